@@ -8,10 +8,8 @@ at an older one finds that report, and continues behind it.
 """
 
 import re
-from collections.abc import Iterable
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.table_identity import TableIdentity, plain_location
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import InvalidJob
 
@@ -27,19 +25,7 @@ def require_consumer(name: object) -> None:
         )
 
 
-def consumer_targets(written: Iterable[str]) -> tuple[str, ...]:
-    """Spell the tables and folders that a consumer writes in one way, in one order."""
-    return tuple(
-        sorted(
-            {
-                plain_location(name) if ":/" in name else TableRef.parse(name).full_name
-                for name in written
-            }
-        )
-    )
-
-
-def consumer_token(table: TableIdentity, consumer: str, after: int) -> str:
+def consumer_token(table: LocatedTable, consumer: str, after: int) -> str:
     """Make the run token of the copy of a consumer that begins at a version.
 
     Args:
@@ -47,8 +33,8 @@ def consumer_token(table: TableIdentity, consumer: str, after: int) -> str:
         consumer: The name.
         after: The version before the changes.
     """
-    number = "" if table.id is None else f"#{table.id}"
-    return f"{table.table}@{table.created}{number}/{consumer}/{after}"
+    number = "" if table.identity.id is None else f"#{table.identity.id}"
+    return f"{table.name}@{table.identity.created}{number}/{consumer}/{after}"
 
 
 def last_final_version(now: ValidWriteIdList) -> int:

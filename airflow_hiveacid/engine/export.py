@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.acid.table_identity import plain_location
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.table_changes import (
     CHANGE,
@@ -33,7 +32,7 @@ from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
 from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -102,7 +101,7 @@ class _Export:
             table = self._client.get_table(TableRef.parse(self._job.target))
             if (known := self._known(table)) is not None:
                 return known
-            self._remove_unfinished()
+            self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(table, path)
@@ -146,7 +145,7 @@ class _Export:
             changes=(self._range,),
             seconds=self._phases.seconds,
         )
-        exported = ExportedRange(table=table.identity, consumer=self._job.consumer, report=report)
+        exported = ExportedRange(table=located(table), consumer=self._job.consumer, report=report)
         content = exported.to_bytes()
         if self._storage.renames_at_once:
             self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
@@ -162,7 +161,7 @@ class _Export:
         content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
         if content is not None:
             exported = ExportedRange.parse(content, where)
-            exported.require_of(table.identity, self._job.consumer, self._range.after, where)
+            exported.require_of(located(table), self._job.consumer, self._range.after, where)
             return replace(exported.report, already_done=True)
         # Only a store of objects shows a folder before it is whole.
         only = "" if self._storage.renames_at_once else f"/{RANGE_FILE}"
@@ -173,10 +172,12 @@ class _Export:
             )
         return None
 
-    def _remove_unfinished(self) -> None:
+    def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove what tries have left that were killed, and half a folder of a store of objects."""
         for name in self._storage.list_directories(missing_ok=True):
             if name == self._name or name.startswith(f"_{self._name}_"):
+                # Without the lock, another try may have published the folder.
+                exclusive.confirm_alive()
                 self._storage.delete_directory(name)
 
 

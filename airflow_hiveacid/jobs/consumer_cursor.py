@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.names import CONSUMER_CURSORS
-from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 
@@ -23,7 +23,7 @@ class Cursor:
     """
 
     consumer: str
-    table: TableIdentity
+    table: LocatedTable
     targets: tuple[str, ...]
     version: int
     begins: bool = False

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile, InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import RunReport
@@ -20,7 +20,7 @@ class ExportedRange:
         report: The report of the export, which has the versions.
     """
 
-    table: TableIdentity
+    table: LocatedTable
     consumer: str
     report: RunReport
 
@@ -39,11 +39,11 @@ class ExportedRange:
             exported = codec.from_record(cls, json.loads(content), "range")
         except (ValueError, RecursionError, InvalidJob) as error:
             raise _corrupt(path, str(error)) from error
-        if [read.table for read in exported.report.changes] != [exported.table.table]:
+        if [read.table for read in exported.report.changes] != [exported.table.name]:
             raise _corrupt(path, "its report has not one range of its table")
         return exported
 
-    def require_of(self, table: TableIdentity, consumer: str, after: int, path: str) -> None:
+    def require_of(self, table: LocatedTable, consumer: str, after: int, path: str) -> None:
         """Refuse a folder that holds other changes than those of an export.
 
         Args:

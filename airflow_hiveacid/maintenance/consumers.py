@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.acid.consumers import (
     CONSUMER_NAME,
-    consumer_targets,
     consumer_token,
     last_final_version,
     require_consumer,
@@ -24,7 +23,7 @@ from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -65,7 +64,7 @@ def consumer_versions(table: HiveTable) -> dict[str, int]:
         found.setdefault(path.split("/")[1], []).append(cursor)
     versions = {}
     for name, cursors in sorted(found.items()):
-        known = [each for each in cursors if each and each.table.is_same_as(table.identity)]
+        known = [each for each in cursors if each and each.table.is_same_as(located(table))]
         agree = len(known) == len(cursors) and len({each.targets for each in known}) == 1
         newest = _newest(known) if agree else None
         versions[name] = 0 if newest is None else newest.version
@@ -112,7 +111,7 @@ class Consumer:
     """How far one consumer of a table is, and how far it can go.
 
     Attributes:
-        identity: The table.
+        table: The table.
         newest: The newest version that it can copy.
         highest: The highest write id of the table.
     """
@@ -139,13 +138,13 @@ class Consumer:
         require_consumer(name)
         self._client = client
         self._name = name
-        self._targets = None if writes is None else consumer_targets(writes)
-        self._table = client.get_table(TableRef.parse(table))
-        self._storage = Storage.of(self._table.folder)
+        self._targets = None if writes is None else _targets(writes)
+        self._described = client.get_table(TableRef.parse(table))
+        self._storage = Storage.of(self._described.folder)
         self._folder = f"{CONSUMER_CURSORS}/{name}"
-        self.identity = self._table.identity
+        self.table = located(self._described)
         self._cursor = self._read()
-        ref = self._table.ref
+        ref = self._described.ref
         seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         self.newest = last_final_version(seen)
         self.highest = seen.high_watermark
@@ -170,23 +169,23 @@ class Consumer:
         limit = self.newest if last is None else last.write_id
         if begin is None or limit is None:
             raise InvalidJob(
-                f"A consumer of {self.identity.table} begins and ends at write ids, not at times.",
+                f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
                 remedy="Say after='0' to begin with the first version.",
             )
         if begin > self.highest:
             raise VersionUnknown(
-                f"{self.identity.table} has no version {begin}, after which its consumer goes on.",
+                f"{self.table.name} has no version {begin}, after which its consumer goes on.",
                 remedy="If its metastore was set back, begin anew: give the consumer another name, and"
                 " after= the version that its copy holds.",
             )
         up_to = min(limit, self.newest)
         if up_to <= begin:
             return None
-        return ChangesRange(table=self.identity.table, after=begin, up_to=up_to)
+        return ChangesRange(table=self.table.name, after=begin, up_to=up_to)
 
     def token(self, after: int) -> str:
         """Make the run token of the copy that begins after a version."""
-        return consumer_token(self.identity, self._name, after)
+        return consumer_token(self.table, self._name, after)
 
     def begin(self, version: int) -> None:
         """Let cleanings find a new consumer, before it has copied anything.
@@ -207,7 +206,7 @@ class Consumer:
             TableReplaced: The table was dropped and created again meanwhile.
             ConsumerMismatch: A run with another target has used the name meanwhile.
         """
-        require_same_table(self._client, self._table)
+        require_same_table(self._client, self._described)
         self._move(version)
         for file in self._storage.list_files(self._folder, missing_ok=True):
             match = _FILE.fullmatch(file.path)
@@ -218,7 +217,7 @@ class Consumer:
         assert self._targets is not None
         cursor = Cursor(
             consumer=self._name,
-            table=self.identity,
+            table=self.table,
             targets=self._targets,
             version=version,
             begins=begins,
@@ -242,20 +241,20 @@ class Consumer:
             if cursor is None:
                 raise StorageError(
                     f"{where} cannot be read as the cursor of a consumer.",
-                    remedy=f"Restore it, or run hiveacid consumers forget {self.identity.table} "
+                    remedy=f"Restore it, or run hiveacid consumers forget {self.table.name} "
                     f"{self._name}: then the consumer begins again at after= of its job.",
                 )
-            if not cursor.table.is_same_as(self.identity):
+            if not cursor.table.is_same_as(self.table):
                 raise ConsumerMismatch(
                     f"The cursor {where} belongs to {cursor.table}, and the table is now "
-                    f"{self.identity}.",
+                    f"{self.table}.",
                     remedy="If this is another table, run hiveacid consumers forget "
-                    f"{self.identity.table} {self._name}. If it was renamed or moved, give the "
+                    f"{self.table.name} {self._name}. If it was renamed or moved, give the "
                     f"consumer another name, and after={str(cursor.version)!r}.",
                 )
             if self._targets is not None and cursor.targets != self._targets:
                 raise ConsumerMismatch(
-                    f"Consumer {self._name} of {self.identity.table} writes "
+                    f"Consumer {self._name} of {self.table.name} writes "
                     f"{_listed(cursor.targets)} by {where}, and not {_listed(self._targets)}.",
                     remedy="Give the consumer of each target a name of its own. To continue in another "
                     f"target, give it another name, and after={str(cursor.version)!r}.",
@@ -283,6 +282,14 @@ def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:
 
 def _newest(cursors: Iterable[Cursor]) -> Cursor | None:
     return max(cursors, key=lambda cursor: (not cursor.begins, cursor.version), default=None)
+
+
+def _targets(writes: Iterable[str]) -> tuple[str, ...]:
+    """Spell tables and folders in one way, in one order."""
+    names = (
+        plain_location(name) if ":/" in name else TableRef.parse(name).full_name for name in writes
+    )
+    return tuple(sorted(set(names)))
 
 
 def _listed(targets: Sequence[str]) -> str:

@@ -118,17 +118,8 @@ class HiveTable:
 
     @property
     def identity(self) -> TableIdentity:
-        """The identity of a table that has files.
-
-        Raises:
-            UnsupportedTable: It has none, like a view.
-        """
-        return TableIdentity(
-            table=self.ref.full_name,
-            created=int(self.raw.createTime),
-            location=self.folder,
-            id=self.raw.id,
-        )
+        """Its creation, by which it differs from a later table of the same name."""
+        return TableIdentity(created=int(self.raw.createTime), id=self.raw.id or None)
 
     @property
     def format(self) -> StorageFormat:

@@ -150,7 +150,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         told = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
         if not told:
             return None
-        if told["identity"] != codec.encode(self._reads.identity):
+        if told["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{told['table']} was dropped and created again meanwhile.")
         return codec.from_record(ChangesRange, told, _XCOM)
 
@@ -159,7 +159,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         assert self._range is not None
         told = {
             **codec.to_record(self._range),
-            "identity": codec.encode(self._reads.identity),
+            "read": codec.encode(self._reads.table),
         }
         context["ti"].xcom_push(key=_XCOM, value=told)
 

@@ -12,8 +12,8 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.acid.consumers import last_final_version
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
@@ -176,11 +176,12 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
 
     def _look(self, options: "MetastoreOptions") -> "_Newest":
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.same_table import located
         from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:
-            table = client.get_table(ref).identity
+            table = located(client.get_table(ref))
             seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         return _Newest(table=table, version=last_final_version(seen))
 
@@ -189,11 +190,11 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
 class _Newest:
     """The newest version of one creation of a table."""
 
-    table: TableIdentity
+    table: LocatedTable
     version: int
 
 
-def _version_of(told: str | None, table: TableIdentity) -> int | None:
+def _version_of(told: str | None, table: LocatedTable) -> int | None:
     """The version of this table that an event has told of last; None if there was none."""
     try:
         known = None if told is None else codec.from_record(_Newest, json.loads(told), _TOLD)

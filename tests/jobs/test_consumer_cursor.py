@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.jobs.consumer_cursor import Cursor
 
-TABLE = TableIdentity(table="a.t", created=7, location="file:/w/a.db/t")
+TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)
 BEGINS = replace(AT, version=5, begins=True)
 
@@ -29,7 +30,7 @@ def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
         replace(AT, version=4).to_bytes(),
         replace(AT, begins=True).to_bytes(),
         replace(AT, consumer="other").to_bytes(),
-        AT.to_bytes().replace(b'"table": "a.t"', b'"name": "a.t"'),
+        AT.to_bytes().replace(b'"name": "a.t"', b'"table": "a.t"'),
     ],
 )
 def test_another_content_than_that_of_the_path_is_no_cursor(content: bytes) -> None:

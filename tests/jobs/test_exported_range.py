@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile
 from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 
-TABLE = TableIdentity(table="a.t", created=7, location="file:/w/a.db/t", id=3)
+IDENTITY = TableIdentity(created=7, id=3)
+TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)
 RANGE = ChangesRange(table="a.t", after=3, up_to=9)
 REPORT = RunReport(job="export", target="a.t", changes=(RANGE,))
 EXPORTED = ExportedRange(table=TABLE, consumer="lake", report=REPORT)
@@ -27,9 +29,13 @@ def test_a_range_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("table", "consumer", "says"),
     [
-        ({"table": "a.u"}, "lake", r"an export of a\.t .* one of a\.u"),
-        ({"created": 8}, "lake", "created 1970-01-01 00:00:07 UTC.* 00:00:08 UTC"),
-        ({"id": 4}, "lake", "id 3.*id 4"),
+        ({"name": "a.u"}, "lake", r"an export of a\.t .* one of a\.u"),
+        (
+            {"identity": replace(IDENTITY, created=8)},
+            "lake",
+            "created 1970-01-01 00:00:07 UTC.* 00:00:08 UTC",
+        ),
+        ({"identity": replace(IDENTITY, id=4)}, "lake", "id 3.*id 4"),
         ({"location": "file:/w/a.db/u"}, "lake", "a.db/t.*a.db/u"),
         ({}, "other", "consumer 'lake', and this is one of consumer 'other'"),
         ({}, "", "consumer 'lake', and this is one of no consumer"),

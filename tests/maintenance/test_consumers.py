@@ -129,6 +129,11 @@ def test_one_name_with_two_targets_is_refused(folders):
     assert Consumer(folders.client, folders.ref.full_name, "log").after == 2
 
 
+def test_targets_are_the_same_however_they_are_spelled(folders):
+    consumer(folders, targets=["D.b", "d.A", "d.b", "file:///Lake//feed/"]).begin(0)
+    assert consumer(folders, targets=["file:/Lake/feed", "d.a", "d.b"]).after is None
+
+
 def test_of_two_targets_that_begin_at_the_same_time_one_is_refused(folders, monkeypatch):
     """The second one begins between the look and the write of the first one."""
     really, other = LocalStorage.write_file, consumer(folders, targets=["d.other"])
@@ -152,7 +157,9 @@ def other_creation(folders, **changes):
     """Change the table that the cursor of "log" names."""
     (path,) = files(folders)
     cursor = json.loads(path.read_text())
-    cursor["table"] |= {name: change(cursor["table"][name]) for name, change in changes.items()}
+    for name, change in changes.items():
+        place = cursor["table"] if name in cursor["table"] else cursor["table"]["identity"]
+        place[name] = change(place[name])
     path.write_text(json.dumps(cursor))
 
 
@@ -160,7 +167,7 @@ def other_creation(folders, **changes):
     "changes",
     [
         {"created": lambda time: time - 1},
-        {"table": lambda name: f"{name}_old"},
+        {"name": lambda name: f"{name}_old"},
         {"location": lambda folder: f"{folder}_old"},
         {"id": lambda number: (number or 0) + 1},
     ],
@@ -186,7 +193,7 @@ def test_a_cursor_of_another_creation_of_the_table_is_refused(folders, client, c
 
 def test_a_cursor_does_not_move_in_a_table_that_was_created_again(client, folders):
     old = consumer(folders)
-    old._table.raw.createTime -= 1
+    old._described.raw.createTime -= 1
     with pytest.raises(TableReplaced):
         old.advance(3)
     assert known(folders) == []
