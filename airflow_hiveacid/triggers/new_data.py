@@ -1,10 +1,8 @@
 """What waits in the triggerer for changes of a table: for a sensor, and for assets."""
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +10,8 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.acid.consumers import last_final_version
-from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
@@ -159,48 +156,33 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         while True:
             try:
                 options = await _options(self.metastore_conn_id)
-                newest = await asyncio.to_thread(self._look, options)
+                newest, table = await asyncio.to_thread(self._look, options)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for new versions failed, will try again: %s", error)
             else:
-                after = _version_of(told, newest.table)
-                if newest.version and (after is None or after < newest.version):
-                    versions = {"after": after, "up_to": newest.version}
+                version, _, of_table = (told or "").partition(" ")
+                after = int(version) if of_table == table else None
+                if newest and (after is None or after < newest):
+                    versions = {"after": after, "up_to": newest}
                     yield TriggerEvent({"table": self.table, **versions})  # type: ignore[no-untyped-call]
                     # Only now: it may be told twice, and must not be lost.
-                    told = json.dumps(codec.to_record(newest))
+                    told = f"{newest} {table}"
                     if store is not None:
                         await store.aset(_TOLD, told)
             await asyncio.sleep(self.poke_interval)
 
-    def _look(self, options: "MetastoreOptions") -> "_Newest":
+    def _look(self, options: "MetastoreOptions") -> tuple[int, str]:
+        """The newest version, and the creation of the table that it is of."""
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.metastore.same_table import located
         from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:
-            table = located(client.get_table(ref))
+            table = str(located(client.get_table(ref)))
             seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        return _Newest(table=table, version=last_final_version(seen))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Newest:
-    """The newest version of one creation of a table."""
-
-    table: LocatedTable
-    version: int
-
-
-def _version_of(told: str | None, table: LocatedTable) -> int | None:
-    """The version of this table that an event has told of last; None if there was none."""
-    try:
-        known = None if told is None else codec.from_record(_Newest, json.loads(told), _TOLD)
-    except (ValueError, InvalidJob):
-        return None
-    return known.version if known is not None and known.table.is_same_as(table) else None
+        return last_final_version(seen), table
 
 
 async def _options(metastore_conn_id: str) -> "MetastoreOptions":

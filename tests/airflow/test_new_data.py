@@ -220,6 +220,29 @@ def test_events_tell_of_each_version_once(table: Table) -> None:
     assert asyncio.run(watch(first=False)) == table.found(1, 3)
 
 
+def test_events_of_a_table_that_was_created_again_begin_with_its_first_version(
+    table: Table,
+) -> None:
+    store = _Store()
+
+    async def watch() -> Any:
+        trigger = table.events()
+        object.__setattr__(trigger, "asset_state_store", store)
+        async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+            found = await next_of(events)
+            table.write()
+            await next_of(events)
+            return found
+
+    table.write()
+    assert asyncio.run(watch())["after"] is None
+    (key,) = store.kept
+    known, _, creation = store.kept[key].partition(" ")
+    assert known == "1"
+    store.kept[key] = f"9 {creation.replace('created 2', 'created 1')}"
+    assert asyncio.run(watch()) == {"table": table.ref.full_name, "after": None, "up_to": 2}
+
+
 def test_events_go_on_after_the_metastore_was_away(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
