@@ -80,19 +80,6 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
     return Dataset(namespace=f"hive://{urlsplit(asset.uri).netloc}", name=_table_of(asset))
 
 
-def state_of_table(context: "Context", table: str) -> Any:
-    """Return Airflow's store for the state of a table's asset; None if there is none.
-
-    :param context: The context of the running task, which names the asset among its inlets.
-    :param table: ``database.table``.
-    """
-    stores: Any = context.get("asset_state_store")  # Since Airflow 3.3.
-    if stores is None:
-        return None
-    assets = [inlet for inlet in context["task"].inlets if isinstance(inlet, Asset)]
-    return next((stores[asset] for asset in assets if _is_table(asset, table)), None)
-
-
 def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
     """Let the events of a task's outlets tell what has been done to their tables.
 
@@ -128,10 +115,6 @@ def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any
         # Each of these events has the same.
         del event.extra["partitions"]
         _add_partitions(event, partitions)
-
-
-def _is_table(asset: Asset, table: str) -> bool:
-    return urlsplit(asset.uri).scheme == SCHEME and _is(asset, table) and len(_names(asset)) == 2
 
 
 def _is(outlet: object, table: str) -> bool:

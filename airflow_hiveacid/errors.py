@@ -87,6 +87,10 @@ class CheckpointMismatch(UserError):
     """The checkpoint of a stream and the table that it writes do not tell the same."""
 
 
+class ConsumerMismatch(UserError):
+    """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
+
+
 class JavaMissing(UserError):
     """No Java, or one of the wrong version, was found."""
 

@@ -21,6 +21,8 @@ STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
 # Where a table keeps how far each stream into it has come.
 STREAM_PLACES = "_hiveacid_streams"
+# Where a table keeps the cursors of the consumers of its changes.
+CONSUMER_CURSORS = "_hiveacid_consumers"
 # A small file until it is whole; then it gets its name.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

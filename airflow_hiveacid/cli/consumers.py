@@ -20,14 +20,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser(
         "list",
         help="show how far they are",
-        description="Show the consumers that cleanings know of, how far each has come, and how many "
-        "versions it has still to copy.",
+        description="Show the consumers that have a cursor in the folder of the table, how far each has "
+        "come, and how many versions it has still to copy.",
     )
     forget = actions.add_parser(
         "forget",
         help="keep nothing for one of them any more",
-        description="Remove the cursor of a consumer that will not run again, so that cleanings "
-        "keep nothing for it. If it does run again, it begins like a new one.",
+        description="Remove the cursor of a consumer from the folder of the table, so that cleanings "
+        "keep nothing for it. If it runs again, it begins like a new one.",
     )
     for action in (listing, forget):
         action.add_argument("table", metavar="DB.TABLE", help="the table's name")
@@ -59,7 +59,7 @@ COMMAND = Command(
 
 def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.jobs import codec
-    from airflow_hiveacid.metastore.consumers import known_consumers
+    from airflow_hiveacid.maintenance.consumers import known_consumers
     from airflow_hiveacid.metastore.table_rules import existing_table
     from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
@@ -79,10 +79,10 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
 
 
 def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
-    from airflow_hiveacid.metastore.consumers import forget_consumer
+    from airflow_hiveacid.maintenance.consumers import forget_consumer
 
     if not forget_consumer(client, ref, arguments.consumer):
-        raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r} in its properties.")
+        raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r}.")
     if arguments.json:
         forgotten = {"table": ref.full_name, "consumer": arguments.consumer, "forgotten": True}
         print(json.dumps(forgotten, ensure_ascii=False))

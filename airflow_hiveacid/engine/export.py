@@ -1,7 +1,6 @@
 """Writing what was changed in a table to files, a folder for each range of versions, once."""
 
 import hashlib
-import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -26,19 +25,21 @@ from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.errors import CorruptFile, InvalidJob
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.errors import InvalidJob, StorageError
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
 from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.storage.folder import Storage
 
-# Says that a folder is whole, and which versions it has. Readers of folders pass over such names.
+# Says that a folder is whole, and what it has. Readers of folders pass over such names.
 RANGE_FILE = "_range.json"
 # Spark writes milliseconds by default.
 _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -66,7 +67,7 @@ def export_changes(
 
 
 class _Export:
-    """One export. A lock by the folder's name keeps two of one range apart."""
+    """One export. A lock by the folder's location keeps others out, of whatever table."""
 
     def __init__(
         self,
@@ -88,32 +89,32 @@ class _Export:
         self._range: ChangesRange = ranges[0]
         self._storage = Storage.of(job.path)
         self._name = f"changes_after_{self._range.after}"
+        self._path = f"{self._job.path.rstrip('/')}/{self._name}"
         self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"
 
     def run(self) -> RunReport:
-        """Write the folder, or tell what is in it."""
-        ref = TableRef.parse(self._job.target)
-        token = self._job.token or f"{self._job.path}/{self._name}"
-        folder = hashlib.sha256(f"{self._job.path}/{self._name}".encode()).hexdigest()[:8]
-        lock = TableRef(ref.database, f"{ref.name}#{folder}")
-        wait = self._job.lock_wait_seconds
+        """Write the folder, or return the report of the run that has written it."""
+        token = self._job.token or f"{self._path} of {self._job.target}"
+        folder = hashlib.sha256(plain_location(self._path).encode()).hexdigest()[:16]
+        lock, wait = TableRef("default", f"export#{folder}"), self._job.lock_wait_seconds
         with ExclusiveTable(self._client, lock, token, wait) as exclusive:
-            if (known := self._known()) is not None:
+            table = self._client.get_table(TableRef.parse(self._job.target))
+            if (known := self._known(table)) is not None:
                 return known
-            self._remove_unfinished()
+            self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
-            rows = self._write(ref, path)
+            rows = self._write(table, path)
+            require_same_table(self._client, table)
             exclusive.confirm_alive()
             with self._phases(Phase.PUBLISH, "the folder"):
-                return self._publish(rows)
+                return self._publish(table, rows)
 
-    def _write(self, ref: TableRef, path: str) -> int:
-        table = self._client.get_table(ref)
+    def _write(self, table: HiveTable, path: str) -> int:
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         told = Observation()
-        with Transaction(self._client, reads=[ref], phases=self._phases) as txn:
+        with Transaction(self._client, reads=[table.ref], phases=self._phases) as txn:
             session, reader = scan_session(self._spark), TableReader(self._client, txn)
             changes = reader.changes(session, table, self._job.source)
             rows = self._enveloped(changes).observe(told, F.count(F.lit(1)).alias("rows"))
@@ -132,7 +133,7 @@ class _Export:
             return changes.withColumn(ROW_ID, F.to_json(ROW_ID))
         return changes
 
-    def _publish(self, rows: int) -> RunReport:
+    def _publish(self, table: HiveTable, rows: int) -> RunReport:
         files = self._storage.list_files(self._staged)
         data = [file for file in files if not file.path.startswith(("_", "."))]
         report = RunReport(
@@ -144,7 +145,8 @@ class _Export:
             changes=(self._range,),
             seconds=self._phases.seconds,
         )
-        content = json.dumps(codec.to_record(report), indent=1).encode()
+        exported = ExportedRange(table=located(table), consumer=self._job.consumer, report=report)
+        content = exported.to_bytes()
         if self._storage.renames_at_once:
             self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
             self._storage.rename(self._staged, self._name)
@@ -153,22 +155,29 @@ class _Export:
             self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
         return report
 
-    def _known(self) -> RunReport | None:
-        """What the folder has, if it is there and whole."""
+    def _known(self, table: HiveTable) -> RunReport | None:
+        """The report of the run that has written the folder; None unless it is there and whole."""
+        where = f"{self._path}/{RANGE_FILE}"
         content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
-        if content is None:
-            return None
-        try:
-            report = codec.from_record(RunReport, json.loads(content), RANGE_FILE)
-        except (ValueError, InvalidJob) as error:
-            where = f"{self._job.path.rstrip('/')}/{self._name}/{RANGE_FILE}"
-            raise CorruptFile(f"{where} does not say which versions are there.") from error
-        return replace(report, already_done=True)
+        if content is not None:
+            exported = ExportedRange.parse(content, where)
+            exported.require_of(located(table), self._job.consumer, self._range.after, where)
+            return replace(exported.report, already_done=True)
+        # Only a store of objects shows a folder before it is whole.
+        only = "" if self._storage.renames_at_once else f"/{RANGE_FILE}"
+        if self._storage.exists(f"{self._name}{only}"):
+            raise StorageError(
+                f"{self._path} exists, but has no {RANGE_FILE} that can be read.",
+                remedy="Export to another path, or move that folder away.",
+            )
+        return None
 
-    def _remove_unfinished(self) -> None:
+    def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove what tries have left that were killed, and half a folder of a store of objects."""
         for name in self._storage.list_directories(missing_ok=True):
             if name == self._name or name.startswith(f"_{self._name}_"):
+                # Without the lock, another try may have published the folder.
+                exclusive.confirm_alive()
                 self._storage.delete_directory(name)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.acid.consumers import CONSUMER_PREFIX
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
@@ -212,6 +211,4 @@ def require_free(names: Iterable[str]) -> None:
 
 
 def _why_reserved(name: str) -> str | None:
-    if name.lower().startswith(CONSUMER_PREFIX):
-        return "A consumer of the table's changes keeps in it how far it is."
     return _RESERVED.get(name.lower())

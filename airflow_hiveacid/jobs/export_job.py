@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
 from airflow_hiveacid.jobs.job import Job
@@ -16,10 +17,10 @@ Envelope = Literal["flat", "debezium"]
 class ExportChangesJob(Job):
     """Write the changes of a table to files, in a folder of its own for each range of versions.
 
-    The folder ``changes_after_3`` appears whole, with a file ``_range.json`` that says which versions
-    it has; there is only one that begins after version 3. Where a store cannot rename a folder in one
-    step, it is whole as soon as that file is there. The operator HiveAcidChangesOperator says which
-    range it is.
+    The folder ``changes_after_3`` appears whole, with a file ``_range.json`` that has the table, its
+    creation, the consumer and the versions; there is only one that begins after version 3, and one of
+    another table or consumer is an error. Where a store cannot rename a folder in one step, it is
+    whole as soon as that file is there. The operator HiveAcidChangesOperator says which range it is.
 
     Attributes:
         source: The changes.
@@ -29,6 +30,7 @@ class ExportChangesJob(Job):
             fields ``before``, ``after``, ``op`` ("c", "u" or "d"), ``ts_ms`` of the export and
             ``source``, and takes the ``keys`` of the source to tell updates.
         target: The table that is read, which is filled in.
+        consumer: The consumer, which the operator fills in.
     """
 
     target: str = ""
@@ -36,6 +38,7 @@ class ExportChangesJob(Job):
     path: str
     format: ExportFormat | str = "parquet"
     envelope: Envelope | str = "flat"
+    consumer: str = ""
 
     def __post_init__(self) -> None:
         if not self.target and isinstance(self.source, ChangesSource):
@@ -60,6 +63,8 @@ class ExportChangesJob(Job):
         require_choice(self.envelope, get_args(Envelope), "envelope")
         if self.target != self.source.name and not is_template(self.target):
             raise InvalidJob("target is the table of the source; leave it out.")
+        if self.consumer:
+            require_consumer(self.consumer)
         if self.envelope == "debezium" and self.format == "csv":
             raise InvalidJob(
                 "The envelope debezium has rows in rows, which CSV has no room for.",

@@ -125,7 +125,7 @@ class Preflight:
             case CreateTableAsJob():
                 self._check_creation(job)
             case ExportChangesJob():
-                pass  # What was exported before is found first, whatever became of the table.
+                pass  # An export that is done already is found first, even if nobody can read the table.
             case _:
                 self._check_write(job, [job])
 

@@ -10,7 +10,6 @@ from datetime import timedelta
 from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import Stay
-from airflow_hiveacid.acid.consumers import registered
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import Base, parse_directory
 from airflow_hiveacid.acid.quantities import parse_duration
@@ -28,6 +27,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.maintenance.consumers import consumer_versions
 from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
 from airflow_hiveacid.maintenance.reader_notes import note_readers
@@ -266,6 +266,7 @@ def retention_of(
 
     Raises:
         InvalidJob: It is no length of time.
+        StorageError: The cursors of the consumers cannot be listed.
     """
 
     def told(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
@@ -274,16 +275,13 @@ def retention_of(
         by_table = table.parameters.get(property_, default)
         return parse_duration(by_table, f"The property {property_} of {table.ref}")
 
-    cursors = registered(table.parameters, int(table.raw.createTime))
+    for_consumers = told(
+        consumers, "consumer_retention", CONSUMER_RETENTION, DEFAULT_CONSUMER_RETENTION
+    )
     return Retention(
         versions=told(versions, "retention", RETENTION, "0"),
-        consumers=told(
-            consumers,
-            "consumer_retention",
-            CONSUMER_RETENTION,
-            DEFAULT_CONSUMER_RETENTION,
-        ),
-        behind={name: cursor.version for name, cursor in cursors.items()},
+        consumers=for_consumers,
+        behind=consumer_versions(table) if for_consumers else {},
     )
 
 

@@ -14,10 +14,10 @@ from airflow_hiveacid.acid.text_table import aligned, html_table
 from airflow_hiveacid.acid.versions import newest_version
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.listing import list_files, read_marker, versions_of
+from airflow_hiveacid.maintenance.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.maintenance.history_directories import Trace, directories_of, traces_of
 from airflow_hiveacid.maintenance.history_entries import HistoryEntry, Overwrites, compaction_entry
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -49,7 +49,7 @@ class TableDetail:
         newest_version: The last committed write id.
         oldest_version: The oldest version from which on all can still be read, in all partitions.
         last_compaction: The newest compaction that a reader opens something of.
-        consumers: The consumers of its changes that cleanings know of.
+        consumers: The consumers of its changes, by their cursors in its folder.
     """
 
     name: str

@@ -6,6 +6,7 @@ Locks do not keep others from dropping, moving or changing a table who never ask
 import re
 from collections.abc import Sequence
 
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -45,11 +46,24 @@ def require_same_table(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
                 f" id {write_id}, and has {other}."
             )
-    if not _same_place(now.location, table.location):
+    if not same_place(now.location, table.location):
         raise TableReplaced(
             f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
         )
     return now
+
+
+def located(table: HiveTable) -> LocatedTable:
+    """Describe a table for files that must not be taken for those of another one.
+
+    Raises:
+        UnsupportedTable: It has no files, like a view.
+    """
+    return LocatedTable(
+        name=table.ref.full_name,
+        location=plain_location(table.folder),
+        identity=table.identity,
+    )
 
 
 def require_same_definition(
@@ -95,7 +109,7 @@ def require_same_definition(
         remedy = "Nothing was published; run the job again."
         if current is None:
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not _same_place(current.location, partition.location):
+        if not same_place(current.location, partition.location):
             raise TableReplaced(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
@@ -137,12 +151,13 @@ def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type.lower()) for column in columns]
 
 
-def _same_place(one: str | None, other: str | None) -> bool:
-    return _plain(one or "") == _plain(other or "")
+def same_place(one: str | None, other: str | None) -> bool:
+    """Whether two locations differ in slashes without a meaning at most."""
+    return plain_location(one or "") == plain_location(other or "")
 
 
-def _plain(location: str) -> str:
-    """A location without slashes that mean nothing: file:///a//b/ is file:/a/b."""
+def plain_location(location: str) -> str:
+    """Remove the slashes of a location that mean nothing: file:///a//b/ is file:/a/b."""
     scheme, _, rest = location.partition(":")
     authority = rest.startswith("//") and not rest.startswith("///")
     return f"{scheme}:{'/' if authority else ''}{re.sub('/+', '/', rest).rstrip('/')}"

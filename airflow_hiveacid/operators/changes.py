@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
-from airflow_hiveacid.assets import state_of_table
+from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.errors import InvalidJob, TableReplaced, VersionGone
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
@@ -19,7 +19,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.metastore.consumers import Consumer
+    from airflow_hiveacid.maintenance.consumers import Consumer
 
 _XCOM = "changes"
 
@@ -50,9 +50,10 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     nothing is submitted, and the report says so by having no ``changes``; the task succeeds,
     because an earlier try may have done the work.
 
-    Where the consumer has come to is kept in the properties of the table, and cleanings leave what it
-    has still to read. Since Airflow 3.3, if the table's asset is one of the task's inlets, it is kept
-    in Airflow's store for the state of assets, of which cleanings do not know.
+    The cursor of the consumer is a file in the folder of the table, ``_hiveacid_consumers``, into which
+    the task must be allowed to write; cleanings leave what the consumer has still to read. It names the
+    table, as it was created once, and what the job writes: another creation of the table, or a job with
+    another target, is refused.
 
     The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator; there
     is no ``once_per``, as the consumer says what is applied once.
@@ -99,23 +100,24 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.consumers import Consumer
 
         require_consumer(self.consumer)
         job = super()._prepare(context)
         assert job.metastore is not None
         source = self._source(job)
-        store = state_of_table(context, source.name)
         with MetastoreClient(job.metastore) as client:
-            self._reads = Consumer(client, source.name, self.consumer, store)
+            self._reads = Consumer(client, source.name, self.consumer, job.tables)
             self._range = self._submitted(context) or self._reads.range(source)
             if self._range is None:
                 return job
             self._reads.begin(self._range.after)
         self._tell_range(context)
         after, up_to = self._range.after, self._range.up_to
-        token = consumer_token(self._range.table, self._reads.created, self.consumer, after)
+        if isinstance(job, ExportChangesJob):
+            job = dataclasses.replace(job, consumer=self.consumer)
+        token = self._reads.token(after)
         return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
 
     def _run(self, job: Job, context: "Context") -> dict[str, Any]:
@@ -148,14 +150,17 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         told = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
         if not told:
             return None
-        if told["created"] != self._reads.created:
+        if told["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{told['table']} was dropped and created again meanwhile.")
         return codec.from_record(ChangesRange, told, _XCOM)
 
     def _tell_range(self, context: "Context") -> None:
         assert self._reads is not None
         assert self._range is not None
-        told = {**codec.to_record(self._range), "created": self._reads.created}
+        told = {
+            **codec.to_record(self._range),
+            "read": codec.encode(self._reads.table),
+        }
         context["ti"].xcom_push(key=_XCOM, value=told)
 
     def _source(self, job: Job) -> ChangesSource:

@@ -1,6 +1,5 @@
 """HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,6 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import PokeReturnValue
 
 from airflow_hiveacid.acid.consumers import require_consumer
-from airflow_hiveacid.assets import state_of_table
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
@@ -22,13 +20,12 @@ from airflow_hiveacid.sensors.patient import PatientSensor
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_SECONDS_AWAY = 15
-
 
 class HiveAcidNewDataSensor(PatientSensor):
     """Waits until a table has changes that a consumer has not seen yet, and returns which.
 
-    It takes three small calls of the metastore for each look, and no file is listed. The XCom value
+    It takes three small calls of the metastore for each look, and reads the consumer's cursor in the
+    folder of the table. The XCom value
     is ``{"table": ..., "after": ..., "up_to": ...}``: versions into which nothing can be committed any
     more. HiveAcidChangesOperator finds them by itself, and moves the consumer on; a job of another
     operator can take them, too.
@@ -40,9 +37,6 @@ class HiveAcidNewDataSensor(PatientSensor):
         )
         log = HiveAcidChangesOperator(task_id="log", consumer="audit", job=job)
         changed >> log
-
-    Where the consumer's cursor is in Airflow's store for the state of assets, the sensor needs the
-    same asset among its ``inlets``.
 
     :param table: The table, ``database.table``. (templated)
     :param consumer: The name of the consumer. (templated)
@@ -79,18 +73,14 @@ class HiveAcidNewDataSensor(PatientSensor):
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
-        found, _ = self._look(context) or (None, None)
+        found = self._look(context)
         return PokeReturnValue(found is not None, None if found is None else _value(found))
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        while (looked := self._look(context)) is None:
-            # The trigger would not know where to begin.
-            time.sleep(min(self.poke_interval, _SECONDS_AWAY))
-        found, after = looked
-        if found is not None:
+        if (found := self._look(context)) is not None:
             return _value(found)
         # It is needed only when a task runs.
         from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
@@ -99,7 +89,7 @@ class HiveAcidNewDataSensor(PatientSensor):
             trigger=HiveAcidNewDataTrigger(
                 table=self.table,
                 consumer=self.consumer,
-                after=after,
+                after=self.after,
                 metastore_conn_id=self.metastore_conn_id,
                 poke_interval=self.poke_interval,
                 patience=self.metastore_patience.total_seconds(),
@@ -114,21 +104,19 @@ class HiveAcidNewDataSensor(PatientSensor):
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         return _value(codec.from_record(ChangesRange, event["range"], "event"))
 
-    def _look(self, context: "Context") -> tuple[ChangesRange | None, str] | None:
-        """What is new, and after which version that begins; None while the metastore is away."""
+    def _look(self, context: "Context") -> ChangesRange | None:
+        """What is new; None if there is nothing, or while the metastore is away."""
         # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.consumers import Consumer
 
         try:
             require_consumer(self.consumer)
             source = ChangesSource(self.table, after=self.after)
             source.validate()
             options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-            store = state_of_table(context, self.table)
             with MetastoreClient(options) as client:
-                consumer = Consumer(client, self.table, self.consumer, store)
-                found = consumer.range(source)
+                found = Consumer(client, self.table, self.consumer).range(source)
         except HiveAcidError as error:
             self._bear(error, context)
             return None
@@ -137,7 +125,7 @@ class HiveAcidNewDataSensor(PatientSensor):
             self.log.info("%s has seen all changes of %s.", self.consumer, self.table)
         else:
             self.log.info("%s has changes up to version %d.", self.table, found.up_to)
-        return found, self.after if consumer.after is None else str(consumer.after)
+        return found
 
 
 def _value(found: ChangesRange) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from airflow_hiveacid.acid.consumers import Cursor, last_final_version
+from airflow_hiveacid.acid.consumers import last_final_version
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
@@ -32,7 +32,7 @@ class HiveAcidNewDataTrigger(BaseTrigger):
 
     :param table: The table.
     :param consumer: The name of the consumer.
-    :param after: The version that it has seen, where the table itself does not say.
+    :param after: The version after which a new consumer begins.
     :param metastore_conn_id: The metastore.
     :param poke_interval: Seconds between two looks.
     :param patience: For how many seconds the metastore may be away.
@@ -85,8 +85,8 @@ class HiveAcidNewDataTrigger(BaseTrigger):
 
     def _look(self, options: "MetastoreOptions", patience: Patience) -> "ChangesRange | None":
         # Thrift takes a second to import.
+        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
-        from airflow_hiveacid.metastore.consumers import Consumer
 
         try:
             with MetastoreClient(options) as client:
@@ -156,31 +156,33 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         while True:
             try:
                 options = await _options(self.metastore_conn_id)
-                newest = await asyncio.to_thread(self._look, options)
+                newest, table = await asyncio.to_thread(self._look, options)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for new versions failed, will try again: %s", error)
             else:
-                before = Cursor.parse(told, newest.created)
-                if newest.version and (before is None or before.version < newest.version):
-                    after = None if before is None else before.version
-                    versions = {"after": after, "up_to": newest.version}
+                version, _, of_table = (told or "").partition(" ")
+                after = int(version) if of_table == table else None
+                if newest and (after is None or after < newest):
+                    versions = {"after": after, "up_to": newest}
                     yield TriggerEvent({"table": self.table, **versions})  # type: ignore[no-untyped-call]
                     # Only now: it may be told twice, and must not be lost.
-                    told = str(newest)
+                    told = f"{newest} {table}"
                     if store is not None:
                         await store.aset(_TOLD, told)
             await asyncio.sleep(self.poke_interval)
 
-    def _look(self, options: "MetastoreOptions") -> Cursor:
+    def _look(self, options: "MetastoreOptions") -> tuple[int, str]:
+        """The newest version, and the creation of the table that it is of."""
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.metastore.same_table import located
         from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
         ref = TableRef.parse(self.table)
         with MetastoreClient(options) as client:
-            created = int(client.get_table(ref).raw.createTime)
+            table = str(located(client.get_table(ref)))
             seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
-        return Cursor(last_final_version(seen), created)
+        return last_final_version(seen), table
 
 
 async def _options(metastore_conn_id: str) -> "MetastoreOptions":

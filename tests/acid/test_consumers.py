@@ -1,49 +1,40 @@
-"""How far consumers of a table's changes are."""
+"""The names, tokens and turns of consumers, and the identity of the tables that they read."""
+
+from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.consumers import Cursor, last_final_version, registered
+from airflow_hiveacid.acid.consumers import consumer_token, last_final_version
+from airflow_hiveacid.acid.located_table import LocatedTable
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 
-
-@pytest.mark.parametrize("cursor", [Cursor(7, 1700000000), Cursor(0, 1, begins=True)])
-def test_a_cursor_is_read_as_it_was_written(cursor):
-    assert Cursor.parse(str(cursor), cursor.created) == cursor
-    assert Cursor.parse(str(cursor), cursor.created + 1) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [None, 7, "", "7", "7@", "-1@5", "7@5 ", "7@5 begin", "7@5\n", "\u0667@5", "7" * 19 + "@5"],
-)
-def test_what_is_no_cursor_is_none(text):
-    assert Cursor.parse(text, 5) is None
+IDENTITY = TableIdentity(created=7, id=3)
+TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)
+WITHOUT_ID = replace(TABLE, identity=replace(IDENTITY, id=None))
+LATER = replace(TABLE, identity=replace(IDENTITY, created=8))
+OF_THE_SAME_SECOND = replace(TABLE, identity=replace(IDENTITY, id=4))
 
 
-def test_a_cursor_never_goes_back_and_what_only_begins_takes_no_other_place():
-    at, begins = Cursor(3, 1), Cursor(5, 1, begins=True)
-    assert at.is_news_after(None)
-    assert begins.is_news_after(None)
-    assert at.is_news_after(begins)
-    assert Cursor(4, 1).is_news_after(at)
-    # The DAG says another beginning by now, and nothing was copied yet.
-    assert Cursor(2, 1, begins=True).is_news_after(begins)
-    for known, other in ((at, at), (at, Cursor(2, 1)), (at, begins), (begins, begins)):
-        assert not other.is_news_after(known)
+def test_a_creation_of_a_table_is_one_name_time_number_and_location():
+    elsewhere = replace(TABLE, location="file:/w/a.db/u")
+    others = [replace(TABLE, name="a.u"), LATER, OF_THE_SAME_SECOND, elsewhere]
+    # A record from before an upgrade of the metastore has no number.
+    same = [TABLE, WITHOUT_ID]
+    assert all(TABLE.is_same_as(each) and each.is_same_as(TABLE) for each in same)
+    assert not any(TABLE.is_same_as(each) or each.is_same_as(TABLE) for each in others)
+    assert str(TABLE) == "a.t (id 3, created 1970-01-01 00:00:07 UTC, at file:/w/a.db/t)"
 
 
-def test_the_cursors_of_a_table_are_among_its_properties():
-    properties = {
-        "hiveacid.consumer.log": "3@5",
-        "hiveacid.consumer.new": "0@5 begins",
-        "hiveacid.consumer.of-another-table": "9@4",
-        "hiveacid.consumer.strange": "soon",
-        "hiveacid.consumer.two\nlines": "3@5",
-        "hiveacid.consumer_retention": "7 days",
-        "hiveacid.retention": "7@5",
+def test_each_creation_consumer_and_version_has_a_token_of_its_own():
+    tokens = {
+        consumer_token(table, consumer, after)
+        for table in (TABLE, OF_THE_SAME_SECOND, LATER)
+        for consumer in ("log", "mirror")
+        for after in (0, 3)
     }
-    cursors = {"log": Cursor(3, 5), "new": Cursor(0, 5, begins=True)}
-    assert registered(properties, 5) == cursors
+    assert len(tokens) == 12
+    assert consumer_token(WITHOUT_ID, "log", 3) == "a.t@7/log/3"
 
 
 @pytest.mark.parametrize(

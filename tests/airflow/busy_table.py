@@ -30,9 +30,9 @@ from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver

@@ -21,7 +21,6 @@ from airflow_hiveacid import (
     InsertJob,
     QuerySource,
     TableSource,
-    asset_of,
     mirror_job,
 )
 from airflow_hiveacid.acid.locks import TableRef
@@ -29,9 +28,12 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.maintenance.consumers import (
+    Consumer,
+    consumer_versions,
+    forget_consumer,
+)
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.alteration import alter_table
-from airflow_hiveacid.metastore.consumers import Consumer, forget_consumer
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.engine.acid_tables import create
@@ -89,8 +91,8 @@ class Feed:
         return sorted((version, id_) for id_, _, _, version in self.rows(self.log))
 
     @property
-    def properties(self) -> dict[str, str]:
-        return dict(self.client.get_table(TableRef.parse(self.table)).parameters)
+    def cursors(self) -> dict[str, int]:
+        return consumer_versions(self.client.get_table(TableRef.parse(self.table)))
 
 
 @pytest.fixture
@@ -163,10 +165,7 @@ def test_a_lost_cursor_doubles_nothing(
             patch.setattr(Consumer, "advance", killed)
         feed.operator().execute(context())
 
-    def forget(raw: Any) -> bool:
-        return raw.parameters.pop("hiveacid.consumer.audit", None) is not None
-
-    alter_table(client, TableRef.parse(feed.table), forget)
+    forget_consumer(client, TableRef.parse(feed.table), "audit")
     feed.write("SELECT 2 id, 'b' v")
     assert feed.operator().execute(context())["already_done"]
     assert feed.versions() == [(1, 1)]
@@ -251,28 +250,38 @@ def test_files_are_written_range_by_range(feed: Feed, context: Any, tmp_path: Pa
     ]
 
 
-def test_a_table_of_the_same_name_begins_anew(
-    feed: Feed, client: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+def test_files_of_a_table_that_was_created_again_are_not_taken_for_those_of_the_new_one(
+    feed: Feed, client: Any, context: Any, tmp_path: Path
 ) -> None:
+    changed = ChangesSource(feed.table, after="0")
+    job = ExportChangesJob(source=changed, path=f"file:{tmp_path}/old", format="json")
+    feed.write("SELECT 1 id, 'old' v")
+    feed.operator(job, consumer="lake").execute(context())
+    client.drop_table(TableRef.parse(feed.table))
+    create(client, feed.table, COLUMNS)
+    feed.write("SELECT 2 id, 'new' v")
+    with pytest.raises(
+        HiveAcidTaskRefused, match=r"_range\.json belongs to an export of"
+    ) as raised:
+        feed.operator(job, consumer="lake").execute(context())
+    assert "Move that folder away" in str(raised.value)
+    assert feed.cursors == {"lake": 0}
+    forget_consumer(client, TableRef.parse(feed.table), "lake")
+    job = replace(job, path=f"file:{tmp_path}/new")
+    feed.operator(job, consumer="lake").execute(context())
+    (rows,) = (path.read_text() for path in tmp_path.glob("new/*/part-*") if path.stat().st_size)
+    assert json.loads(rows)["v"] == "new"
+
+
+def test_a_table_of_the_same_name_begins_anew(feed: Feed, client: Any, context: Any) -> None:
+    """Also if it was created again within the same second."""
     feed.write("SELECT 1 id, 'a' v")
     feed.operator().execute(context())
-    old = client.get_table(TableRef.parse(feed.table)).raw
     client.drop_table(TableRef.parse(feed.table))
-    parameters = {"hiveacid.consumer.audit": feed_cursor(old)}
-    create(client, feed.table, COLUMNS, parameters=parameters)
-
-    def later(raw: Any) -> bool:
-        raw.createTime = old.createTime + 1
-        return True
-
-    alter_table(client, TableRef.parse(feed.table), later)
+    create(client, feed.table, COLUMNS)
     feed.write("SELECT 2 id, 'b' v")
     feed.operator().execute(context())
     assert feed.versions() == [(1, 1), (1, 2)]
-
-
-def feed_cursor(raw: Any) -> str:
-    return str(raw.parameters["hiveacid.consumer.audit"])
 
 
 def test_a_table_follows_another_one_beside_other_consumers(
@@ -282,15 +291,14 @@ def test_a_table_follows_another_one_beside_other_consumers(
     for name in (feed.table, feed.copy):
         with AcidTable(name, client.options, spark=feed.spark) as table:
             table.append(feed.spark.sql(rows))
-    Consumer(client, feed.table, "audit").advance(1)
+    Consumer(client, feed.table, "audit", [feed.log]).advance(1)
     with AcidTable(feed.table, client.options, spark=feed.spark) as table:
         table.update({"v": "concat(v, '!')"}, "id = 2 OR id IS NULL")
         table.delete("id = 1")
     job = mirror_job(feed.table, feed.copy, ["id"], after="1")
     feed.operator(job, consumer="mirror").execute(context())
     assert feed.rows(feed.copy) == feed.rows(feed.table) == [(2, "b!"), (None, "n!")]
-    cursors = {name: text.split("@")[0] for name, text in feed.properties.items() if "@" in text}
-    assert cursors == {"hiveacid.consumer.audit": "1", "hiveacid.consumer.mirror": "3"}
+    assert feed.cursors == {"audit": 1, "mirror": 3}
 
 
 def _major_and_clean(feed: Feed) -> CleanReport:
@@ -321,7 +329,7 @@ def test_where_changes_are_gone_the_failure_says_how_to_begin_anew(
     feed.write("SELECT 2 id, 'b' v")
     forget_consumer(client, TableRef.parse(feed.table), "audit")
     assert _major_and_clean(feed).removed
-    Consumer(client, feed.table, "audit").advance(1)
+    Consumer(client, feed.table, "audit", [feed.log]).advance(1)
     with pytest.raises(HiveAcidTaskRefused, match="oldest version that is left is 2") as raised:
         feed.operator().execute(context())
     assert "'audit' had still to copy, after version 1" in str(raised.value)
@@ -330,22 +338,16 @@ def test_where_changes_are_gone_the_failure_says_how_to_begin_anew(
     assert feed.versions() == [(1, 1)]
 
 
-class _Store(dict[str, Any]):
-    def set(self, key: str, value: Any) -> None:
-        self[key] = value
-
-
-def test_the_cursor_is_in_the_state_of_an_inlet_where_airflow_keeps_it(
-    feed: Feed, client: Any, context: Any
-) -> None:
-    asset, store = asset_of(feed.table, client.options.uris), _Store()
-    task = SimpleNamespace(outlets=[], inlets=[asset])
-    kept = {"task": task, "asset_state_store": {asset: store}}
+def test_one_consumer_with_two_targets_is_refused_before_it_reads(feed: Feed, context: Any) -> None:
     feed.write("SELECT 1 id, 'a' v")
-    feed.operator().execute(context(**kept))
-    assert feed.operator().execute(context(**kept))["changes"] == []
-    assert "hiveacid.consumer.audit" not in feed.properties
-    assert [text.split("@")[0] for text in store.values()] == ["1"]
+    feed.operator().execute(context())
+    feed.write("SELECT 2 id, 'b' v")
+    mirror = mirror_job(feed.table, feed.copy, ["id"])
+    with pytest.raises(HiveAcidTaskRefused, match=r"Consumer audit of .* writes .*log"):
+        feed.operator(mirror).execute(context())
+    assert (feed.submitted, feed.rows(feed.copy)) == (1, [])
+    feed.operator(mirror, consumer="mirror").execute(context())
+    assert feed.cursors == {"audit": 1, "mirror": 2}
 
 
 def test_after_a_trigger_the_range_is_that_of_the_submission(feed: Feed, context: Any) -> None:

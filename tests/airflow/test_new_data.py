@@ -14,8 +14,8 @@ from airflow_hiveacid import HiveAcidNewDataEventTrigger, HiveAcidNewDataSensor
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
+from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
@@ -80,7 +80,7 @@ def test_what_is_new_and_final_is_found(table: Table, client: MetastoreClient) -
     poked = sensor.poke({})
     assert (poked.is_done, poked.xcom_value) == (True, table.found(0, 1))
     assert json.dumps(poked.xcom_value)
-    Consumer(client, table.ref.full_name, "audit").advance(1)
+    Consumer(client, table.ref.full_name, "audit", ["d.copy"]).advance(1)
     assert not sensor.poke({})
     client.commit_txn(open_)
     assert sensor.poke({}).xcom_value == table.found(1, 3)
@@ -95,7 +95,7 @@ def test_a_look_takes_three_calls(table: Table) -> None:
     assert {calls[name] for name in asked} == {1}
 
 
-def test_a_sensor_that_defers_hands_the_cursor_to_its_trigger(table: Table) -> None:
+def test_a_sensor_that_defers_waits_in_its_trigger(table: Table) -> None:
     table.write()
     sensor = table.sensor(deferrable=True, after="1", poke_interval=7)
     with pytest.raises(TaskDeferred) as deferred:
@@ -146,6 +146,8 @@ def test_a_sensor_that_defers_waits_for_a_metastore_that_is_away(
     monkeypatch.setattr(Consumer, "range", find)
     table.write()
     sensor = table.sensor(deferrable=True, poke_interval=SOON)
+    with pytest.raises(TaskDeferred):
+        sensor.execute({})
     assert sensor.execute({}) == table.found(0, 1)
     away.append(MetastoreUnreachable("It is away."))
     assert not table.sensor().poke({}).is_done
@@ -216,6 +218,29 @@ def test_events_tell_of_each_version_once(table: Table) -> None:
     assert asyncio.run(watch(first=True)) == table.found(1, 2)
     # After a restart of the triggerer, what may not have arrived is told again, and nothing else.
     assert asyncio.run(watch(first=False)) == table.found(1, 3)
+
+
+def test_events_of_a_table_that_was_created_again_begin_with_its_first_version(
+    table: Table,
+) -> None:
+    store = _Store()
+
+    async def watch() -> Any:
+        trigger = table.events()
+        object.__setattr__(trigger, "asset_state_store", store)
+        async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+            found = await next_of(events)
+            table.write()
+            await next_of(events)
+            return found
+
+    table.write()
+    assert asyncio.run(watch())["after"] is None
+    (key,) = store.kept
+    known, _, creation = store.kept[key].partition(" ")
+    assert known == "1"
+    store.kept[key] = f"9 {creation.replace('created 2', 'created 1')}"
+    assert asyncio.run(watch()) == {"table": table.ref.full_name, "after": None, "up_to": 2}
 
 
 def test_events_go_on_after_the_metastore_was_away(

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.metastore.consumers import Consumer
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.cli.acid_files import ids, write_events
@@ -120,8 +120,8 @@ def test_the_history_of_a_table_is_told(folders, hiveacid):
 def test_consumers_are_shown_and_forgotten(client, folders, hiveacid):
     name = folders.ref.full_name
     assert hiveacid("consumers", "list", name) == (0, f"{name}: 0 consumers\n")
-    Consumer(client, name, "log").advance(9)
-    Consumer(client, name, "new").begin(0)
+    Consumer(client, name, "log", ["d.copy"]).advance(9)
+    Consumer(client, name, "new", ["d.copy"]).begin(0)
     status, printed = hiveacid("consumers", "list", name)
     rows = [line.split() for line in printed.splitlines()[1:]]
     assert (status, rows) == (

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.errors import InvalidJob, TransactionAborted
+from airflow_hiveacid.errors import (
+    ConsumerMismatch,
+    HiveAcidError,
+    InvalidJob,
+    TransactionAborted,
+)
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
@@ -119,6 +124,39 @@ def test_a_folder_is_written_once(told: Case, job: ExportChangesJob) -> None:
     assert again.already_done
     assert again.changes[0].up_to == 2
     assert len(read(told, job)) == 4
+
+
+def test_a_folder_of_another_consumer_or_table_is_no_export_that_was_done(
+    told: Case, job: ExportChangesJob, make: Callable[..., Case]
+) -> None:
+    export(told, replace(job, consumer="lake"))
+    where = r"feed/changes_after_0/_range\.json belongs to an export of"
+    other = make("other")
+    other.append((7, "z", "x"))
+    of_other = ChangesSource(other.name, after="0", up_to="1")
+    for foreign in (
+        replace(job, consumer="other"),
+        job,
+        replace(job, source=of_other, target=other.name, consumer="lake"),
+    ):
+        with pytest.raises(ConsumerMismatch, match=where):
+            export(told, foreign)
+    assert export(told, replace(job, consumer="lake")).already_done
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"format": 1, "job": "export", "target": "a.t"}'])
+def test_a_folder_that_does_not_say_what_it_holds_is_left_alone(
+    told: Case, job: ExportChangesJob, content: str | None
+) -> None:
+    folder = Path(job.path.removeprefix("file:")) / "changes_after_0"
+    folder.mkdir(parents=True)
+    (folder / "part-0").write_text("of another program")
+    if content is not None:
+        (folder / "_range.json").write_text(content)
+    with pytest.raises(HiveAcidError, match=r"changes_after_0.*_range\.json") as raised:
+        export(told, job)
+    assert "move that folder away" in raised.value.remedy
+    assert (folder / "part-0").read_text() == "of another program"
 
 
 def test_a_killed_export_leaves_nothing_that_the_next_one_does_not_replace(

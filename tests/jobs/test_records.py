@@ -14,6 +14,8 @@ from airflow_hiveacid.cluster.run_files import Started
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
+from airflow_hiveacid.jobs.consumer_cursor import Cursor
+from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
@@ -28,6 +30,8 @@ RECORDS = {
     "stream_report": StreamReport,
     "stream_state": StreamState,
     "need": CompactionNeed,
+    "exported_range": ExportedRange,
+    "consumer_cursor": Cursor,
     "started": Started,
 }
 

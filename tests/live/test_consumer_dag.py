@@ -16,8 +16,8 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
+from airflow_hiveacid.maintenance.consumers import known_consumers
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.consumers import known_consumers
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.airflow.busy_table import BusyTable

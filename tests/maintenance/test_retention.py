@@ -9,7 +9,7 @@ import pytest
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.metastore.consumers import Consumer, forget_consumer
+from airflow_hiveacid.maintenance.consumers import Consumer, forget_consumer
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -71,14 +71,14 @@ def test_what_a_consumer_has_still_to_read_is_kept_until_it_has_read_on(client, 
     *old, base = compacted
     tell(folders, base, old, days=29.9)
     name = folders.ref.full_name
-    Consumer(client, name, "log").begin(1)
+    Consumer(client, name, "log", ["d.copy"]).begin(1)
     for dry_run in (True, False):
         report = folders.clean(dry_run=dry_run)
         assert removed(report) == []
         assert all("log (at version 1)" in reason for reason in kept(report).values())
         assert report.bytes_retained == 16
     assert removed(folders.clean(dry_run=True, consumer_retention="29 days")) == old
-    Consumer(client, name, "log").advance(2)
+    Consumer(client, name, "log", ["d.copy"]).advance(2)
     assert removed(folders.clean()) == old
 
 
@@ -88,7 +88,7 @@ def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_say
     folders = AcidFolders.create(client, f"{database}.r", parameters=week)
     old = [folders.insert(), folders.insert()]
     base = folders.compact(Base(2))
-    Consumer(client, folders.ref.full_name, "log").advance(1)
+    Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(1)
     tell(folders, base, old, days=6.9)
     assert removed(folders.clean()) == []
     tell(folders, base, old, days=7.1)
@@ -99,10 +99,30 @@ def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_say
 def test_what_is_kept_for_a_consumer_is_removed_when_it_is_forgotten(client, folders, compacted):
     *old, base = compacted
     tell(folders, base, old)
-    Consumer(client, folders.ref.full_name, "log").advance(1)
+    Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(1)
     assert removed(folders.clean()) == []
     assert forget_consumer(client, folders.ref, "log")
     assert removed(folders.clean()) == old
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [('"version": 2', '"version": 3'), ("}", ""), ('"created": ', '"created": 1')],
+    ids=["another version", "half a file", "another creation"],
+)
+def test_all_is_kept_for_a_consumer_whose_cursor_says_nothing(
+    client, folders, compacted, written, instead
+):
+    *old, base = compacted
+    tell(folders, base, old)
+    Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(2)
+    (cursor,) = (folders.root / "_hiveacid_consumers" / "log").iterdir()
+    cursor.write_text(cursor.read_text().replace(written, instead))
+    report = folders.clean()
+    assert removed(report) == []
+    assert all("log (at version 0)" in reason for reason in kept(report).values())
+    assert removed(folders.clean(consumer_retention="0")) == old
 
 
 @pytest.mark.parametrize(("modified", "stays"), [(30, False), (1, True), (-3650, True)])

@@ -1,0 +1,31 @@
+"""A table as files outside of the metastore refer to it."""
+
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.quantities import timestamp_in_words
+from airflow_hiveacid.acid.table_identity import TableIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedTable:
+    """One creation of a table, at one location.
+
+    Attributes:
+        name: "database.table".
+        location: The folder, without slashes that mean nothing.
+        identity: The creation.
+    """
+
+    name: str
+    location: str
+    identity: TableIdentity
+
+    def __str__(self) -> str:
+        number = "" if self.identity.id is None else f"id {self.identity.id}, "
+        created = timestamp_in_words(self.identity.created)
+        return f"{self.name} ({number}created {created} UTC, at {self.location})"
+
+    def is_same_as(self, other: "LocatedTable") -> bool:
+        """Whether both are the same creation of a table, under one name and at one location."""
+        here, there = (self.name, self.location), (other.name, other.location)
+        return here == there and self.identity.is_same(other.identity)

@@ -1,0 +1,82 @@
+"""The content of the file that makes a folder of exported changes valid."""
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from airflow_hiveacid.acid.located_table import LocatedTable
+from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile, InvalidJob
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import RunReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedRange:
+    """The changes that a folder holds.
+
+    Attributes:
+        table: The table that they were read from.
+        consumer: The consumer that they were exported for; empty if there was none.
+        report: The report of the export, which has the versions.
+    """
+
+    table: LocatedTable
+    consumer: str
+    report: RunReport
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        return json.dumps(codec.to_record(self), indent=1).encode()
+
+    @classmethod
+    def parse(cls, content: bytes, path: str) -> Self:
+        """Read the content of the file.
+
+        Raises:
+            CorruptFile: It lacks the table, its creation, the consumer or the versions.
+        """
+        try:
+            exported = codec.from_record(cls, json.loads(content), "range")
+        except (ValueError, RecursionError, InvalidJob) as error:
+            raise _corrupt(path, str(error)) from error
+        if [read.table for read in exported.report.changes] != [exported.table.name]:
+            raise _corrupt(path, "its report has not one range of its table")
+        return exported
+
+    def require_of(self, table: LocatedTable, consumer: str, after: int, path: str) -> None:
+        """Refuse a folder that holds other changes than those of an export.
+
+        Args:
+            table: The table that the export reads.
+            consumer: The consumer of the export.
+            after: The version before the changes.
+            path: The file, for the error.
+
+        Raises:
+            ConsumerMismatch: They belong to another table, creation of the table, or consumer.
+            CorruptFile: They begin after another version than the folder's name says.
+        """
+        if not self.table.is_same_as(table):
+            raise _mismatch(path, str(self.table), str(table))
+        if self.consumer != consumer:
+            raise _mismatch(path, _named(self.consumer), _named(consumer))
+        if self.report.changes[0].after != after:
+            raise _corrupt(path, f"its changes do not begin after version {after}")
+
+
+def _mismatch(path: str, exported: str, asked: str) -> ConsumerMismatch:
+    return ConsumerMismatch(
+        f"{path} belongs to an export of {exported}, and this is one of {asked}.",
+        remedy="Move that folder away, or export to another path under another name of the consumer.",
+    )
+
+
+def _corrupt(path: str, why: str) -> CorruptFile:
+    return CorruptFile(
+        f"{path} does not say which changes its folder holds: {why}.",
+        remedy="Export to another path, or move that folder away.",
+    )
+
+
+def _named(consumer: str) -> str:
+    return f"consumer {consumer!r}" if consumer else "no consumer"

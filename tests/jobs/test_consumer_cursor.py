@@ -1,0 +1,51 @@
+"""The cursors of consumers as files."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.located_table import LocatedTable
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.jobs.consumer_cursor import Cursor
+
+TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
+AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)
+BEGINS = replace(AT, version=5, begins=True)
+
+
+@pytest.mark.parametrize("cursor", [AT, BEGINS])
+def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
+    assert Cursor.parse(cursor.path, cursor.to_bytes()) == cursor
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"7",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        AT.to_bytes()[:-2],
+        replace(AT, version=4).to_bytes(),
+        replace(AT, begins=True).to_bytes(),
+        replace(AT, consumer="other").to_bytes(),
+        AT.to_bytes().replace(b'"name": "a.t"', b'"table": "a.t"'),
+    ],
+)
+def test_another_content_than_that_of_the_path_is_no_cursor(content: bytes) -> None:
+    assert Cursor.parse(AT.path, content) is None
+
+
+def test_each_version_has_a_file_of_its_own() -> None:
+    assert AT.path == "_hiveacid_consumers/log/3.json"
+    assert BEGINS.path == "_hiveacid_consumers/log/begin.json"
+
+
+def test_a_cursor_never_goes_back() -> None:
+    for known in (None, BEGINS, replace(AT, version=2)):
+        assert AT.is_news_after(known)
+    # The job says another beginning by now, and nothing was copied yet.
+    assert replace(BEGINS, version=2).is_news_after(BEGINS)
+    for known, other in ((AT, AT), (AT, replace(AT, version=2)), (AT, BEGINS), (BEGINS, BEGINS)):
+        assert not other.is_news_after(known)
