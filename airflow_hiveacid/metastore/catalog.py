@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -114,6 +115,11 @@ class HiveTable:
         if not self.location:
             raise UnsupportedTable(f"{self.ref.full_name} has no files; it may be a view.")
         return self.location
+
+    @property
+    def identity(self) -> TableIdentity:
+        """Its creation, by which it differs from a later table of the same name."""
+        return TableIdentity(created=int(self.raw.createTime), id=self.raw.id or None)
 
     @property
     def format(self) -> StorageFormat:

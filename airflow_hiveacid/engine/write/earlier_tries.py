@@ -1,18 +1,21 @@
 """What earlier tries of the same run have left: something to abort, or a report."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import staging_txn
-from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
+from airflow_hiveacid.acid.run_notes import RunOutcome
+from airflow_hiveacid.errors import ConflictError, StorageError, TableNotFound, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.maintenance.run_note_folder import (
     NoteFile,
     RunNoteFolder,
-    RunOutcome,
     mark_committed,
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -38,6 +41,19 @@ class AlreadyApplied(ConflictError):
         self.report = report
 
 
+@dataclass(frozen=True)
+class _Proof:
+    """What the note in one table proves about a transaction."""
+
+    storage: Storage
+    file: NoteFile
+    outcome: RunOutcome
+
+    @property
+    def path(self) -> str:
+        return f"{self.storage.location.rstrip('/')}/{self.file.path}"
+
+
 class EarlierTries:
     """Keeps two tries of one run from both being applied, however they overlap.
 
@@ -47,20 +63,18 @@ class EarlierTries:
     """
 
     def __init__(
-        self, client: MetastoreClient, tables: Sequence[HiveTable], run_token: str
+        self, client: MetastoreClient, targets: Iterable[TableRef], run_token: str
     ) -> None:
         """Describe a run.
 
         Args:
             client: The metastore.
-            tables: What the run writes; the notes on it lie in the first one.
+            targets: The tables that the run writes; each that exists has notes on it.
             run_token: Under which its transactions are opened.
         """
         self._client = client
-        self._tables = tables
+        self._targets = tuple(targets)
         self._run_token = run_token
-        self._home = Storage.of(tables[0].folder)
-        self._notes = RunNoteFolder(self._home, tables[0].ref.full_name)
 
     def end(self, before: int | None = None) -> None:
         """Abort what earlier tries have left open, and find out whether one has committed.
@@ -70,36 +84,56 @@ class EarlierTries:
 
         Raises:
             AlreadyApplied: One has.
-            UnprovenRun: One may have, and nothing is left that would tell.
+            UnprovenRun: One may have, and no table can prove it.
         """
         # In this order: what could not be aborted, because it committed just now, is then found.
         abort_open_transactions(self._client, self._run_token, before=before)
         if before is None:
             abort_open_transactions(self._client, source_token(self._run_token))
-        snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
-        self._remove_staging(snapshot)
-        applied: list[NoteFile] = []
-        unproven: list[NoteFile] = []
-        for file in self._notes.of_run(self._run_token):
-            belief = self._notes.judge(file, snapshot.txns, snapshot.write_ids)
-            if belief is RunOutcome.APPLIED:
-                applied.append(file)
-            elif belief is RunOutcome.UNPROVEN:
-                unproven.append(file)
-        if applied:
+        # Each time, as a table may be another one by now.
+        tables = [*self._existing_tables()]
+        snapshot = Snapshot.take(self._client, [table.ref for table in tables])
+        self._remove_staging(tables, snapshot)
+        tries = self._proofs(tables, snapshot)
+        if applied := tries[RunOutcome.APPLIED]:
             # Of two tries at once, one may have found nothing to do.
-            wrote = [file for file in applied if file.note and not file.note.wrote_nothing]
+            wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
-        if unproven:
+        if unproven := tries[RunOutcome.UNPROVEN]:
             raise self._unproven(unproven[-1])
 
-    def _remove_staging(self, snapshot: Snapshot) -> None:
+    def _existing_tables(self) -> Iterator[HiveTable]:
+        for ref in self._targets:
+            # One that is gone can prove nothing; without another proof the job will miss it.
+            with suppress(TableNotFound):
+                yield self._client.get_table(ref)
+
+    def _proofs(
+        self, tables: Sequence[HiveTable], snapshot: Snapshot
+    ) -> dict[RunOutcome, list[list[_Proof]]]:
+        """The notes on each try of the run, the oldest first, by what they prove together."""
+        tries: dict[int, list[_Proof]] = defaultdict(list)
+        for table in tables:
+            storage = Storage.of(table.folder)
+            notes, write_ids = (
+                RunNoteFolder(storage, table),
+                snapshot.write_ids[table.ref.full_name],
+            )
+            for file in notes.of_run(self._run_token):
+                outcome = notes.judge(file, snapshot.txns, write_ids)
+                tries[file.txn_id or 0].append(_Proof(storage, file, outcome))
+        joined = defaultdict(list)
+        for _, proofs in sorted(tries.items()):
+            joined[min(proof.outcome for proof in proofs)].append(proofs)
+        return joined
+
+    def _remove_staging(self, tables: Sequence[HiveTable], snapshot: Snapshot) -> None:
         """Remove what drivers have staged whose transactions have ended.
 
         Those of other runs may be about to commit it once more: they get time for that.
         """
         own: set[int] | None = None
-        for table in self._tables:
+        for table in tables:
             storage = Storage.of(table.folder)
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
@@ -126,32 +160,43 @@ class EarlierTries:
                 return replace(applied.report, already_done=True)
         return report
 
-    def _applied(self, file: NoteFile) -> None:
+    def _applied(self, proofs: Sequence[_Proof]) -> None:
         """Say that a try has committed, and let that be known for good."""
-        assert file.note is not None
-        report = file.note.report
-        if not file.name.marked:
+        report = _report_of(proofs)
+        for proof in proofs:
+            note_of_it = proof.file.note is not None and proof.outcome is not RunOutcome.NO_EVIDENCE
+            if proof.file.name.marked or not note_of_it:
+                continue
             try:
-                mark_committed(self._home, file)
+                mark_committed(proof.storage, proof.file)
             except StorageError as error:  # Mostly because another try is just doing the same.
                 warning = f"Could not mark the note on the run: {error}"
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
 
-    def _unproven(self, file: NoteFile) -> UnprovenRun:
-        where = f"{self._home.location}/{file.path}"
+    def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun:
+        unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
+        file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
         if file.is_of_later_format:
             return UnprovenRun(
-                f"{where} is the note of a later version of this package on an earlier try. This"
-                " version cannot read whether that try was applied."
+                f"{where}: this note of a later version of this package is about an earlier try."
+                " This version cannot read whether that try was applied."
             )
         if file.note is None:
-            return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")
+            return UnprovenRun(
+                f"{where}: an earlier try has committed, but its note is unreadable."
+            )
         return UnprovenRun(
             f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"
-            f" have been aborted and forgotten by the metastore: of its directories nothing is"
-            f" left. {where} says what it was about to commit."
+            " have been aborted and forgotten by the metastore: none of its directories is left."
+            f" The note {where} says what it was about to commit."
         )
+
+
+def _report_of(proofs: Sequence[_Proof]) -> RunReport:
+    """The report of a try that was applied, which each note that proves it has."""
+    notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
+    return next(note.report for note in notes if note is not None)
 
 
 def _is_left(storage: Storage, name: str) -> bool:
