@@ -26,7 +26,7 @@ from tests.fakes.metastore import REAL_AND_FAKE
 from tests.places import place_of
 
 pytestmark = REAL_AND_FAKE
-MAIN, OTHER = Row(1, "main", "a"), Row(2, "other", "b")
+MAIN, OTHER, LATER = Row(1, "main", "a"), Row(2, "other", "b"), Row(3, "later", "b")
 
 
 class Killed(BaseException):
@@ -90,6 +90,7 @@ class Load:
         self.client.abort_txn(txn_id)
 
     def compact_and_clean(self, ref: TableRef) -> None:
+        self.tables.run(self.tables.insert(ref, [LATER]))
         self.tables.run(CompactJob(target=str(ref), type="major", parallel=1))
         for _ in range(2):
             self.tables.run(CleanJob(target=str(ref)))
@@ -173,8 +174,9 @@ def test_cleaning_a_table_keeps_its_proof(load, kill):
     load.job = load.of([], [OTHER])
     kill("mark_committed")
     load.compact_and_clean(load.other)
+    assert [*load.folder(load.other).glob("p=*/delta_*")] == []
     assert load.run().already_done
-    assert load.rows(load.other) == [OTHER]
+    assert load.rows(load.other) == [OTHER, LATER]
     assert (load.notes(load.main), load.notes(load.other)) == (["committed.json"],) * 2
 
 
