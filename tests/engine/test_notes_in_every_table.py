@@ -11,18 +11,18 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write import atomic_write
-from airflow_hiveacid.errors import TableNotFound
+from airflow_hiveacid.errors import AnswerLost, TableNotFound
 from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.fakes.metastore import REAL_AND_FAKE
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider
 from tests.faults.rows import Row
 from tests.faults.without_spark import NoSpark, without_spark
-from tests.fakes.metastore import REAL_AND_FAKE
 from tests.places import place_of
 
 pytestmark = REAL_AND_FAKE
@@ -216,5 +216,20 @@ def test_a_table_that_is_renamed_meanwhile_keeps_its_proof(load, kill):
     load.tables.run(RenameTableJob(target=str(load.main), new_name=str(away)))
     load.tables.run(CleanJob(target=str(away)))
     load.tables.run(RenameTableJob(target=str(away), new_name=str(load.main)))
+    assert load.run().already_done
+    assert load.rows(load.main) == [MAIN]
+
+
+def test_a_lost_answer_is_settled_although_a_table_was_created_again(load, monkeypatch):
+    commit = MetastoreClient.commit_txn
+
+    def lose(client, txn_id):
+        monkeypatch.undo()
+        commit(client, txn_id)
+        load.create_again(load.other)
+        raise AnswerLost("The connection is gone.")
+
+    monkeypatch.setattr(MetastoreClient, "commit_txn", lose)
+    assert not load.run().already_done
     assert load.run().already_done
     assert load.rows(load.main) == [MAIN]
