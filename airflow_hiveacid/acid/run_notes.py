@@ -27,7 +27,7 @@ class NoteName:
     """The name of a note's file.
 
     Attributes:
-        digest: Tells the run.
+        digest: The digest of the run token.
         txn_id: The transaction; None is a note of the first version, of which a run had only one.
         marked: Whether it was renamed after the commit.
     """
@@ -38,7 +38,7 @@ class NoteName:
 
     @classmethod
     def of(cls, token: str, txn_id: int) -> Self:
-        """The name of the note on a transaction, before its commit."""
+        """Name the note on a transaction before its commit."""
         return cls(digest_of(token), txn_id)
 
     @classmethod
@@ -51,19 +51,19 @@ class NoteName:
 
     @classmethod
     def parse_unfinished(cls, name: str) -> Self | None:
-        """Read the name that a file has until all of the note is in it; None for any other."""
+        """Read the temporary name of a note that is being written; None for any other."""
         match = _UNFINISHED.fullmatch(name)
         return None if match is None else cls.parse(match[1])
 
     @property
     def name(self) -> str:
-        """The name as we write it."""
+        """The name of the file."""
         txn = "" if self.txn_id is None else f".{self.txn_id}"
         return f"{self.digest}{txn}{'.committed' if self.marked else ''}.json"
 
 
 def digest_of(token: str) -> str:
-    """How a run token stands in the name of a file."""
+    """Compute the digest of a run token, which file names contain."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -100,11 +100,11 @@ def outcome_by_lists(
 
 
 def holds_write(directory: str, write_id: int) -> bool:
-    """Whether the name of a directory says that it is one transaction's own.
+    """Decide whether a directory holds the rows of one write id only, by its name.
 
     Args:
         directory: The name.
-        write_id: That transaction's write id.
+        write_id: The write id.
     """
     parsed = parse_directory(directory)
     if isinstance(parsed, Base):

@@ -17,7 +17,7 @@ class TableIdentity:
     id: int | None = None
 
     def is_same(self, other: Self) -> bool:
-        """Compare two creations; the numbers count where both are known."""
+        """Compare two creations, by their numbers as well where both are known."""
         return self.created == other.created and (
             self.id is None or other.id is None or self.id == other.id
         )

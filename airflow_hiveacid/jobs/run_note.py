@@ -60,11 +60,6 @@ class RunNote:
         is_same = self.identity.is_same(identity) and len(self.write_ids) == 1
         return next(iter(self.write_ids.values())) if is_same else None
 
-    @property
-    def wrote_nothing(self) -> bool:
-        """Whether the transaction left no file, so that it can be run again."""
-        return self.report.files == 0
-
     def to_bytes(self) -> bytes:
         """The content of the note's file."""
         few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])

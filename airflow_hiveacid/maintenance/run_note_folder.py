@@ -1,7 +1,7 @@
 """The folder in which a table keeps the notes on the runs that write it: writing, judging, marking.
 
-A note has a place of its own, and not only beside the data, because a compaction may take the
-directories away, and because a run that changed nothing has none.
+Notes are not kept in the directories of the data, because a compaction replaces those, and because
+a run that changed nothing has none.
 """
 
 from collections.abc import Sequence, Set
@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
-# Notes are small files, and an object store takes its time for each.
+# Notes are small files, and each request to an object store takes long.
 _READERS = 8
 
 
@@ -33,10 +33,10 @@ class NoteFile:
     """A note in a table's folder.
 
     Attributes:
-        name: What its name says.
-        note: What it says; None when that is nothing that we wrote.
+        name: The parsed name of the file.
+        note: The content; None if it is no note.
         is_of_later_format: Whether a later version of this package wrote it, so that this one
-            cannot read it. Nobody may take its run for one that was not applied, or remove it.
+            cannot read it. It is neither removed nor taken for a run that was not applied.
     """
 
     name: NoteName
@@ -45,12 +45,12 @@ class NoteFile:
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
-        """A note that is yet to be written."""
+        """Describe a note that is not written yet."""
         return cls(NoteName.of(note.run_token, note.txn_id), note)
 
     @property
     def path(self) -> str:
-        """Where it is, below the table's folder."""
+        """The path below the table's folder."""
         return f"{RUN_NOTES}/{self.name.name}"
 
     @property
@@ -73,12 +73,12 @@ class RunNoteFolder:
         self._identity = table.identity
 
     def of_run(self, token: str) -> list[NoteFile]:
-        """The notes on the tries of a run, the oldest first."""
+        """Read the notes on the tries of a run, the oldest first."""
         digest = digest_of(token)
         return self._read([name for name in self._names() if name.digest == digest])
 
     def unmarked(self) -> list[NoteFile]:
-        """The notes of all runs that nobody has marked after their commit."""
+        """Read the notes of all runs without a mark."""
         return self._read([name for name in self._names() if not name.marked])
 
     def committed(
@@ -89,12 +89,12 @@ class RunNoteFolder:
         known: Set[int] = frozenset(),
         since: float | None = None,
     ) -> list[RunNote]:
-        """The newest notes, of runs that are known to have been committed.
+        """Read the newest notes of runs that were committed.
 
         Args:
             txns: A fresh list of transactions.
             write_ids: A fresh list of the table's write ids.
-            limit: How many notes are looked at.
+            limit: How many notes are read at most.
             known: The transactions whose notes need not be read.
             since: Notes that were written before that are not read; in seconds since 1970.
         """
@@ -125,7 +125,7 @@ class RunNoteFolder:
         outcome = outcome_by_lists(note.txn_id, write_id, txns, write_ids)
         if outcome is not RunOutcome.UNPROVEN:
             return outcome
-        if note.wrote_nothing:
+        if note.report.files == 0:  # It can be run again.
             return RunOutcome.NO_EVIDENCE
         return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
 
@@ -185,7 +185,7 @@ class RunNoteFolder:
 
 
 def write_note(storage: Storage, file: NoteFile) -> None:
-    """Leave a note, before the commit.
+    """Write a note, before the commit.
 
     Args:
         storage: The table's folder.
@@ -196,7 +196,7 @@ def write_note(storage: Storage, file: NoteFile) -> None:
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:
-    """Rename a note, now that its transaction is known to be committed.
+    """Rename a note after its transaction was committed.
 
     Args:
         storage: The table's folder.

@@ -24,8 +24,7 @@ from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_t
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import Storage
 
-# So long after its last file was staged, no driver is waited for whose transaction has ended: it
-# is not asleep, but gone.
+# A driver whose transaction has ended and that has staged no file for so long does not come back.
 _SPARED_SECONDS = 3600
 
 
@@ -55,11 +54,11 @@ class _Proof:
 
 
 class EarlierTries:
-    """Keeps two tries of one run from both being applied, however they overlap.
+    """Prevents two tries of one run from both being applied, however they overlap.
 
-    A try may still be starting when the next one looks for what there is to end. Both open a
-    transaction sooner or later, and transactions have an order: so every try looks before it
-    begins, and once more when it has opened its own.
+    A try may still be starting when the next one searches for tries to end. Both open a transaction
+    later, and transactions have an order: so each try searches before it begins, and again after it
+    has opened its own transaction.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class EarlierTries:
         Args:
             client: The metastore.
             targets: The tables that the run writes; each that exists has notes on it.
-            run_token: Under which its transactions are opened.
+            run_token: The token of its transactions.
         """
         self._client = client
         self._targets = tuple(targets)
@@ -90,7 +89,7 @@ class EarlierTries:
         abort_open_transactions(self._client, self._run_token, before=before)
         if before is None:
             abort_open_transactions(self._client, source_token(self._run_token))
-        # Each time, as a table may be another one by now.
+        # Looked up each time, because a table may have been created again.
         tables = [*self._existing_tables()]
         snapshot = Snapshot.take(self._client, [table.ref for table in tables])
         self._remove_staging(tables, snapshot)
@@ -104,21 +103,18 @@ class EarlierTries:
 
     def _existing_tables(self) -> Iterator[HiveTable]:
         for ref in self._targets:
-            # One that is gone can prove nothing; without another proof the job will miss it.
+            # A table that is gone proves nothing; the job fails later unless another one does.
             with suppress(TableNotFound):
                 yield self._client.get_table(ref)
 
     def _proofs(
         self, tables: Sequence[HiveTable], snapshot: Snapshot
     ) -> dict[RunOutcome, list[list[_Proof]]]:
-        """The notes on each try of the run, the oldest first, by what they prove together."""
+        """Group the tries of the run, the oldest first, by what their notes prove together."""
         tries: dict[int, list[_Proof]] = defaultdict(list)
         for table in tables:
-            storage = Storage.of(table.folder)
-            notes, write_ids = (
-                RunNoteFolder(storage, table),
-                snapshot.write_ids[table.ref.full_name],
-            )
+            storage, write_ids = Storage.of(table.folder), snapshot.write_ids[table.ref.full_name]
+            notes = RunNoteFolder(storage, table)
             for file in notes.of_run(self._run_token):
                 outcome = notes.judge(file, snapshot.txns, write_ids)
                 tries[file.txn_id or 0].append(_Proof(storage, file, outcome))
@@ -161,15 +157,15 @@ class EarlierTries:
         return report
 
     def _applied(self, proofs: Sequence[_Proof]) -> None:
-        """Say that a try has committed, and let that be known for good."""
+        """Mark the notes of a try that has committed, and report it."""
         report = _report_of(proofs)
         for proof in proofs:
-            note_of_it = proof.file.note is not None and proof.outcome is not RunOutcome.NO_EVIDENCE
-            if proof.file.name.marked or not note_of_it:
+            of_table = proof.outcome is not RunOutcome.NO_EVIDENCE
+            if proof.file.name.marked or proof.file.note is None or not of_table:
                 continue
             try:
                 mark_committed(proof.storage, proof.file)
-            except StorageError as error:  # Mostly because another try is just doing the same.
+            except StorageError as error:  # Mostly because another try marks it, too.
                 warning = f"Could not mark the note on the run: {error}"
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
@@ -194,7 +190,7 @@ class EarlierTries:
 
 
 def _report_of(proofs: Sequence[_Proof]) -> RunReport:
-    """The report of a try that was applied, which each note that proves it has."""
+    """The report of a try that was applied; each of its notes has the same."""
     notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
     return next(note.report for note in notes if note is not None)
 

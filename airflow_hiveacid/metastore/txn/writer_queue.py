@@ -92,7 +92,7 @@ class WriterQueue:
             component for component in components if component.type is not LockType.SHARED_READ
         ]
         self._ticket: LockRequest | None = None
-        # Of the first ticket: who has queued later is a later try of the run, or somebody else.
+        # The number of the first ticket: tickets of this run with a higher one are of later tries.
         self._first: int | None = None
         self._beaten = 0.0
         self._timeout = 0.0
@@ -194,8 +194,8 @@ class WriterQueue:
         """The earlier tickets that are still in use; those of dead writers are taken away.
 
         The metastore does that, too, but only where its housekeeping runs, and not at once for an
-        earlier try of the same run. A try that has lost its ticket waits for the one that took it
-        away: two that are alive would else do that to each other for ever.
+        earlier try of the same run. A try whose ticket was removed by a later try of its run waits
+        for that one, because two live tries would otherwise remove each other's tickets for ever.
         """
         assert self._first is not None
         earlier, own = ticket.blockers(), ticket.own()
