@@ -297,7 +297,7 @@ def test_a_mark_whose_note_is_gone_is_for_a_person(events):
     events.insert()
     (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
     note.write_bytes(b"")
-    with pytest.raises(UnprovenRun, match="not what"):
+    with pytest.raises(UnprovenRun, match="its note is unreadable"):
         events.insert()
 
 
