@@ -215,7 +215,7 @@ class UnprovenRun(DataError):
     """Whether an earlier try of the run was applied can't be found out by a program any more."""
 
     default_remedy = (
-        "Look whether its rows are there. If they are not, delete the note and run the task again; "
+        "Look whether its rows are there. If they are not, delete the notes and run the task again; "
         "if they are, mark the task as successful."
     )
 

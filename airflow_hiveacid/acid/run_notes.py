@@ -1,4 +1,7 @@
-"""What a note on a run proves: whether a transaction that may have applied the run did so.
+"""What the notes on a run prove: whether a transaction that may have applied the run did so.
+
+Each table that the transaction writes has a note of its own, which is judged by this table alone:
+by its creation, its write ids and its directories. One table that proves the commit is enough.
 
 A note is written before the commit, so it proves nothing by itself. Nor does a write id that the
 metastore calls valid: once a compaction was cleaned, the metastore forgets which ids were aborted.
@@ -8,9 +11,8 @@ every cleaner removes those of aborted transactions before the metastore may for
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, auto
 from typing import Self
 
 from airflow_hiveacid.acid.names import UNFINISHED_PREFIX, Base, Delta, parse_directory
@@ -25,7 +27,7 @@ class NoteName:
     """The name of a note's file.
 
     Attributes:
-        digest: Tells the run.
+        digest: The digest of the run token.
         txn_id: The transaction; None is a note of the first version, of which a run had only one.
         marked: Whether it was renamed after the commit.
     """
@@ -36,7 +38,7 @@ class NoteName:
 
     @classmethod
     def of(cls, token: str, txn_id: int) -> Self:
-        """The name of the note on a transaction, before its commit."""
+        """Name the note on a transaction before its commit."""
         return cls(digest_of(token), txn_id)
 
     @classmethod
@@ -49,69 +51,60 @@ class NoteName:
 
     @classmethod
     def parse_unfinished(cls, name: str) -> Self | None:
-        """Read the name that a file has until all of the note is in it; None for any other."""
+        """Read the temporary name of a note that is being written; None for any other."""
         match = _UNFINISHED.fullmatch(name)
         return None if match is None else cls.parse(match[1])
 
     @property
     def name(self) -> str:
-        """The name as we write it."""
+        """The name of the file."""
         txn = "" if self.txn_id is None else f".{self.txn_id}"
         return f"{self.digest}{txn}{'.committed' if self.marked else ''}.json"
 
 
 def digest_of(token: str) -> str:
-    """How a run token stands in the name of a file."""
+    """Compute the digest of a run token, which file names contain."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-class Standing(StrEnum):
-    """What is known of the transaction of a note that has no mark."""
+class RunOutcome(IntEnum):
+    """What is proved about the transaction of a note; of several notes on it the smallest counts."""
 
-    OPEN = "open"  # It may still commit; or it is younger than the lists, and nobody knows.
-    ABORTED = "aborted"
-    VALID = "valid"  # Committed; or aborted, and forgotten.
-    IMPOSSIBLE = "impossible"  # There never was such a transaction, so the note means nothing.
+    APPLIED = auto()
+    ABORTED = auto()
+    OPEN = auto()  # It may still commit, or is younger than the lists.
+    UNPROVEN = auto()  # It looks committed, as one does that was aborted and forgotten.
+    NO_EVIDENCE = auto()  # The note is about another table, unreadable, or about no change.
 
 
-def standing(
-    home: str,
-    txn_id: int,
-    write_ids: Mapping[str, int],
-    txns: ValidTxnList,
-    valid: Mapping[str, ValidWriteIdList],
-) -> Standing:
-    """What the metastore says of a transaction.
+def outcome_by_lists(
+    txn_id: int, write_id: int, txns: ValidTxnList, write_ids: ValidWriteIdList
+) -> RunOutcome:
+    """Decide what the metastore's lists prove about a transaction.
 
     Args:
-        home: The table in whose folder the note is.
         txn_id: The transaction.
-        write_ids: Its write id for each table.
+        write_id: Its write id for the table.
         txns: A fresh list.
-        valid: Fresh lists of the tables, by name.
+        write_ids: A fresh list of the table.
     """
-    lists = {name: valid[name] for name in write_ids if name in valid}
-    if txn_id < 1 or home not in lists or write_ids[home] < 1:
-        return Standing.IMPOSSIBLE
-    # Its write id may have been given after the lists were made, and the note written.
+    if txn_id < 1 or write_id < 1:
+        return RunOutcome.NO_EVIDENCE
+    # Its write id may have been allocated after the lists were made.
     if txn_id > txns.high_watermark or txn_id in txns.open:
-        return Standing.OPEN
-    if write_ids[home] > lists[home].high_watermark:
-        return Standing.IMPOSSIBLE
-    # Another table may have been dropped since; a new one of its name begins to count at 1.
-    known = {name: own for name, own in write_ids.items() if name in lists}
-    left = {name: own for name, own in known.items() if own <= lists[name].high_watermark}
-    if txn_id in txns.aborted or not all(lists[name].is_valid(own) for name, own in left.items()):
-        return Standing.ABORTED
-    return Standing.VALID
+        return RunOutcome.OPEN
+    if txn_id in txns.aborted:
+        return RunOutcome.ABORTED
+    # The write id of a committed transaction is valid, unless it belongs to an earlier table.
+    return RunOutcome.UNPROVEN if write_ids.is_valid(write_id) else RunOutcome.NO_EVIDENCE
 
 
 def holds_write(directory: str, write_id: int) -> bool:
-    """Whether the name of a directory says that it is one transaction's own.
+    """Decide whether a directory holds the rows of one write id only, by its name.
 
     Args:
         directory: The name.
-        write_id: That transaction's write id.
+        write_id: The write id.
     """
     parsed = parse_directory(directory)
     if isinstance(parsed, Base):

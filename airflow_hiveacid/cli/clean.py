@@ -25,7 +25,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=30,
         metavar="N",
-        help="remove notes of runs that are older (default: %(default)s)",
+        help="remove notes on runs that are N days older than the newest one (default: %(default)s)",
     )
     parser.add_argument(
         "--retention",

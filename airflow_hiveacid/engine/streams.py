@@ -80,6 +80,8 @@ class StreamRun:
         self._fault = FaultInjector.from_environment()
         with MetastoreClient(metastore) as client:
             self._home = client.get_table(TableRef.parse(job.target))
+            tables = (client.get_table(TableRef.parse(name)) for name in dict.fromkeys(job.tables))
+            self._storages = [Storage.of(table.folder) for table in tables]
         self._storage = Storage.of(self._home.folder)
         self._places = StreamPlaces(self._storage, job.name)
         self._checkpoint = StreamCheckpoint(job.checkpoint)
@@ -282,8 +284,10 @@ class StreamRun:
         name = replace(NoteName.of(token, report.txn_id), marked=True)
         self._notes.append(NoteFile(name, None))
         while len(self._notes) > _NOTES_KEPT:
-            with suppress(StorageError):
-                self._storage.delete_file(self._notes.popleft().path)
+            path = self._notes.popleft().path
+            for storage in self._storages:
+                with suppress(StorageError):
+                    storage.delete_file(path)
 
 
 class _Stopped(Exception):

@@ -96,7 +96,7 @@ class CleanJob(Job):
     Attributes:
         partitions: The names of the partitions, "d=1/e=2"; None is all of them.
         dry_run: Only say what would be removed.
-        keep_notes_days: Notes of runs that are older are removed too.
+        keep_notes_days: Notes on runs that are so much older than the newest one are removed too.
         retention: How long what earlier versions are read from is kept, like "7 days" or "12 h";
             "0" is not at all, None is as the table's property hiveacid.retention says.
         consumer_retention: How long what consumers of changes have still to read is kept at most;

@@ -1,4 +1,4 @@
-"""The content of the note that a run leaves in its first table's folder, for a later try."""
+"""The content of the note that a run leaves in the folder of each table, for a later try."""
 
 import json
 import os
@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from airflow_hiveacid.acid.names import LARGEST_NOTE, Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import RunReport
@@ -20,18 +21,19 @@ _NO_PARTITIONS = "The names of the partitions were too many to be kept for this 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNote:
-    """What a transaction is about to commit.
+    """What a transaction is about to commit, as the note in one of its tables says.
 
     Attributes:
         run_token: The run, as its transactions are named.
         txn_id: The transaction.
-        write_ids: Its write id for each table.
-        directories: Where some of its directories are: below the table's folder, or as a url.
+        write_ids: Its write id for the table; earlier versions noted those of all tables.
+        identity: The creation of the table; None in notes of earlier versions.
+        directories: Some of its directories in the table: below the table's folder, or as a url.
         operation: What it does.
         time: When, in ISO format.
         user: Who ran it.
         run_id: The run of the DAG, where once_per stands for it in run_token.
-        report: What it will have done.
+        report: What it will have done to all tables.
     """
 
     run_token: str
@@ -43,11 +45,20 @@ class RunNote:
     time: str | None = None
     user: str = ""
     run_id: str | None = None
+    identity: TableIdentity | None = None
 
-    @property
-    def wrote_nothing(self) -> bool:
-        """Whether the transaction left no file, so that it can be run again."""
-        return self.report.files == 0
+    def write_id_in(self, table: str, identity: TableIdentity) -> int | None:
+        """Find the write id of the transaction in a table; None if the note is about another one.
+
+        Args:
+            table: The full name of the table.
+            identity: Its creation.
+        """
+        if self.identity is None:
+            return self.write_ids.get(table)
+        # It may have been renamed since.
+        is_same = self.identity.is_same(identity) and len(self.write_ids) == 1
+        return next(iter(self.write_ids.values())) if is_same else None
 
     def to_bytes(self) -> bytes:
         """The content of the note's file."""
@@ -62,8 +73,9 @@ class RunNote:
 
     def _encoded(self) -> bytes:
         record = codec.to_record(self)
-        if self.run_id is None:
-            del record["run_id"]  # As notes are that were written before there was one.
+        for name in ("run_id", "identity"):  # As in notes of earlier versions.
+            if record[name] is None:
+                del record[name]
         return json.dumps(record, indent=1).encode()
 
     @classmethod

@@ -14,7 +14,6 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
@@ -22,13 +21,13 @@ from airflow_hiveacid.acid.retention import (
     Retention,
     retained,
 )
-from airflow_hiveacid.acid.run_notes import NoteName
-from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
+from airflow_hiveacid.acid.run_notes import NoteName, RunOutcome
+from airflow_hiveacid.errors import CorruptFile, DataError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder, RunOutcome
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder
 from airflow_hiveacid.maintenance.stream_places import digests_of_next_batches
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -39,9 +38,8 @@ from airflow_hiveacid.storage.uploads import Uploads
 _HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
-_NOT_APPLIED = "The run that this note is about was not committed."
-# The metastore overflows its stack when it is asked for many more.
-_TABLES_AT_A_TIME = 200
+_ABORTED = "The run that this note is about was not committed."
+_NANOSECONDS_PER_DAY = 86_400 * 10**9
 _NO_CLEANUP = ("no_cleanup", "NO_CLEANUP")
 
 
@@ -161,29 +159,39 @@ class Inspection:
                     [FileStatus(f"{name}/{file.path}", file.size) for file in files],
                 )
         if not storage.is_link(RUN_NOTES):
-            oldest = self._now.timestamp() - 86_400 * keep_notes_days
-            # A stream that stood still for long must still find what it did last.
-            kept = digests_of_next_batches(storage)
-            why = f"This note on a run is older than {keep_notes_days:g} days."
-            for path, size, modified in storage.walk(RUN_NOTES):
-                if size is None:
-                    continue
-                note_name = NoteName.parse(path.rpartition("/")[2])
-                if note_name is not None and note_name.digest in kept:
-                    continue
-                if modified is not None and modified < oldest * 1e9:
-                    garbage.append(Garbage(path, size, why, is_file=True))
-                elif self._nobody_finishes(path):
-                    garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
+            garbage += self._useless_notes(storage, keep_notes_days)
             old = {file.path for file in garbage}
-            for note, outcome in self._judged_notes(storage):
+            notes = RunNoteFolder(storage, self._table)
+            for note in notes.unmarked():
                 if note.path in old:
                     continue
+                outcome = notes.judge(note, self.txns, self._write_ids)
                 if outcome is RunOutcome.APPLIED:
                     committed.append(note)
-                elif outcome is RunOutcome.NOT_APPLIED:
-                    garbage.append(Garbage(note.path, 0, _NOT_APPLIED, is_file=True))
+                elif outcome is RunOutcome.ABORTED:
+                    garbage.append(Garbage(note.path, 0, _ABORTED, is_file=True))
         return InspectedFolder(folder, tuple(garbage), committed_notes=tuple(committed))
+
+    def _useless_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
+        """Find the files among the notes on runs that are too old, or were never completed."""
+        files = [*storage.walk(RUN_NOTES)]
+        # By the clock of the storage, which the newest file shows: that of this machine may be fast.
+        newest = max((written for *_, written in files if written is not None), default=0)
+        now = min(newest, int(self._now.timestamp() * 1e9))
+        expired = now - int(keep_days * _NANOSECONDS_PER_DAY)
+        # A stream that stood still for long must still find what it did last.
+        kept = digests_of_next_batches(storage)
+        why = f"This note on a run is {keep_days:g} days older than the newest one."
+        garbage = []
+        for path, size, written in files:
+            note_name = NoteName.parse(path.rpartition("/")[2])
+            if size is None or (note_name is not None and note_name.digest in kept):
+                continue
+            if written is not None and written <= expired:
+                garbage.append(Garbage(path, size, why, is_file=True))
+            elif self._nobody_finishes(path):
+                garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
+        return garbage
 
     def _stale_uploads(self, location: str) -> list[Garbage]:
         """What was uploaded, and will not appear; an abort can make nothing appear after that."""
@@ -206,19 +214,6 @@ class Inspection:
         if name is None or name.txn_id is None or name.txn_id > self.txns.high_watermark:
             return False
         return name.txn_id not in self.txns.open
-
-    def _judged_notes(self, storage: ReadOnlyStorage) -> list[tuple[NoteFile, RunOutcome]]:
-        """The notes on runs that do not tell by their names whether they were committed."""
-        name = self._table.ref.full_name
-        notes = RunNoteFolder(storage, name)
-        unmarked = notes.unmarked()
-        others = {other for note in unmarked if note.note for other in note.note.write_ids} - {name}
-        refs = sorted(ref for ref in map(_ref, others) if ref is not None)
-        valid = {name: self._write_ids}
-        for start in range(0, len(refs), _TABLES_AT_A_TIME):
-            asked = refs[start : start + _TABLES_AT_A_TIME]
-            valid |= self._client.get_valid_write_ids(asked, self.txns)
-        return [(note, notes.judge(note, self.txns, valid)) for note in unmarked]
 
     def _list(self, folder: PartitionFolder) -> FolderListing | InspectedFolder:
         if folder.leads_through_link():
@@ -324,13 +319,6 @@ class Inspection:
             for name in stale_staging(names, self.txns, self._min_open)
             if not storage.is_link(name)
         ]
-
-
-def _ref(name: str) -> TableRef | None:
-    try:
-        return TableRef.parse(name)
-    except HiveAcidError:
-        return None
 
 
 def _forbids(owner: str, parameters: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ the job, which decides everything anew.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from airflow_hiveacid.acid.expressions import names_in
@@ -179,25 +179,29 @@ class Preflight:
         targets = [table for table in job.tables if table.lower() not in self._changing]
         if not targets:
             return
-        home, *_ = [self._table(table) for table in targets]
         try:
             for statement in statements:
                 self._check_statement(statement)
         except HiveAcidError as error:
-            if isinstance(error, MetastoreError) or not self._may_have_run(job, home):
+            if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
                 raise
             # An earlier try may have committed: then nothing of this is needed any more.
             self._note(f"Left to the job, which may find the work done: {error.what}")
 
-    def _may_have_run(self, job: Job, home: HiveTable) -> bool:
+    def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:
         """Whether an earlier try of the run has left anything; also if nobody can tell."""
         if job.token is None:
             return False
         try:
             if find_open_transactions(self._client, *job.tokens, source_token(job.token)):
                 return True
-            notes = RunNoteFolder(ReadOnlyStorage.of(home.folder), home.ref.full_name)
-            return bool(notes.of_run(job.token))
+            for target in targets:
+                with suppress(TableNotFound):
+                    table = self._table(target)
+                    notes = RunNoteFolder(ReadOnlyStorage.of(table.folder), table)
+                    if notes.of_run(job.token):
+                        return True
+            return False
         except HiveAcidError:
             return True
 

@@ -1,40 +1,31 @@
-"""The folder in which a table keeps the notes on runs: writing, judging and marking them.
+"""The folder in which a table keeps the notes on the runs that write it: writing, judging, marking.
 
-A note has a place of its own, and not only beside the data, because a compaction may take the
-directories away, and because a run that changed nothing has none.
+Notes are not kept in the directories of the data, because a compaction replaces those, and because
+a run that changed nothing has none.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Self
 
 from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
 from airflow_hiveacid.acid.run_notes import (
     NoteName,
-    Standing,
+    RunOutcome,
     digest_of,
     holds_write,
-    standing,
+    outcome_by_lists,
 )
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import MalformedName, OutsideTable
 from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
-# Notes are small files, and an object store takes its time for each.
+# Notes are small files, and each request to an object store takes long.
 _READERS = 8
-
-
-class RunOutcome(Enum):
-    """What a note says about its run."""
-
-    APPLIED = auto()
-    NOT_APPLIED = auto()
-    OPEN = auto()  # Its transaction may still commit.
-    UNPROVEN = auto()  # It looks committed, and so would one that was aborted and forgotten.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +33,10 @@ class NoteFile:
     """A note in a table's folder.
 
     Attributes:
-        name: What its name says.
-        note: What it says; None when that is nothing that we wrote.
+        name: The parsed name of the file.
+        note: The content; None if it is no note.
         is_of_later_format: Whether a later version of this package wrote it, so that this one
-            cannot read it. Nobody may take its run for one that was not applied, or remove it.
+            cannot read it. It is neither removed nor taken for a run that was not applied.
     """
 
     name: NoteName
@@ -54,13 +45,18 @@ class NoteFile:
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
-        """A note that is yet to be written."""
+        """Describe a note that is not written yet."""
         return cls(NoteName.of(note.run_token, note.txn_id), note)
 
     @property
     def path(self) -> str:
-        """Where it is, below the table's folder."""
+        """The path below the table's folder."""
         return f"{RUN_NOTES}/{self.name.name}"
+
+    @property
+    def txn_id(self) -> int | None:
+        """The transaction; None if neither the name nor the content says it."""
+        return self.name.txn_id if self.note is None else self.note.txn_id
 
 
 class RunNoteFolder:
@@ -68,72 +64,80 @@ class RunNoteFolder:
 
     Args:
         storage: The table's folder.
-        table: The table's full name.
+        table: The table, as the metastore describes it now.
     """
 
-    def __init__(self, storage: ReadOnlyStorage, table: str) -> None:
+    def __init__(self, storage: ReadOnlyStorage, table: HiveTable) -> None:
         self._storage = storage
-        self._table = table
+        self._name = table.ref.full_name
+        self._identity = table.identity
 
     def of_run(self, token: str) -> list[NoteFile]:
-        """The notes on the tries of a run, the oldest first."""
+        """Read the notes on the tries of a run, the oldest first."""
         digest = digest_of(token)
         return self._read([name for name in self._names() if name.digest == digest])
 
     def unmarked(self) -> list[NoteFile]:
-        """The notes of all runs that nobody has marked after their commit."""
+        """Read the notes of all runs without a mark."""
         return self._read([name for name in self._names() if not name.marked])
 
     def committed(
         self,
         txns: ValidTxnList,
-        valid: Mapping[str, ValidWriteIdList],
+        write_ids: ValidWriteIdList,
         limit: int,
         known: Set[int] = frozenset(),
         since: float | None = None,
     ) -> list[RunNote]:
-        """The newest notes, of runs that are known to have been committed.
+        """Read the newest notes of runs that were committed.
 
         Args:
             txns: A fresh list of transactions.
-            valid: A fresh list of the table's write ids.
-            limit: How many notes are looked at.
+            write_ids: A fresh list of the table's write ids.
+            limit: How many notes are read at most.
             known: The transactions whose notes need not be read.
             since: Notes that were written before that are not read; in seconds since 1970.
         """
         names = [name for name in self._names(since) if name.txn_id not in known]
         files = self._read(names[-limit:])
-        applied = (file for file in files if self.judge(file, txns, valid) is RunOutcome.APPLIED)
+        applied = (
+            file for file in files if self.judge(file, txns, write_ids) is RunOutcome.APPLIED
+        )
         notes = [file.note for file in applied if file.note is not None]
-        return [note for note in notes if self._table in note.write_ids]
+        return [note for note in notes if self._name in note.write_ids]
 
-    def judge(
-        self, file: NoteFile, txns: ValidTxnList, valid: Mapping[str, ValidWriteIdList]
-    ) -> RunOutcome:
-        """Decide whether a note's transaction has applied its run.
+    def judge(self, file: NoteFile, txns: ValidTxnList, write_ids: ValidWriteIdList) -> RunOutcome:
+        """Decide what a note proves about its transaction, by this table alone.
 
         Args:
             file: The note.
             txns: A fresh list of transactions.
-            valid: Fresh lists of the write ids of the tables that it names.
+            write_ids: A fresh list of the table's write ids.
         """
-        if file.name.marked:
-            return RunOutcome.UNPROVEN if file.note is None else RunOutcome.APPLIED
         note = file.note
         if note is None:
             return self._judge_by_name(file, txns)
-        told = standing(self._table, note.txn_id, note.write_ids, txns, valid)
-        if told is Standing.OPEN:
-            return RunOutcome.OPEN
-        if told is not Standing.VALID or note.wrote_nothing:
-            return RunOutcome.NOT_APPLIED
-        return RunOutcome.APPLIED if self._has_directory(note) else RunOutcome.UNPROVEN
+        write_id = note.write_id_in(self._name, self._identity)
+        if write_id is None:
+            return RunOutcome.NO_EVIDENCE
+        if file.name.marked:
+            return RunOutcome.APPLIED
+        outcome = outcome_by_lists(note.txn_id, write_id, txns, write_ids)
+        if outcome is not RunOutcome.UNPROVEN:
+            return outcome
+        if note.report.files == 0:  # It can be run again.
+            return RunOutcome.NO_EVIDENCE
+        return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
 
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
-        """Decide as far as the name tells: it has the number of the transaction."""
+        """Decide as far as the name shows: it has the number of the transaction."""
         txn_id = file.name.txn_id
-        if not file.is_of_later_format or not txn_id or txn_id in txns.aborted:
-            return RunOutcome.NOT_APPLIED
+        if file.name.marked:
+            return RunOutcome.UNPROVEN
+        if txn_id is not None and txn_id in txns.aborted:
+            return RunOutcome.ABORTED
+        if not file.is_of_later_format or not txn_id:
+            return RunOutcome.NO_EVIDENCE
         may_commit = txn_id in txns.open or txn_id > txns.high_watermark
         return RunOutcome.OPEN if may_commit else RunOutcome.UNPROVEN
 
@@ -161,14 +165,14 @@ class RunNoteFolder:
         is_later = note is None and content is not None and RunNote.is_of_later_format(content)
         return NoteFile(name, None, is_later)
 
-    def _has_directory(self, note: RunNote) -> bool:
+    def _has_directory(self, note: RunNote, write_id: int) -> bool:
         """Whether a directory of the transaction is there, or was until just now."""
-        return any(self._is_directory_of(note, location) for location in note.directories)
+        return any(self._is_directory_of(note, write_id, each) for each in note.directories)
 
-    def _is_directory_of(self, note: RunNote, location: str) -> bool:
+    def _is_directory_of(self, note: RunNote, write_id: int, location: str) -> bool:
         parent, _, name = location.rpartition("/")
         try:
-            if not any(holds_write(name, own) for own in note.write_ids.values()):
+            if not holds_write(name, write_id):
                 return False
             outside = ":/" in parent
             storage = ReadOnlyStorage.of(parent) if outside else self._storage
@@ -181,7 +185,7 @@ class RunNoteFolder:
 
 
 def write_note(storage: Storage, file: NoteFile) -> None:
-    """Leave a note, before the commit.
+    """Write a note, before the commit.
 
     Args:
         storage: The table's folder.
@@ -192,7 +196,7 @@ def write_note(storage: Storage, file: NoteFile) -> None:
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:
-    """Rename a note, now that its transaction is known to be committed.
+    """Rename a note after its transaction was committed.
 
     Args:
         storage: The table's folder.

@@ -164,14 +164,14 @@ class _Folders:
     """All directories of a table, as one look at them shows.
 
     Attributes:
-        ref: The table.
+        table: The table.
         snapshot: What a new reader sees.
         reading: Reads the notes.
         home: The table's folder.
         located: The directories of all partitions.
     """
 
-    ref: TableRef
+    table: HiveTable
     snapshot: Snapshot
     reading: NoteReading
     home: DirectorySizes
@@ -194,7 +194,7 @@ class _Folders:
         allowed = allowed or AllowedLocations()
         reading = NoteReading(seconds, since)
         allowed.require(table.folder)
-        folders = cls(ref, snapshot, reading, _listed(table, limit))
+        folders = cls(table, snapshot, reading, _listed(table, limit))
         inside: dict[str, str | None] = {"": None}
         outside: dict[str, str] = {}
         if table.partition_keys:
@@ -211,7 +211,7 @@ class _Folders:
 
     @property
     def now(self) -> ValidWriteIdList:
-        return self.snapshot.write_ids[self.ref.full_name]
+        return self.snapshot.write_ids[self.table.ref.full_name]
 
     def entries(self, limit: int = sys.maxsize, *, older_runs: bool = True) -> list[HistoryEntry]:
         """The newest entries, the newest first.
@@ -222,7 +222,7 @@ class _Folders:
         """
         if limit < 1:
             return []
-        now, table = self.now, self.ref.full_name
+        now, table = self.now, self.table.ref.full_name
         traces = traces_of(self.located, now, limit)
         # Behind the last one nobody has looked which directories there are.
         oldest = traces[-1].last if len(traces) == limit else 0
@@ -263,8 +263,8 @@ class _Folders:
 
     def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
         """The notes on committed runs, but for those of some transactions."""
-        notes = RunNoteFolder(self.home.storage, self.ref.full_name)
-        return notes.committed(self.snapshot.txns, self.snapshot.write_ids, limit, known, since)
+        notes = RunNoteFolder(self.home.storage, self.table)
+        return notes.committed(self.snapshot.txns, self.now, limit, known, since)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
         """Let the directories have their sizes, where only their names are known.

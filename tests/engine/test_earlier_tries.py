@@ -59,7 +59,7 @@ def test_a_try_spares_what_a_driver_of_another_run_may_come_back_to(staged):
         staged.stage(OTHER, age=HOURS),
     ]
     kept = [staged.stage(OTHER), staged.stage(OTHER, age=HOURS, aborted=False)]
-    EarlierTries(staged.client, [staged.table], RUN).end()
+    EarlierTries(staged.client, [staged.table.ref], RUN).end()
     assert [path for path in [*gone, *kept] if path.exists()] == kept
 
 

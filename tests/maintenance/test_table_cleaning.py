@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -24,6 +25,7 @@ from airflow_hiveacid.errors import (
     TableReplaced,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.maintenance import inspection
 from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl
@@ -248,6 +250,31 @@ def test_staging_folders_and_notes_of_the_past_go(client, database):
             [".hive-staging_1", "_hiveacid_runs", mine, "p=1"]
         )
         assert [path.name for path in notes.iterdir()] == ["_orc_acid_version"]
+
+
+@pytest.mark.parametrize("ahead_days", [-400, 0, 400])
+def test_notes_expire_by_the_clock_of_the_storage(folders, monkeypatch, ahead_days):
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(days=ahead_days)
+
+    notes = folders.root / folders.make("_hiveacid_runs")
+    now, day = time.time(), 86_400
+    for name, age in (("newest", 100), ("kept", 129), ("expired", 131)):
+        (notes / name).write_text("{}")
+        os.utime(notes / name, (now - age * day,) * 2)
+    for name in ("_orc_acid_version", "bucket_00000"):
+        (notes / name).unlink()
+    monkeypatch.setattr(inspection, "datetime", Clock)
+    expired = ["_hiveacid_runs/expired"] if ahead_days >= 0 else []
+    assert removed(folders.clean()) == expired
+
+
+def test_a_file_of_the_future_lets_no_note_expire(folders):
+    notes = folders.root / folders.make("_hiveacid_runs")
+    os.utime(notes / "bucket_00000", (time.time() + 10**8,) * 2)
+    assert removed(folders.clean()) == []
 
 
 def test_a_directory_that_cannot_be_understood_keeps_its_partition_only(client, database):

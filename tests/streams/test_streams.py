@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -150,6 +151,20 @@ def test_a_driver_that_wakes_up_late_applies_nothing_any_more(
 
 
 @FAKE4
+def test_notes_on_old_batches_are_removed_from_every_table(
+    stream: StreamCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_hiveacid.engine.streams._NOTES_KEPT", 1)
+    for number in range(3):
+        stream.arrive((number, "a"))
+    tables = stream.events, stream.newest
+    assert stream.run(*(InsertJob(target=table, source=BATCH) for table in tables)).batches == 3
+    for table in tables:
+        notes = folder_of(stream, table) / "_hiveacid_runs"
+        assert len(list(notes.glob("*.json"))) == 1
+
+
+@FAKE4
 def test_the_note_on_the_last_batch_outlives_every_cleaning(
     stream: StreamCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +219,5 @@ def test_a_batch_can_be_joined_with_tables_and_a_mistake_in_a_statement_is_told(
         stream.run(InsertJob(target=stream.newest, source=wrong))
 
 
-def folder_of(stream: StreamCase) -> Path:
-    from airflow_hiveacid.acid.locks import TableRef
-
-    return folder(stream.client.get_table(TableRef.parse(stream.events)))
+def folder_of(stream: StreamCase, table: str | None = None) -> Path:
+    return folder(stream.client.get_table(TableRef.parse(table or stream.events)))

@@ -83,8 +83,7 @@ def run_statements(
     try:
         earlier = None
         if options.run_token is not None:
-            tables = [client.get_table(target) for target in targets]
-            earlier = EarlierTries(client, tables, options.run_token)
+            earlier = EarlierTries(client, targets, options.run_token)
             earlier.end()
         with preparation.stack:
             for statement in statements:
@@ -201,11 +200,12 @@ class AtomicWrite:
         require_published_together(parts)
         with self.phases(Phase.REGISTER, "what was written"):
             self._register(txn, parts)
-        note, now = None, datetime.now(UTC)
+        notes: list[tuple[Storage, NoteFile]] = []
+        now = datetime.now(UTC)
         for part in parts:
             with self.phases(Phase.PUBLISH, "the files"):
-                # Before any file can be seen: the note proves to a later try what they are.
-                note = note or self._write_note(txn, parts, again, now)
+                # Before any file can be seen: the notes prove to a later try what they are.
+                notes = notes or self._write_notes(txn, parts, again, now)
                 self._publish(txn, parts, part, now)
         send_write_events(self.client, txn, parts)
         if self.overlaps is not None:
@@ -213,8 +213,8 @@ class AtomicWrite:
                 txn, [(part.ref, part.kind, part.output.partition_names) for part in parts]
             )
         txn.commit()
-        if note is not None:
-            mark = partial(mark_committed, *note)
+        for storage, note in notes:
+            mark = partial(mark_committed, storage, note)
             if self.options.changes and not any(part.output.files for part in parts):
                 # Nothing else will prove that these versions are done with.
                 mark()
@@ -363,32 +363,37 @@ class AtomicWrite:
             restarts=txn.restarts,
         )
 
-    def _write_note(
+    def _write_notes(
         self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None, now: datetime
-    ) -> tuple[Storage, NoteFile] | None:
-        """Tell any later try of all tables, in the one folder that it looks into."""
+    ) -> list[tuple[Storage, NoteFile]]:
+        """Leave a note in each table, so that any of them alone proves the run to a later try."""
         if self.options.run_token is None:
-            return None
-        home = self.statements[0].table
+            return []
         report = self._report(txn, parts)
         if again is not None:
             report = replace(report, commit_retry=again.report(parts))
-        note = NoteFile.new(
-            RunNote(
-                run_token=self.options.run_token,
-                run_id=self.options.run_id,
-                txn_id=txn.txn_id,
-                write_ids=report.write_ids,
-                directories=tuple(
-                    directory.removeprefix(f"{home.folder.rstrip('/')}/")
-                    for part in parts
-                    for directory in part.output.directories
-                ),
-                report=report,
-                **origin_of(report, now),
+        notes = []
+        for table in {s.table.ref: s.table for s in self.statements}.values():
+            name, below = table.ref.full_name, f"{table.folder.rstrip('/')}/"
+            note = NoteFile.new(
+                RunNote(
+                    run_token=self.options.run_token,
+                    run_id=self.options.run_id,
+                    txn_id=txn.txn_id,
+                    write_ids={name: txn.write_ids[name]},
+                    identity=table.identity,
+                    directories=tuple(
+                        directory.removeprefix(below)
+                        for part in parts
+                        if part.name == name
+                        for directory in part.output.directories
+                    ),
+                    report=report,
+                    **origin_of(report, now),
+                )
             )
-        )
-        storage = Storage.of(home.folder)
-        txn.own(partial(storage.delete_file, note.path), f"{storage.location}/{note.path}")
-        write_note(storage, note)
-        return storage, note
+            storage = Storage.of(table.folder)
+            txn.own(partial(storage.delete_file, note.path), f"{storage.location}/{note.path}")
+            write_note(storage, note)
+            notes.append((storage, note))
+        return notes

@@ -1,18 +1,21 @@
 """What earlier tries of the same run have left: something to abort, or a report."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import staging_txn
-from airflow_hiveacid.errors import ConflictError, StorageError, UnprovenRun
+from airflow_hiveacid.acid.run_notes import RunOutcome
+from airflow_hiveacid.errors import ConflictError, StorageError, TableNotFound, UnprovenRun
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.maintenance.run_note_folder import (
     NoteFile,
     RunNoteFolder,
-    RunOutcome,
     mark_committed,
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -21,8 +24,7 @@ from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_t
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import Storage
 
-# So long after its last file was staged, no driver is waited for whose transaction has ended: it
-# is not asleep, but gone.
+# A driver whose transaction has ended and that has staged no file for so long does not come back.
 _SPARED_SECONDS = 3600
 
 
@@ -38,29 +40,40 @@ class AlreadyApplied(ConflictError):
         self.report = report
 
 
-class EarlierTries:
-    """Keeps two tries of one run from both being applied, however they overlap.
+@dataclass(frozen=True)
+class _Proof:
+    """What the note in one table proves about a transaction."""
 
-    A try may still be starting when the next one looks for what there is to end. Both open a
-    transaction sooner or later, and transactions have an order: so every try looks before it
-    begins, and once more when it has opened its own.
+    storage: Storage
+    file: NoteFile
+    outcome: RunOutcome
+
+    @property
+    def path(self) -> str:
+        return f"{self.storage.location.rstrip('/')}/{self.file.path}"
+
+
+class EarlierTries:
+    """Prevents two tries of one run from both being applied, however they overlap.
+
+    A try may still be starting when the next one searches for tries to end. Both open a transaction
+    later, and transactions have an order: so each try searches before it begins, and again after it
+    has opened its own transaction.
     """
 
     def __init__(
-        self, client: MetastoreClient, tables: Sequence[HiveTable], run_token: str
+        self, client: MetastoreClient, targets: Iterable[TableRef], run_token: str
     ) -> None:
         """Describe a run.
 
         Args:
             client: The metastore.
-            tables: What the run writes; the notes on it lie in the first one.
-            run_token: Under which its transactions are opened.
+            targets: The tables that the run writes; each that exists has notes on it.
+            run_token: The token of its transactions.
         """
         self._client = client
-        self._tables = tables
+        self._targets = tuple(targets)
         self._run_token = run_token
-        self._home = Storage.of(tables[0].folder)
-        self._notes = RunNoteFolder(self._home, tables[0].ref.full_name)
 
     def end(self, before: int | None = None) -> None:
         """Abort what earlier tries have left open, and find out whether one has committed.
@@ -70,36 +83,53 @@ class EarlierTries:
 
         Raises:
             AlreadyApplied: One has.
-            UnprovenRun: One may have, and nothing is left that would tell.
+            UnprovenRun: One may have, and no table can prove it.
         """
         # In this order: what could not be aborted, because it committed just now, is then found.
         abort_open_transactions(self._client, self._run_token, before=before)
         if before is None:
             abort_open_transactions(self._client, source_token(self._run_token))
-        snapshot = Snapshot.take(self._client, [table.ref for table in self._tables])
-        self._remove_staging(snapshot)
-        applied: list[NoteFile] = []
-        unproven: list[NoteFile] = []
-        for file in self._notes.of_run(self._run_token):
-            belief = self._notes.judge(file, snapshot.txns, snapshot.write_ids)
-            if belief is RunOutcome.APPLIED:
-                applied.append(file)
-            elif belief is RunOutcome.UNPROVEN:
-                unproven.append(file)
-        if applied:
+        # Looked up each time, because a table may have been created again.
+        tables = [*self._existing_tables()]
+        snapshot = Snapshot.take(self._client, [table.ref for table in tables])
+        self._remove_staging(tables, snapshot)
+        tries = self._proofs(tables, snapshot)
+        if applied := tries[RunOutcome.APPLIED]:
             # Of two tries at once, one may have found nothing to do.
-            wrote = [file for file in applied if file.note and not file.note.wrote_nothing]
+            wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
-        if unproven:
+        if unproven := tries[RunOutcome.UNPROVEN]:
             raise self._unproven(unproven[-1])
 
-    def _remove_staging(self, snapshot: Snapshot) -> None:
+    def _existing_tables(self) -> Iterator[HiveTable]:
+        for ref in self._targets:
+            # A table that is gone proves nothing; the job fails later unless another one does.
+            with suppress(TableNotFound):
+                yield self._client.get_table(ref)
+
+    def _proofs(
+        self, tables: Sequence[HiveTable], snapshot: Snapshot
+    ) -> dict[RunOutcome, list[list[_Proof]]]:
+        """Group the tries of the run, the oldest first, by what their notes prove together."""
+        tries: dict[int, list[_Proof]] = defaultdict(list)
+        for table in tables:
+            storage, write_ids = Storage.of(table.folder), snapshot.write_ids[table.ref.full_name]
+            notes = RunNoteFolder(storage, table)
+            for file in notes.of_run(self._run_token):
+                outcome = notes.judge(file, snapshot.txns, write_ids)
+                tries[file.txn_id or 0].append(_Proof(storage, file, outcome))
+        joined = defaultdict(list)
+        for _, proofs in sorted(tries.items()):
+            joined[min(proof.outcome for proof in proofs)].append(proofs)
+        return joined
+
+    def _remove_staging(self, tables: Sequence[HiveTable], snapshot: Snapshot) -> None:
         """Remove what drivers have staged whose transactions have ended.
 
         Those of other runs may be about to commit it once more: they get time for that.
         """
         own: set[int] | None = None
-        for table in self._tables:
+        for table in tables:
             storage = Storage.of(table.folder)
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, snapshot.txns, snapshot.min_open):
@@ -126,32 +156,43 @@ class EarlierTries:
                 return replace(applied.report, already_done=True)
         return report
 
-    def _applied(self, file: NoteFile) -> None:
-        """Say that a try has committed, and let that be known for good."""
-        assert file.note is not None
-        report = file.note.report
-        if not file.name.marked:
+    def _applied(self, proofs: Sequence[_Proof]) -> None:
+        """Mark the notes of a try that has committed, and report it."""
+        report = _report_of(proofs)
+        for proof in proofs:
+            of_table = proof.outcome is not RunOutcome.NO_EVIDENCE
+            if proof.file.name.marked or proof.file.note is None or not of_table:
+                continue
             try:
-                mark_committed(self._home, file)
-            except StorageError as error:  # Mostly because another try is just doing the same.
+                mark_committed(proof.storage, proof.file)
+            except StorageError as error:  # Mostly because another try marks it, too.
                 warning = f"Could not mark the note on the run: {error}"
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
 
-    def _unproven(self, file: NoteFile) -> UnprovenRun:
-        where = f"{self._home.location}/{file.path}"
+    def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun:
+        unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
+        file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
         if file.is_of_later_format:
             return UnprovenRun(
-                f"{where} is the note of a later version of this package on an earlier try. This"
-                " version cannot read whether that try was applied."
+                f"{where}: this note of a later version of this package is about an earlier try."
+                " This version cannot read whether that try was applied."
             )
         if file.note is None:
-            return UnprovenRun(f"{where} says that an earlier try has committed, but not what.")
+            return UnprovenRun(
+                f"{where}: an earlier try has committed, but its note is unreadable."
+            )
         return UnprovenRun(
             f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"
-            f" have been aborted and forgotten by the metastore: of its directories nothing is"
-            f" left. {where} says what it was about to commit."
+            " have been aborted and forgotten by the metastore: none of its directories is left."
+            f" The note {where} says what it was about to commit."
         )
+
+
+def _report_of(proofs: Sequence[_Proof]) -> RunReport:
+    """The report of a try that was applied; each of its notes has the same."""
+    notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
+    return next(note.report for note in notes if note is not None)
 
 
 def _is_left(storage: Storage, name: str) -> bool:

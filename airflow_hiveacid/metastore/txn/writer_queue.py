@@ -92,6 +92,8 @@ class WriterQueue:
             component for component in components if component.type is not LockType.SHARED_READ
         ]
         self._ticket: LockRequest | None = None
+        # The number of the first ticket: tickets of this run with a higher one are of later tries.
+        self._first: int | None = None
         self._beaten = 0.0
         self._timeout = 0.0
         # Who held the table when it became our turn; those who come later are not waited for.
@@ -160,8 +162,9 @@ class WriterQueue:
                 return earlier
             try:
                 ticket.check()
-            except TransactionAborted:  # It has expired: nobody kept it.
+            except TransactionAborted:  # It has expired, or a later try of the run has removed it.
                 self._ticket = None
+                return self._ahead()
             if not ticket.granted:
                 return ticket.own()
         holders = self._holders()
@@ -184,20 +187,25 @@ class WriterQueue:
         ticket = LockRequest(self._client, components, None, self._owner)
         ticket.send()
         self._ticket, self._beaten = ticket, time.monotonic()
+        if self._first is None:
+            self._first = ticket.lock_id
 
     def _living(self, ticket: LockRequest) -> list[HeldLock]:
         """The earlier tickets that are still in use; those of dead writers are taken away.
 
         The metastore does that, too, but only where its housekeeping runs, and not at once for an
-        earlier try of the same run.
+        earlier try of the same run. A try whose ticket was removed by a later try of its run waits
+        for that one, because two live tries would otherwise remove each other's tickets for ever.
         """
+        assert self._first is not None
         earlier, own = ticket.blockers(), ticket.own()
         living = []
         for lock in earlier:
             silent = 0.0
             if own and own[0].last_heartbeat and lock.last_heartbeat:
                 silent = (own[0].last_heartbeat - lock.last_heartbeat).total_seconds()
-            if self._is_of_this_run(lock) or 0 < self._timeout < silent:
+            earlier_try = self._is_of_this_run(lock) and lock.lock_id < self._first
+            if earlier_try or 0 < self._timeout < silent:
                 self._client.unlock(lock.lock_id)
             else:
                 living.append(lock)

@@ -1,6 +1,7 @@
 """Who waits to change rows is served in order, on real metastores of both versions."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -19,9 +20,11 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.errors import AnswerLost, LockTimeout
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn import writer_queue
+from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue, queue_of
+from airflow_hiveacid.progress import Phase, PhaseClock
 from tests.contract.other_engines import OtherEngine
 from tests.contract.txn.transactions import INSERT, MERGE, OVERWRITE, SELECT, UPDATE, own, run
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -195,6 +198,40 @@ def test_nobody_waits_for_an_earlier_try_of_the_same_run_that_stands_in_line(
         pass
     with begin(UPDATE, run_token="nightly", lock_wait_seconds=60) as again:
         again.commit()
+    assert client.show_locks() == []
+
+
+def test_two_live_tries_of_a_run_do_not_remove_each_others_tickets_for_ever(
+    client: MetastoreClient, table: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each look sends a heartbeat, and so notices a ticket that is gone.
+    monkeypatch.setattr(writer_queue, "_SOON_SECONDS", 0)
+    monkeypatch.setattr(writer_queue, "LONGEST_PAUSE_SECONDS", 1e9)
+
+    def queue(run_token: str) -> WriterQueue:
+        components = lock_components(client.version, OVERWRITE, table, True, ["day=1"])
+        return WriterQueue(client, components, Owner.of(run_token, "root"), PhaseClock())
+
+    def look(queue: WriterQueue) -> None:
+        queue.keep()
+        with pytest.raises(LockTimeout):
+            queue.wait(time.monotonic(), 0)
+
+    other, older, newer = queue("other"), queue("nightly"), queue("nightly")
+    other.wait(time.monotonic(), 0)
+    tickets = []
+    for _ in range(4):
+        look(older)
+        look(newer)
+        tickets.append(sorted(lock.lock_id for lock in client.show_locks(queue_of(table))))
+    assert tickets[1:] == [tickets[1]] * 3
+    assert len(tickets[1]) == 3
+    other.end()
+    newer.wait(time.monotonic(), 0)
+    look(older)
+    newer.end()
+    older.wait(time.monotonic(), 0)
+    older.end()
     assert client.show_locks() == []
 
 

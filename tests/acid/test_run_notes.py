@@ -1,0 +1,68 @@
+"""What the notes on a run prove."""
+
+import pytest
+
+from airflow_hiveacid.acid.run_notes import RunOutcome, outcome_by_lists
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_note import RunNote
+
+TXNS = ValidTxnList(high_watermark=20, open=(12,), aborted=(13,))
+WRITE_IDS = ValidWriteIdList("db.t", high_watermark=9, open=(7,), aborted=(8,))
+NOTE = RunNote(
+    run_token="r",
+    txn_id=3,
+    write_ids={"shop.orders": 2},
+    report=RunReport(job="insert", target="shop.orders"),
+    identity=TableIdentity(created=100, id=7),
+)
+
+
+@pytest.mark.parametrize(
+    ("txn_id", "write_id", "outcome"),
+    [
+        (11, 3, RunOutcome.UNPROVEN),
+        (12, 3, RunOutcome.OPEN),
+        (13, 3, RunOutcome.ABORTED),
+        (21, 30, RunOutcome.OPEN),
+        (0, 3, RunOutcome.NO_EVIDENCE),
+        (11, 0, RunOutcome.NO_EVIDENCE),
+        (11, 10, RunOutcome.NO_EVIDENCE),
+        # It belongs to another transaction, as in a table that was created again.
+        (11, 7, RunOutcome.NO_EVIDENCE),
+        (11, 8, RunOutcome.NO_EVIDENCE),
+    ],
+)
+def test_an_abort_is_proved_by_the_transaction_and_not_by_a_write_id(txn_id, write_id, outcome):
+    assert outcome_by_lists(txn_id, write_id, TXNS, WRITE_IDS) is outcome
+
+
+def test_one_table_that_proves_something_is_enough():
+    ordered = [*RunOutcome]
+    assert ordered == [
+        RunOutcome.APPLIED,
+        RunOutcome.ABORTED,
+        RunOutcome.OPEN,
+        RunOutcome.UNPROVEN,
+        RunOutcome.NO_EVIDENCE,
+    ]
+    for number, outcome in enumerate(ordered):
+        assert min(ordered[number:]) is outcome
+
+
+@pytest.mark.parametrize(
+    ("table", "created", "number", "write_id"),
+    [
+        ("shop.orders", 100, 7, 2),
+        ("shop.renamed", 100, 7, 2),
+        ("shop.orders", 100, None, 2),  # Written by version 4, read after a step back to 3.1.
+        ("shop.orders", 100, 8, None),
+        ("shop.orders", 101, 7, None),
+        ("shop.orders", 101, None, None),
+    ],
+)
+def test_a_note_is_about_the_table_in_which_it_was_written(table, created, number, write_id):
+    read = RunNote.parse(NOTE.to_bytes())
+    assert read == NOTE
+    assert read.write_id_in(table, TableIdentity(created=created, id=number)) == write_id

@@ -1,0 +1,68 @@
+"""The identity of a table outlives alterations, whatever their authors send, and no other creation has it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
+from tests.fakes.metastore import REAL_AND_FAKE
+
+pytestmark = REAL_AND_FAKE
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> TableRef:
+    ref = TableRef(database, "events")
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "bigint")]))
+    return ref
+
+
+def identity(client: MetastoreClient, ref: TableRef) -> TableIdentity:
+    return client.get_table(ref).identity
+
+
+def test_an_alteration_without_a_creation_time_changes_no_identity(
+    client: MetastoreClient, table: TableRef
+) -> None:
+    """Trino sends none."""
+    before = identity(client, table)
+    assert before.created > 0
+    raw: Any = client.get_table(table).raw
+    raw.createTime, raw.id = 0, None
+    raw.parameters["altered"] = "yes"
+    context = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+    call = idl_tables.alter_table_with_environment_context
+    client.call(call, table.database, table.name, raw, context)
+    assert client.get_table(table).parameters["altered"] == "yes"
+    assert identity(client, table) == before
+
+
+def test_a_table_with_another_name_keeps_its_identity(
+    client: MetastoreClient, table: TableRef
+) -> None:
+    before, renamed = identity(client, table), TableRef(table.database, "renamed")
+    run_ddl(
+        client,
+        RenameTableJob(target=str(table), new_name=str(renamed), metastore=client.options),
+    )
+    assert identity(client, renamed) == before
+
+
+def test_a_table_that_is_created_again_has_another_identity(
+    client: MetastoreClient, table: TableRef, eventually: Callable[..., None]
+) -> None:
+    before = identity(client, table)
+
+    def is_another() -> bool:
+        client.drop_table(table)
+        client.create_table(HiveTable.new(table, [HiveColumn("id", "bigint")]))
+        return not identity(client, table).is_same(before)
+
+    eventually("the creation has another second", is_another)

@@ -1,0 +1,235 @@
+"""Each table that a run writes proves by itself whether the run was applied."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.run_notes import digest_of
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.write import atomic_write
+from airflow_hiveacid.errors import AnswerLost, TableNotFound
+from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.fakes.metastore import REAL_AND_FAKE
+from tests.faults.operations import Tables
+from tests.faults.outside import Outsider
+from tests.faults.rows import Row
+from tests.faults.without_spark import NoSpark, without_spark
+from tests.places import place_of
+
+pytestmark = REAL_AND_FAKE
+MAIN, OTHER, LATER = Row(1, "main", "a"), Row(2, "other", "b"), Row(3, "later", "b")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing is undone."""
+
+
+class Load:
+    """A run that appends a row to each of two tables; without Spark."""
+
+    def __init__(self, client: MetastoreClient, database: str, folder: Path) -> None:
+        folder.mkdir()
+        self.client = client
+        self.tables = Tables(client, database, folder)
+        self.main, self.other = self.tables.main, self.tables.other
+        for ref in (self.main, self.other):
+            self.tables.create(ref)
+        self.job = self.of([MAIN], [OTHER])
+
+    def of(self, main: Sequence[Row], other: Sequence[Row]) -> MultiTableJob:
+        statements = self.tables.insert(self.main, main), self.tables.insert(self.other, other)
+        return MultiTableJob(
+            statements=statements, run_token="d/r/t/-1", metastore=self.client.options
+        )
+
+    def run(self) -> RunReport:
+        with without_spark():
+            report = run(NoSpark(), self.job)
+        assert isinstance(report, RunReport)
+        return report
+
+    def reverse(self) -> None:
+        first, second = self.job.statements
+        self.job = replace(self.job, statements=(second, first), target=second.target)
+
+    def rows(self, ref: TableRef) -> list[Row]:
+        return Outsider(self.client, ref).rows()
+
+    def notes(self, ref: TableRef) -> list[str]:
+        """How the notes on the run end in a table."""
+        assert self.job.token is not None
+        names = (self.folder(ref) / "_hiveacid_runs").glob(f"{digest_of(self.job.token)}.*")
+        return sorted(name.name.partition(".")[2].partition(".")[2] for name in names)
+
+    def folder(self, ref: TableRef) -> Path:
+        return place_of(self.client.get_table(ref).folder)
+
+    def created(self, ref: TableRef) -> tuple[int | None, int]:
+        raw = self.client.get_table(ref).raw
+        return raw.id, raw.createTime
+
+    def create_again(self, ref: TableRef, *, keep_files: bool = False) -> None:
+        """Drop a table and create it, with another identity."""
+        before = self.created(ref)
+        while self.created(ref) == before:  # Version 3.1 has nothing but whole seconds.
+            self.client.drop_table(ref, delete_data=not keep_files)
+            self.tables.create(ref)
+
+    def abort_a_write(self, ref: TableRef) -> None:
+        txn_id = self.client.open_txn("somebody", "host", None)
+        self.client.allocate_write_id(txn_id, ref)
+        self.client.abort_txn(txn_id)
+
+    def compact_and_clean(self, ref: TableRef) -> None:
+        self.tables.run(self.tables.insert(ref, [LATER]))
+        self.tables.run(CompactJob(target=str(ref), type="major", parallel=1))
+        for _ in range(2):
+            self.tables.run(CleanJob(target=str(ref)))
+
+
+@pytest.fixture
+def load(client: MetastoreClient, database: str, tmp_path: Path) -> Iterator[Load]:
+    yield Load(client, f"{database}_load", tmp_path / "sources")
+    client.drop_database(f"{database}_load", cascade=True)
+
+
+@pytest.fixture
+def kill(load: Load, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Kill a try of the run in a function of a write, when it is called for the nth time."""
+    leave, left = Transaction.__exit__, []
+
+    def without_undoing(txn, kind, error, traceback):
+        if kind is not Killed:
+            leave(txn, kind, error, traceback)
+        elif txn._heartbeat is not None:
+            txn._heartbeat.stop()
+            left.append(txn)
+
+    def kill_in(name: str, call: int = 1) -> None:
+        calls, function = [], getattr(atomic_write, name)
+
+        def die(*arguments):
+            calls.append(arguments)
+            if len(calls) == call:
+                raise Killed
+            function(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(atomic_write, name, die)
+            patch.setattr(Transaction, "__exit__", without_undoing)
+            with pytest.raises(Killed):
+                load.run()
+
+    return kill_in
+
+
+def test_statements_in_another_order_find_the_run(load):
+    first = load.run()
+    load.reverse()
+    again = load.run()
+    assert (again.already_done, again.txn_id) == (True, first.txn_id)
+    assert again.write_ids == first.write_ids
+    assert (load.rows(load.main), load.rows(load.other)) == ([MAIN], [OTHER])
+
+
+@pytest.mark.parametrize("reverses", [False, True])
+def test_a_table_that_was_created_again_disproves_nothing(load, kill, reverses):
+    """One of its aborted write ids has the number that the run had in the earlier table."""
+    kill("mark_committed")
+    load.create_again(load.other)
+    load.abort_a_write(load.other)
+    if reverses:
+        load.reverse()
+    assert load.run().already_done
+    assert (load.rows(load.main), load.rows(load.other)) == ([MAIN], [])
+    assert load.notes(load.main) == ["committed.json"]
+
+
+@pytest.mark.parametrize("which", ["main", "other"])
+def test_the_table_that_is_left_proves_the_run(load, which):
+    load.run()
+    gone = getattr(load, which)
+    load.create_again(gone)
+    assert load.run().already_done
+    load.client.drop_table(gone)
+    assert load.run().already_done
+    (left,) = {load.main, load.other} - {gone}
+    assert len(load.rows(left)) == 1
+    load.create_again(left)
+    with pytest.raises(TableNotFound):
+        load.run()
+
+
+def test_cleaning_a_table_keeps_its_proof(load, kill):
+    """The other table has none: nothing was written into it."""
+    load.job = load.of([], [OTHER])
+    kill("mark_committed")
+    load.compact_and_clean(load.other)
+    assert [*load.folder(load.other).glob("p=*/delta_*")] == []
+    assert load.run().already_done
+    assert load.rows(load.other) == [OTHER, LATER]
+    assert (load.notes(load.main), load.notes(load.other)) == (["committed.json"],) * 2
+
+
+def test_a_note_that_is_left_in_the_folder_of_a_new_table_is_no_proof(load):
+    load.run()
+    for ref in (load.main, load.other):
+        load.create_again(ref, keep_files=True)
+        for delta in load.folder(ref).glob("p=*/delta_*"):
+            shutil.rmtree(delta)
+    assert not load.run().already_done
+    assert (load.rows(load.main), load.rows(load.other)) == ([MAIN], [OTHER])
+    assert load.run().already_done
+
+
+@pytest.mark.parametrize("reverses", [False, True])
+def test_a_run_killed_between_its_notes_was_not_applied(load, kill, reverses):
+    kill("write_note", 2)
+    assert sorted([load.notes(load.main), load.notes(load.other)]) == [[], ["json"]]
+    if reverses:
+        load.reverse()
+    assert not load.run().already_done
+    assert (load.rows(load.main), load.rows(load.other)) == ([MAIN], [OTHER])
+
+
+@pytest.mark.parametrize("which", ["main", "other"])
+def test_a_run_killed_between_its_marks_was_applied(load, kill, which):
+    kill("mark_committed", 2)
+    assert (load.notes(load.main), load.notes(load.other)) == (["committed.json"], ["json"])
+    load.create_again(getattr(load, which))
+    assert load.run().already_done
+
+
+def test_a_table_that_is_renamed_meanwhile_keeps_its_proof(load, kill):
+    kill("mark_committed")
+    load.create_again(load.other)
+    away = replace(load.main, name="away")
+    load.tables.run(RenameTableJob(target=str(load.main), new_name=str(away)))
+    load.tables.run(CleanJob(target=str(away)))
+    load.tables.run(RenameTableJob(target=str(away), new_name=str(load.main)))
+    assert load.run().already_done
+    assert load.rows(load.main) == [MAIN]
+
+
+def test_a_lost_answer_is_settled_although_a_table_was_created_again(load, monkeypatch):
+    commit = MetastoreClient.commit_txn
+
+    def lose(client, txn_id):
+        monkeypatch.undo()
+        commit(client, txn_id)
+        load.create_again(load.other)
+        raise AnswerLost("The connection is gone.")
+
+    monkeypatch.setattr(MetastoreClient, "commit_txn", lose)
+    assert not load.run().already_done
+    assert load.run().already_done
+    assert load.rows(load.main) == [MAIN]
