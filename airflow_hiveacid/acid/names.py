@@ -21,6 +21,8 @@ STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
 # Where a table keeps how far each stream into it has come.
 STREAM_PLACES = "_hiveacid_streams"
+# The progress of scripts, in the folder of a database or a table.
+SCRIPT_NOTES = "_hiveacid_scripts"
 # A small file until it is whole; then it gets its name.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

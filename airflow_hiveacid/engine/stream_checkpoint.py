@@ -8,7 +8,6 @@ from airflow_hiveacid.errors import CheckpointMismatch
 from airflow_hiveacid.jobs.stream_place import NO_BATCH, CheckpointState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-
 _COMPACTED = ".compact"
 _LARGEST_LOG = 1 << 28
 

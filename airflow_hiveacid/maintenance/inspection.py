@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.cleaning import (
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import RUN_NOTES
+from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     RETENTION,
@@ -23,7 +23,7 @@ from airflow_hiveacid.acid.retention import (
     retained,
 )
 from airflow_hiveacid.acid.run_notes import NoteName
-from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError
+from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError, StorageError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
@@ -184,6 +184,34 @@ class Inspection:
                 elif outcome is RunOutcome.NOT_APPLIED:
                     garbage.append(Garbage(note.path, 0, _NOT_APPLIED, is_file=True))
         return InspectedFolder(folder, tuple(garbage), committed_notes=tuple(committed))
+
+    def look_at_scripts(self, keep_notes_days: float) -> list[InspectedFolder]:
+        """Find old progress of scripts, in the table and beside the tables of its database.
+
+        Args:
+            keep_notes_days: Younger progress stays.
+        """
+        table, database = self._table.folder, self._client.get_database(self._table.ref.database)
+        beside = database.managed_location or database.location or table
+        folders = [PartitionFolder(None, table, table, "")]
+        folders.append(PartitionFolder(None, beside, beside, beside))
+        oldest = (self._now.timestamp() - 86_400 * keep_notes_days) * 1e9
+        why = f"This progress of a script is older than {keep_notes_days:g} days."
+        found = []
+        for folder in folders:
+            storage = ReadOnlyStorage.of(folder.location)
+            try:
+                files = [] if storage.is_link(SCRIPT_NOTES) else list(storage.walk(SCRIPT_NOTES))
+            except StorageError as error:
+                found.append(InspectedFolder(folder, keep=(Stay(SCRIPT_NOTES, str(error)),)))
+                continue
+            garbage = [
+                Garbage(path, size, why, is_file=True)
+                for path, size, modified in files
+                if size is not None and modified is not None and modified < oldest
+            ]
+            found.append(InspectedFolder(folder, tuple(garbage)))
+        return found
 
     def _stale_uploads(self, location: str) -> list[Garbage]:
         """What was uploaded, and will not appear; an abort can make nothing appear after that."""
