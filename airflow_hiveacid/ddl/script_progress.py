@@ -25,6 +25,7 @@ from airflow_hiveacid.jobs.script_note import BegunStatement, DoneStatement, Scr
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import PhaseObserver
 
 _Report = RunReport | CompactReport
@@ -116,18 +117,21 @@ class _Progress:
         self, job: ScriptedJob, was_applied: Callable[[BegunStatement], bool]
     ) -> RunReport | None:
         """Note that a statement is begun, unless an earlier try turns out to have completed it."""
-        begun = self._note.begun
-        if begun is not None and begun.token == job.run_token:
-            self._write(self._note)
-            return _completed(self._client, job, begun.taken)
-        if begun is not None:
-            self._require_not_done(begun, was_applied)
         assert job.run_token is not None
-        transaction = None if isinstance(job, CatalogJob) else job.token
-        taken = _taken(self._client, job)
-        tables = job.tables if transaction else ()
+        assert job.token is not None
+        begun = self._note.begun
+        if begun is not None:
+            self._write(self._note)
+            # Its locks would be waited for, also where the statement is completed.
+            abort_open_transactions(self._client, begun.transaction)
+            if begun.token == job.run_token:
+                return _completed(self._client, job, begun.taken)
+            self._require_not_done(begun, was_applied)
         begun = BegunStatement(
-            token=job.run_token, transaction=transaction, tables=tables, taken=taken
+            token=job.run_token,
+            transaction=job.token,
+            tables=() if isinstance(job, CatalogJob) else job.tables,
+            taken=_taken(self._client, job),
         )
         self._write(replace(self._note, begun=begun))
         return None

@@ -73,7 +73,6 @@ def _run_script(
 
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
     """Whether an earlier try has applied the transaction of a statement; it cannot be applied later."""
-    assert begun.transaction is not None
     try:
         tables = [client.get_table(TableRef.parse(name)) for name in begun.tables]
         EarlierTries(client, tables, begun.transaction).end()

@@ -32,14 +32,14 @@ class BegunStatement:
 
     Attributes:
         token: Its run token.
-        transaction: The name of its transactions; None where a later try asks for no transaction.
-        tables: The tables that the transaction writes.
+        transaction: The name of its transactions.
+        tables: The tables in which notes of runs say whether they were committed.
         taken: The tables that it is about to drop or rename, each with the identity that it had;
             None is a table that was not there.
     """
 
     token: str
-    transaction: str | None = None
+    transaction: str
     tables: tuple[str, ...] = ()
     taken: Mapping[str, str | None] | None = None
 
