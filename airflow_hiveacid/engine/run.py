@@ -129,7 +129,9 @@ def _create_as(
         done = _told(_write(spark, metastore, job.insert, observers), observers)
     except HiveAcidError as error:
         again = (
-            "another try of the run goes on with it" if job.run_token else "drop it to try again"
+            "another try of this statement goes on with it, and another statement needs it dropped"
+            if job.run_token
+            else "drop it to try again"
         )
         error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
         raise

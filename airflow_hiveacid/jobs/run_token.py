@@ -63,6 +63,16 @@ def unmarked_token(token: str) -> str:
     return run + statement
 
 
+def is_same_run(token: str, other: str) -> bool:
+    """Whether two tokens are of one run, be it of different statements of its script.
+
+    Args:
+        token: A token, marked or not.
+        other: Another one.
+    """
+    return _parts(token)[0] == _parts(other)[0]
+
+
 def agent_info(token: str) -> str:
     """A token as the metastore can keep it.
 

@@ -147,6 +147,30 @@ def test_a_swap_that_is_killed_at_any_call_is_completed_once_by_the_next_try(
 
 
 @REAL_AND_FAKE
+def test_a_rename_that_is_killed_before_its_note_is_known_by_the_table_itself(
+    scripts: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts.make("CREATE TABLE t (a int)")
+    before, call = scripts.identity("t"), scripts.client.call
+
+    def call_and_die(declared: Any, *arguments: Any, **about: Any) -> Any:
+        done = call(declared, *arguments, **about)
+        if declared.name == "alter_table_with_environment_context":
+            raise Killed
+        return done
+
+    script = "ALTER TABLE t RENAME TO u; CREATE TABLE t (b int)"
+    with monkeypatch.context() as patch, suppress(Killed):
+        patch.setattr(scripts.client, "call", call_and_die)
+        scripts.run(script)
+    assert scripts.columns() == {"u": "a"}
+    report = scripts.run(script)
+    assert "was given its name by an earlier try" in report.warnings[0]
+    assert scripts.columns() == {"t": "b", "u": "a"}
+    assert scripts.identity("u") == before
+
+
+@REAL_AND_FAKE
 def test_a_table_that_was_created_since_is_not_dropped_by_another_try(
     scripts: Scripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
