@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from airflow_hiveacid.errors import CheckpointMismatch
@@ -9,7 +11,7 @@ from airflow_hiveacid.jobs.stream_place import NO_BATCH, CheckpointState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _COMPACTED = ".compact"
-_LARGEST_LOG = 1 << 28
+_CHUNK_BYTES = 1 << 20
 
 
 class StreamCheckpoint:
@@ -70,7 +72,7 @@ class StreamCheckpoint:
             return []
         path = f"offsets/{batch_id}"
         # The lines are a version, settings, and an offset for each source.
-        if len(lines := self._read(path)) < 3:
+        if len(lines := [*self._lines(path)]) < 3:
             raise self._unreadable(path)
         return [_offset(line) for line in lines[2:]]
 
@@ -93,20 +95,24 @@ class StreamCheckpoint:
         entries = []
         for path in paths:
             try:
-                for line in self._read(path)[1:]:
-                    entry = json.loads(line)
+                for entry in map(json.loads, islice(self._lines(path), 1, None)):
                     if entry["batchId"] in wanted:
                         entries.append([entry["batchId"], entry["path"], entry["timestamp"]])
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise self._unreadable(path) from None
         return sorted(entries)
 
-    def _read(self, path: str) -> list[str]:
-        """The lines of a file."""
-        content = self._storage.read_small(path, _LARGEST_LOG)
-        if content is None:
+    def _lines(self, path: str) -> Iterator[bytes]:
+        """The lines of a file, which may have millions."""
+        if not self._storage.exists(path):
             raise self._unreadable(path)
-        return content.decode(errors="replace").rstrip("\n").split("\n")
+        left = b""
+        with self._storage.open_input(path) as source:
+            while chunk := source.read(_CHUNK_BYTES):
+                *lines, left = (left + chunk).split(b"\n")
+                yield from lines
+        if left:
+            yield left
 
     def _unreadable(self, path: str) -> CheckpointMismatch:
         return CheckpointMismatch(
@@ -120,12 +126,12 @@ class StreamCheckpoint:
         return max((int(name) for name in names if name.isdecimal()), default=NO_BATCH)
 
 
-def _offset(line: str) -> Any:
+def _offset(line: bytes) -> Any:
     """An offset as values, so that the order of keys does not matter; else as text."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        return line
+        return line.decode(errors="replace")
 
 
 def _log_offset(offset: Any) -> int:
