@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.acid.blockers import describe_run, task_of_run
 from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
@@ -162,3 +163,11 @@ def test_where_columns_go_must_be_clear(fields: dict, message: str) -> None:
 def test_the_row_of_an_insert_clause_is_complete(clause: NotMatchedInsert, message: str) -> None:
     with pytest.raises(InvalidJob, match=message):
         validate_clauses([clause])
+
+
+def test_a_statement_of_a_task_is_shown_as_that_task() -> None:
+    (run,) = ScriptJob(
+        target="a.b", statements=[DeleteJob(target="a.b")], run_token="d/r/t/-1"
+    ).runs()
+    assert task_of_run(run.run_token or "") == "d.t"
+    assert describe_run(run.run_token or "") == "Airflow task t of DAG d, run r"
