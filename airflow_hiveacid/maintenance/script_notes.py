@@ -1,6 +1,8 @@
 """The file in which a script keeps its progress, and where it is."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SCRIPT_NOTES
@@ -80,10 +82,12 @@ class ScriptNoteFile:
         Raises:
             StorageError: It is there, and cannot be read.
         """
-        storage = ReadOnlyStorage.of(self._home)
-        content = storage.read_small(self._path, _LARGEST)
+        with self._explained("read"):
+            storage = ReadOnlyStorage.of(self._home)
+            content = storage.read_small(self._path, _LARGEST)
+            exists = content is not None or storage.exists(self._path)
         note = None if content is None else ScriptNote.parse(content)
-        if note is None and (content is not None or storage.exists(self._path)):
+        if note is None and exists:
             raise StorageError(
                 f"{self.location} cannot be read as the progress of a script.",
                 remedy="Find out which statements were completed. Then delete the file to have all "
@@ -99,11 +103,17 @@ class ScriptNoteFile:
         Raises:
             StorageError: The folder cannot be written.
         """
-        try:
+        with self._explained("written"):
             Storage.of(self._home).write_file(self._path, note.to_bytes(), replace=True)
+
+    @contextmanager
+    def _explained(self, done: str) -> Iterator[None]:
+        """Say why the file is needed."""
+        try:
+            yield
         except StorageError as error:
             raise type(error)(
-                f"The progress of the script cannot be written to {self.location}: {error.what}",
-                remedy="Give the user who runs the script access to that folder. A later try would "
-                "repeat statements without it.",
+                f"The progress of the script cannot be {done}, in {self.location}: {error.what}",
+                remedy="Give the user who runs the script access to that folder. Without its "
+                "progress, a later try would repeat statements.",
             ) from error
