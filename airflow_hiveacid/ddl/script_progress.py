@@ -100,7 +100,7 @@ class _Progress:
     still at work finds that before its next statement.
 
     Attributes:
-        done: What earlier tries have completed.
+        done: The statements that earlier tries have completed.
     """
 
     def __init__(
@@ -235,9 +235,11 @@ def _tables_of(client: MetastoreClient, database: str) -> list[str]:
 
 
 def _identity(client: MetastoreClient, name: str) -> str | None:
-    """What tells a table from another one that gets its name later; None if there is none.
+    """The id and the creation time of a table, which another one of its name does not have.
 
-    A database has no identity in a metastore of version 3, so there is only whether it is there.
+    None if there is no such table.
+
+    A metastore of version 3 keeps neither of a database, so only its presence counts.
     """
     if "." not in name:
         with suppress(TableNotFound):

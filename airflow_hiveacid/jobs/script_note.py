@@ -1,4 +1,4 @@
-"""The progress of a script, for a later try: what was completed, and what had been begun."""
+"""The progress of a script, for a later try: its completed statements, and the begun one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class DoneStatement:
 
     Attributes:
         token: Its run token, which has a digest of the statement.
-        statement: What it did.
+        statement: Its report.
     """
 
     token: str
