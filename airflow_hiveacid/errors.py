@@ -119,6 +119,10 @@ class InsertOnlyTable(UserError):
     default_remedy = "Convert the table to full ACID before changing rows in place."
 
 
+class ScriptChanged(UserError):
+    """A script is tried again with other statements than those that were completed before."""
+
+
 class SharedLocation(UserError):
     """Two tables, or two partitions, have their files in one place."""
 
@@ -255,6 +259,12 @@ class OverlapRefused(ConflictError):
     """Somebody committed first while the job was at work, and its conflict policy refuses both."""
 
     default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
+
+
+class ScriptOvertaken(ConflictError):
+    """Another try of the same script has begun."""
+
+    default_remedy = "No further statement was run. Let only one try of the script run."
 
 
 class SnapshotMoved(ConflictError):

@@ -70,5 +70,6 @@ def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
     if not slash or len(parts) != 3:
         return None
     run, task, map_index = parts
+    map_index, _, _ = map_index.partition("#")  # Of a script, a statement follows.
     airflow, colon, dag = dag.rpartition(":")
     return airflow, colon, dag, run, task, map_index

@@ -23,6 +23,8 @@ RUN_NOTES = "_hiveacid_runs"
 STREAM_PLACES = "_hiveacid_streams"
 # Where a table keeps the cursors of the consumers of its changes.
 CONSUMER_CURSORS = "_hiveacid_consumers"
+# The progress of scripts, in the folder of a database or a table.
+SCRIPT_NOTES = "_hiveacid_scripts"
 # A small file until it is whole; then it gets its name.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

@@ -14,7 +14,6 @@ from airflow_hiveacid.errors import (
     TableNotFound,
 )
 from airflow_hiveacid.jobs.catalog_jobs import (
-    RENAMED_PROPERTY,
     AddColumnsJob,
     RenameTableJob,
     TablePropertiesJob,
@@ -43,10 +42,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         What its author should know.
     """
     new = TableRef.parse(job.new_name)
-    there = find_table(client, new)
-    if there is not None:
-        if job.run_token and there.parameters.get(RENAMED_PROPERTY) == job.run_token:
-            return (f"{new} was given its name by an earlier try.",)
+    if find_table(client, new) is not None:
         raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
     table = _transactional(client, ref)
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
@@ -55,9 +51,8 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         # Version 4 drops some of the statistics of a table that gets another name, and refuses that
         # where it has promised them.
         forget_row_count(raw)
-        raw.parameters.pop(RENAMED_PROPERTY, None)
-        if job.run_token:
-            raw.parameters[RENAMED_PROPERTY] = job.run_token
+        # Another try of the run ends the lock before it goes on.
+        held.confirm_alive()
         try:
             client.call(
                 idl_tables.alter_table_with_environment_context,

@@ -3,8 +3,7 @@
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import MetastoreError, TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, DropTableJob
-from airflow_hiveacid.jobs.run_token import is_later_statement
+from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -28,17 +27,16 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
         raise UnsupportedTable(
             f"{ref} is a view, and no table.", remedy="Drop it where it was made."
         )
-    created_by = table.parameters.get(RUN_PROPERTY)
-    if created_by and job.run_token and is_later_statement(created_by, job.run_token):
-        return (f"{ref} was created again by a later statement in an earlier try; it stays.",)
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         require_same_table(client, table)
-        drop_held(client, ref)
+        drop_held(client, ref, held)
     return tuple(held.warnings)
 
 
-def drop_held(client: MetastoreClient, ref: TableRef) -> None:
+def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
     """Drop a table that is locked, so that what is not there any more was dropped by this."""
+    # Another try of the run ends the lock before it goes on.
+    held.confirm_alive()
     try:
         client.drop_table(ref)
     except (MetastoreError, TableNotFound):

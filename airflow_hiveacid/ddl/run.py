@@ -5,6 +5,7 @@ from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
+from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
@@ -19,7 +20,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
 )
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -46,8 +47,13 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
 
 def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
     """Run a script that needs no Spark."""
-    ddl = [job for job in script.runs() if isinstance(job, CatalogJob)]
-    return ScriptReport.of(script.target, [run_ddl(client, job) for job in ddl])
+
+    def run_one(job: ScriptedJob, _: int) -> RunReport:
+        assert isinstance(job, CatalogJob)
+        return run_ddl(client, job)
+
+    # Only Spark can find out what a transaction has written.
+    return run_script(client, script, run_one, was_applied=lambda _: True)
 
 
 def _run(client: MetastoreClient, job: CatalogJob) -> tuple[str, tuple[str, ...]]:

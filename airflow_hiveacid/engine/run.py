@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
@@ -13,8 +16,9 @@ from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.statements.table_of_query import create_table_of
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
+from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob, TableNotFound
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
@@ -24,7 +28,8 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_note import BegunStatement
 from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -45,28 +50,37 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
         raise InvalidJob("The job does not say which metastore to use.")
     with Pulse(spark):
         if isinstance(job, ScriptJob):
-            return _run_script(spark, job, observers)
+            return _run_script(spark, job, job.metastore, observers)
         if isinstance(job, StreamJob):
             return StreamRun(spark, job, job.metastore, observers).run()
         return _run_one(spark, job, job.metastore, observers)
 
 
 def _run_script(
-    spark: SparkSession, script: ScriptJob, observers: Sequence[PhaseObserver]
+    spark: SparkSession,
+    script: ScriptJob,
+    metastore: MetastoreOptions,
+    observers: Sequence[PhaseObserver],
 ) -> ScriptReport:
-    reports: list[RunReport | CompactReport] = []
-    for number, job in enumerate(script.runs(), start=1):
-        assert job.metastore is not None
-        try:
-            about = f"statement {number} of {len(script.statements)}"
-            about = about if len(script.statements) > 1 else ""
-            reports.append(_run_one(spark, job, job.metastore, observers, about))
-        except HiveAcidError as error:
-            error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
-            raise
-        if reports[-1].error is not None:
-            break
-    return ScriptReport.of(script.target, reports)
+    def run_one(job: ScriptedJob, number: int) -> RunReport | CompactReport:
+        several = len(script.statements) > 1
+        about = f"statement {number} of {len(script.statements)}" if several else ""
+        return _run_one(spark, job, metastore, observers, about)
+
+    with MetastoreClient(metastore) as client:
+        return run_script(client, script, run_one, partial(_was_applied, client), observers)
+
+
+def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
+    """Whether an earlier try has applied the transaction of a statement; it cannot be applied later."""
+    try:
+        tables = [client.get_table(TableRef.parse(name)) for name in begun.tables]
+        EarlierTries(client, tables, begun.transaction).end()
+    except AlreadyApplied:
+        return True
+    except TableNotFound:
+        return False
+    return False
 
 
 def _run_one(
@@ -115,7 +129,9 @@ def _create_as(
         done = _told(_write(spark, metastore, job.insert, observers), observers)
     except HiveAcidError as error:
         again = (
-            "another try of the run goes on with it" if job.run_token else "drop it to try again"
+            "another try of this statement goes on with it, and another statement needs it dropped"
+            if job.run_token
+            else "drop it to try again"
         )
         error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
         raise

@@ -33,7 +33,12 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
-from airflow_hiveacid.jobs.stream_place import NO_BATCH, StreamPlace, require_same_place
+from airflow_hiveacid.jobs.stream_place import (
+    NO_BATCH,
+    StreamPlace,
+    require_same_batch,
+    require_same_place,
+)
 from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile
 from airflow_hiveacid.maintenance.stream_places import StreamPlaces
@@ -52,6 +57,8 @@ _SECONDS_BETWEEN_LOOKS_FOR_STOP = 2.0
 _NOTES_KEPT = 500
 # Of so many batches the progress is looked up at a time.
 _PROGRESS_KEPT = 20
+_OFFSETS_KEPT = "spark.sql.streaming.minBatchesToRetain"
+_LEAST_OFFSETS_KEPT = 3
 
 
 class StreamRun:
@@ -75,6 +82,9 @@ class StreamRun:
         """
         self._spark = scan_session(spark)
         self._spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", _PROGRESS_KEPT)
+        # The digest of the last batch is computed again by the next run.
+        if int(self._spark.conf.get(_OFFSETS_KEPT) or 0) < _LEAST_OFFSETS_KEPT:
+            self._spark.conf.set(_OFFSETS_KEPT, _LEAST_OFFSETS_KEPT)
         self._job = job
         self._metastore = metastore
         self._fault = FaultInjector.from_environment()
@@ -112,6 +122,10 @@ class StreamRun:
         require_same_place(
             self._job.name, self._job.target, self._place, state, self._job.begin_anew
         )
+        place = self._place
+        if place is not None and place.query_id == state.query_id and place.offsets is not None:
+            planned = self._checkpoint.offsets_digest(place.batch_id)
+            require_same_batch(self._job, place.batch_id, place.offsets, planned)
         self._places.begin()
         try:
             with spark_errors_as_ours(f"The stream {self._job.name}"):
@@ -218,8 +232,9 @@ class StreamRun:
                 self._claim(client, batch_id)
             assert self._query_id is not None
             token = stream_token(self._job.name, self._query_id, batch_id)
+            offsets = self._checkpoint.offsets_digest(batch_id)
             transaction = self._job.transaction
-            options = WriteOptions.of(transaction, token)
+            options = replace(WriteOptions.of(transaction, token), offsets=offsets)
             statements = [
                 statement_of(change, transaction.orc_codec) for change in transaction.statements
             ]
@@ -229,8 +244,9 @@ class StreamRun:
                 *([self._fault] if self._fault else []),
             ]
             report = run_statements(self._spark, client, options, observers, statements, batch=rows)
+        require_same_batch(self._job, batch_id, report.offsets, offsets)
         self._measures.applied(self._query_id, batch_id, report)
-        self._move_on(batch_id)
+        self._move_on(batch_id, offsets)
         self._forget_old_notes(token, report)
 
     def _claim(self, client: MetastoreClient, batch_id: int) -> None:
@@ -252,24 +268,27 @@ class StreamRun:
                         remedy="Let only one driver run the stream.",
                     )
                 if not mine:
-                    self._write_place(state.query_id, batch_id - 1)
+                    self._write_place(state.query_id, batch_id - 1, None)
         self._query_id = state.query_id
 
-    def _move_on(self, batch_id: int) -> None:
+    def _move_on(self, batch_id: int, offsets: str) -> None:
         """Let the table know how far the stream has come."""
         assert self._query_id is not None
         self._place = place = self._places.known()
-        if (place.query_id, place.batch_id) != (self._query_id, batch_id):
+        if (place.query_id, place.batch_id) == (self._query_id, batch_id):
+            require_same_batch(self._job, batch_id, place.offsets, offsets)
+        else:
             place.require_before(self._query_id, batch_id)
-            self._write_place(self._query_id, batch_id)
+            self._write_place(self._query_id, batch_id, offsets)
 
-    def _write_place(self, query_id: str, batch_id: int) -> None:
+    def _write_place(self, query_id: str, batch_id: int, offsets: str | None) -> None:
         place = StreamPlace(
             name=self._job.name,
             query_id=query_id,
             batch_id=max(batch_id, NO_BATCH),
             number=0 if self._place is None else self._place.number + 1,
             checkpoint=self._job.checkpoint,
+            offsets=offsets,
         )
         self._places.write(place)
         self._place = place

@@ -11,8 +11,6 @@ from airflow_hiveacid.jobs.job import freeze
 
 # The property of a table that tells which run has created it.
 RUN_PROPERTY = "hiveacid.run_token"
-# The property of a table that tells which run has given it its name.
-RENAMED_PROPERTY = "hiveacid.renamed_by"
 _STATISTICS = "Engines keep their statistics in it."
 _OURS = "This package keeps what it needs in it."
 _KIND = "A transactional table stays one of its kind."
@@ -33,7 +31,6 @@ _RESERVED = {
     "totalsize": _STATISTICS,
     "transient_lastddltime": "The metastore keeps the time of the last change in it.",
     RUN_PROPERTY: _OURS,
-    RENAMED_PROPERTY: _OURS,
 }
 
 

@@ -17,7 +17,7 @@ class CreateTableAsJob(Job):
 
     The metastore creates tables outside of transactions: until the insert commits, others see the
     table, without rows. A run that is killed in between leaves it so, and the next try of the run
-    goes on with it.
+    goes on with it if the statement is the same.
 
     Attributes:
         source: The query.

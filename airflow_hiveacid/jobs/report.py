@@ -168,6 +168,7 @@ class RunReport(Report):
             or "name"; None where both give the same values.
         tables: What was done to each table.
         changes: The versions whose changes were read, where the job named them by write ids.
+        offsets: A digest of the offsets of a stream's batch; None of other runs.
         seconds: Time spent in each phase.
         warnings: What a reader should know although the run succeeded.
         restarts: How often the run began again because the table moved.
@@ -189,6 +190,7 @@ class RunReport(Report):
     column_mapping: str | None = None
     tables: tuple[TableReport, ...] = ()
     changes: tuple[ChangesRange, ...] = ()
+    offsets: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     restarts: int = 0

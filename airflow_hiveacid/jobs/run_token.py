@@ -1,7 +1,7 @@
 """Run tokens: the names by which the metastore and our notes know all that belongs to one run.
 
 A token is "dag/run/task/map index", behind the Airflow's own id where one is configured. The engine
-adds which statement of a script it is, and a mark of the job's tables: two Airflows on one metastore
+adds a digest of the statement in a script, and a mark of the job's tables: two Airflows on one metastore
 may have equal DAGs, and ending the earlier tries of a run must not touch what another one does to
 other tables.
 """
@@ -11,21 +11,23 @@ import re
 from collections.abc import Iterable
 
 # The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both,
-# the number of a statement and the mark of the tables.
-_LONGEST_RUN = 73
+# the key of a statement and the mark of the tables.
+_LONGEST_RUN = 60
 _DIGEST_LENGTH = 16
 _MARK_LENGTH = 8
-_TOKEN = re.compile(rf"(.*?)(#[0-9]+)?(@[0-9a-f]{{{_MARK_LENGTH}}})?", re.DOTALL)
+STATEMENT_LENGTH = 12
+_STATEMENT = rf"#(?:[0-9]+|[0-9a-f]{{{STATEMENT_LENGTH}}}(?:\.[0-9]+)?)"
+_TOKEN = re.compile(rf"(.*?)({_STATEMENT})?(@[0-9a-f]{{{_MARK_LENGTH}}})?", re.DOTALL)
 
 
-def statement_token(run_token: str, number: int) -> str:
-    """The run token of one statement of a script.
+def statement_token(run_token: str, key: str | int) -> str:
+    """The run token of one statement of a script, or of one batch of a stream.
 
     Args:
-        run_token: That of the script.
-        number: The statement's number.
+        run_token: The token of the script or the stream.
+        key: A digest of the statement, with ".2" and so on for equal statements; or the batch.
     """
-    return f"{run_token}#{number}"
+    return f"{run_token}#{key}"
 
 
 def marked_token(run_token: str, tables: Iterable[str]) -> str:
@@ -61,15 +63,14 @@ def unmarked_token(token: str) -> str:
     return run + statement
 
 
-def is_later_statement(token: str, than: str) -> bool:
-    """Whether a token is of the same run as another one, and of a later statement of its script.
+def is_same_run(token: str, other: str) -> bool:
+    """Whether two tokens are of one run, be it of different statements of its script.
 
     Args:
         token: A token, marked or not.
-        than: The other one.
+        other: Another one.
     """
-    (run, statement, _), (other_run, other, _) = _parts(token), _parts(than)
-    return run == other_run and bool(statement and other) and int(statement[1:]) > int(other[1:])
+    return _parts(token)[0] == _parts(other)[0]
 
 
 def agent_info(token: str) -> str:

@@ -1,8 +1,11 @@
 """Several jobs one after the other, as the statements of a SQL script."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from typing import Any, Self
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
@@ -21,7 +24,7 @@ from airflow_hiveacid.jobs.field_checks import is_template, require_table
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.run_token import statement_token
+from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
 ScriptedJob = (
@@ -52,7 +55,8 @@ class ScriptJob(Job):
     """Run jobs one after the other, each in a transaction of its own.
 
     The script's metastore, run token and other options are those of all its statements; its target
-    is that of the first that has to do with a table. When it is tried again, what has been committed is not done again.
+    is that of the first that has to do with a table. When it is tried again, the statements that were
+    completed are not run again; they must be the same ones as before.
 
     Attributes:
         statements: The jobs, in order.
@@ -72,12 +76,21 @@ class ScriptJob(Job):
         return cls(target=named.target, statements=tuple(statements))
 
     def runs(self) -> Iterator[ScriptedJob]:
-        """The jobs as they are run, with the script's options."""
-        for number, job in enumerate(self.statements, start=1):
+        """The jobs as they are run, with the script's options.
+
+        A statement is named by a digest and not by its place, so that it is known again when others
+        are added or removed. Equal statements are numbered among themselves.
+        """
+        seen: Counter[str] = Counter()
+        for job in self.statements:
+            key = _digest(job)
+            seen[key] += 1
+            if seen[key] > 1:
+                key = f"{key}.{seen[key]}"
             yield replace(
                 job,
                 metastore=self.metastore,
-                run_token=self.run_token and statement_token(self.run_token, number),
+                run_token=self.run_token and statement_token(self.run_token, key),
                 run_id=self.run_id,
                 lock_wait_seconds=self.lock_wait_seconds,
                 max_restarts=self.max_restarts,
@@ -106,3 +119,34 @@ class ScriptJob(Job):
             if not isinstance(job, ScriptedJob):
                 raise InvalidJob(f"statements: {type(job).__name__} is no job of a script.")
             job.validate()
+
+
+# The options that a script has for all of its statements.
+_COMMON = frozenset(field.name for field in fields(Job)) - {"target"}
+
+
+def _digest(job: Job) -> str:
+    """A digest of what a statement does."""
+    text = json.dumps(_plain(job), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:STATEMENT_LENGTH]
+
+
+def _plain(value: Any) -> Any:
+    """A part of a job as values of JSON, without defaults: a later version may have more of them."""
+    if is_dataclass(value):
+        given = {
+            field.name: _plain(getattr(value, field.name))
+            for field in fields(value)
+            if getattr(value, field.name) != _default(field)
+            and not (isinstance(value, Job) and field.name in _COMMON)
+        }
+        return [type(value).__name__, given]
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()

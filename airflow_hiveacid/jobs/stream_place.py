@@ -2,9 +2,9 @@
 
 Spark's checkpoint knows which rows a batch has, and the notes on runs which batches were applied.
 Neither helps when the checkpoint is lost, or is an old copy: a new query begins with batch 0, and
-would apply all rows once more. So the table also keeps the id of the query that writes it, and the
-last batch that was applied. A query that is not this one, or that has not even planned that batch, is
-refused before it reads a row.
+would apply all rows once more. So the table also keeps the id of the query that writes it, the
+last batch that was applied, and a digest of its offsets. A query that is not this one, that has not even
+planned that batch, or that has planned it with other rows, is refused before it reads a row.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Self
 
 from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.stream_job import stream_token
+from airflow_hiveacid.jobs.stream_job import StreamJob, stream_token
 
 NO_BATCH = -1
 
@@ -45,6 +45,8 @@ class StreamPlace:
         batch_id: The last batch of it that is known to be applied; -1 is none.
         number: Counts the places of the stream: a new one is never written over another.
         checkpoint: Where the query's checkpoint was.
+        offsets: A digest of the offsets of that batch; None without a batch, and in places that were
+            written before there were digests.
     """
 
     name: str
@@ -52,6 +54,7 @@ class StreamPlace:
     batch_id: int
     number: int
     checkpoint: str = ""
+    offsets: str | None = None
 
     @property
     def next_token(self) -> str:
@@ -81,6 +84,26 @@ class StreamPlace:
                 f"Batch {batch_id} of query {query_id} comes too late: stream {self.name} has come to "
                 f"batch {self.batch_id} of query {self.query_id}."
             )
+
+
+def require_same_batch(job: StreamJob, batch_id: int, applied: str | None, planned: str) -> None:
+    """Refuse a batch whose number was applied with other rows than the checkpoint has for it.
+
+    Args:
+        job: The stream.
+        batch_id: The batch.
+        applied: The digest of the offsets that it was applied with; None is not known.
+        planned: The digest of the offsets in the checkpoint.
+
+    Raises:
+        CheckpointMismatch: They differ.
+    """
+    if applied not in (None, planned):
+        raise CheckpointMismatch(
+            f"Batch {batch_id} of stream {job.name} was applied to {job.target} with other rows than "
+            f"the checkpoint {job.checkpoint} has for it, so that is a copy.",
+            remedy="Put the checkpoint there that the stream was run with last.",
+        )
 
 
 def require_same_place(

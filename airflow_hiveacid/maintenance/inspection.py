@@ -14,7 +14,8 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.names import RUN_NOTES
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     RETENTION,
@@ -22,7 +23,7 @@ from airflow_hiveacid.acid.retention import (
     retained,
 )
 from airflow_hiveacid.acid.run_notes import NoteName, RunOutcome
-from airflow_hiveacid.errors import CorruptFile, DataError
+from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError, StorageError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
@@ -175,10 +176,7 @@ class Inspection:
     def _useless_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
-        # By the clock of the storage, which the newest file shows: that of this machine may be fast.
-        newest = max((written for *_, written in files if written is not None), default=0)
-        now = min(newest, int(self._now.timestamp() * 1e9))
-        expired = now - int(keep_days * _NANOSECONDS_PER_DAY)
+        expired = self._expiry(files, keep_days)
         # A stream that stood still for long must still find what it did last.
         kept = digests_of_next_batches(storage)
         why = f"This note on a run is {keep_days:g} days older than the newest one."
@@ -192,6 +190,45 @@ class Inspection:
             elif self._nobody_finishes(path):
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
+
+    def _expiry(
+        self, files: Sequence[tuple[str, int | None, int | None]], keep_days: float
+    ) -> int:
+        """Return when the newest of the expired files was written, in nanoseconds since 1970.
+
+        The newest file shows the clock of the storage: the clock of this machine may be fast.
+        """
+        newest = max((written for *_, written in files if written is not None), default=0)
+        now = min(newest, int(self._now.timestamp() * 1e9))
+        return now - int(keep_days * _NANOSECONDS_PER_DAY)
+
+    def look_at_scripts(self, keep_notes_days: float) -> list[InspectedFolder]:
+        """Find old progress of scripts, in the table and beside the tables of its database.
+
+        Args:
+            keep_notes_days: Younger progress stays.
+        """
+        table, database = self._table.folder, self._client.get_database(self._table.ref.database)
+        beside = database.managed_location or database.location or table
+        folders = [PartitionFolder(None, table, table, "")]
+        folders.append(PartitionFolder(None, beside, beside, beside))
+        why = f"This progress of a script is {keep_notes_days:g} days older than the newest one."
+        found = []
+        for folder in folders:
+            storage = ReadOnlyStorage.of(folder.location)
+            try:
+                files = [] if storage.is_link(SCRIPT_NOTES) else list(storage.walk(SCRIPT_NOTES))
+            except StorageError as error:
+                found.append(InspectedFolder(folder, keep=(Stay(SCRIPT_NOTES, str(error)),)))
+                continue
+            expired = self._expiry(files, keep_notes_days)
+            garbage = [
+                Garbage(path, size, why, is_file=True)
+                for path, size, written in files
+                if size is not None and written is not None and written <= expired
+            ]
+            found.append(InspectedFolder(folder, tuple(garbage)))
+        return found
 
     def _stale_uploads(self, location: str) -> list[Garbage]:
         """What was uploaded, and will not appear; an abort can make nothing appear after that."""

@@ -50,6 +50,7 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
+from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.maintenance.source_files import DriverFiles
 from airflow_hiveacid.maintenance.survey import require_compactable
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -146,12 +147,24 @@ class Preflight:
             try:
                 self._check(job)
             except HiveAcidError as error:
+                if not isinstance(error, MetastoreError) and self._has_begun(script):
+                    # The statement may be completed, and what it needs gone.
+                    self._note(f"Left to the job, which may find the work done: {error.what}")
+                    return
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
                 raise
             if getattr(job, "merge_schema", False) or isinstance(
                 job, MultiTableJob | CreateTableAsJob
             ):
                 self._changing.update(table.lower() for table in job.tables)
+
+    def _has_begun(self, script: ScriptJob) -> bool:
+        """Whether an earlier try of a script has begun; also if that cannot be found out."""
+        try:
+            home, token = script_home(self._client, script), script.run_token
+            return bool(home and token and ScriptNoteFile(home, token).read())
+        except HiveAcidError:
+            return True
 
     def _check_compaction(self, job: CompactJob) -> None:
         if job.mode != "auto" and self._client.version is MetastoreVersion.HMS3:

@@ -24,6 +24,7 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (
     HiveAcidError,
     NotTransactional,
+    StorageError,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
@@ -82,6 +83,7 @@ def clean(
             inspection = Inspection(client, table, retention=retention)
             waiting = inspection.look(folders)
             waiting.append(inspection.look_beside(job.keep_notes_days))
+            waiting += inspection.look_at_scripts(job.keep_notes_days)
         return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
@@ -149,6 +151,11 @@ class _Cleaner:
                 for request in requests:
                     if request.partition == inspected.folder.partition:
                         self._mark_cleaned(request, inspected, inspection.txns)
+        for progress in inspection.look_at_scripts(job.keep_notes_days):
+            try:
+                cleaned.append(self._remove(progress))
+            except StorageError as error:  # The folder of the database may be that of others.
+                self.warnings.append(f"Could not remove the progress of scripts: {error}")
         return cleaned
 
     def _remove(self, inspected: InspectedFolder) -> InspectedFolder:

@@ -311,19 +311,23 @@ def test_a_table_of_a_query_has_its_types_and_rows_once(
     assert again.report.already_done
     assert "is left as it was" in other.report.warnings[0]
     with pytest.raises(TableExists, match="is there already"):
-        sql("CREATE TABLE of_query AS SELECT 1 AS a", "another")
+        sql("CREATE TABLE of_query AS SELECT 1 AS a", "a third one")
     assert sorted(row[0] for row in rows("of_query")) == [0, 1, 2, 3]
 
 
-def test_a_run_goes_on_with_the_table_that_it_has_created(
+def test_a_run_goes_on_with_the_table_that_it_has_created_for_the_same_statement(
     sql: Sql, rows: Rows, client: MetastoreClient, database: str
 ) -> None:
-    with pytest.raises(HiveAcidError, match="of_query has been created: another try of the run"):
-        sql(
-            "CREATE TABLE of_query AS SELECT CAST(concat('x', id) AS int) AS a FROM range(1)", "run"
-        )
+    sql("CREATE TABLE source (v string); INSERT INTO source VALUES ('x')")
+    text = "CREATE TABLE IF NOT EXISTS of_query AS SELECT CAST(v AS int) AS a FROM source"
+    with pytest.raises(HiveAcidError, match="of_query has been created: another try of this"):
+        sql(text, "run")
     assert rows("of_query") == []
-    sql("CREATE TABLE of_query AS SELECT CAST(concat('7', id) AS int) AS a FROM range(1)", "run")
+    # It has no rows of the query, so it does not count as there already.
+    with pytest.raises(TableExists, match="another statement of this run has created it"):
+        sql(text.replace("v AS int", "concat('7', v) AS int"), "run")
+    sql("INSERT OVERWRITE TABLE source VALUES ('70')")
+    sql(text, "run")
     assert rows("of_query") == [(70,)]
 
 

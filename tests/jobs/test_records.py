@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.consumer_cursor import Cursor
 from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from airflow_hiveacid.jobs.script_note import ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.jobs.stream_state import StreamState
@@ -27,6 +28,7 @@ RECORDS = {
     "compact_report": CompactReport,
     "clean_report": CleanReport,
     "script_report": ScriptReport,
+    "script_note": ScriptNote,
     "stream_report": StreamReport,
     "stream_state": StreamState,
     "need": CompactionNeed,

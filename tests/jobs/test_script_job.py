@@ -1,7 +1,11 @@
 """Scripts and definitions, as far as they check themselves."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
+from airflow_hiveacid.acid.blockers import describe_run, task_of_run
 from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
@@ -14,6 +18,12 @@ from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 ID = ColumnSpec("id", "int")
+
+
+def statement_key(job: DeleteJob) -> str:
+    """The key of a statement in the tokens of its script."""
+    (run,) = ScriptJob(target=job.target, statements=[job], run_token="x").runs()
+    return (run.run_token or "").removeprefix("x#")
 
 
 def test_the_options_of_a_script_are_those_of_its_statements() -> None:
@@ -30,7 +40,20 @@ def test_the_options_of_a_script_are_those_of_its_statements() -> None:
     assert [run.metastore for run in runs] == [metastore] * 2
     assert [run.lock_wait_seconds for run in runs] == [7, 7]
     assert [run.conflict_policy for run in runs] == ["strict", "strict"]
-    assert [run.run_token for run in runs] == ["run#1", "run#2"]
+    assert all(re.fullmatch("run#[0-9a-f]{12}", run.run_token or "") for run in runs)
+
+
+def test_a_statement_is_named_by_what_it_does_and_not_by_its_place() -> None:
+    first, second = InsertJob(target="a.b", source=TableSource("a.c")), DeleteJob(target="a.b")
+    script = ScriptJob(target="a.b", statements=[first, second, first, first], run_token="run")
+    tokens = [job.run_token for job in script.runs()]
+    assert tokens[2:] == [f"{tokens[0]}.2", f"{tokens[0]}.3"]
+    fewer = replace(script, statements=[second, first], lock_wait_seconds=7, orc_codec="zstd")
+    assert [job.run_token for job in fewer.runs()] == [tokens[1], tokens[0]]
+    others = [replace(first, source=TableSource("a.d")), replace(second, where="x = 1")]
+    changed = replace(script, statements=others)
+    assert not {job.run_token for job in changed.runs()} & {*tokens}
+    assert [unmarked_token(agent_info(token)) for token in script.tokens] == tokens
 
 
 @pytest.mark.parametrize("token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x"])
@@ -38,8 +61,10 @@ def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> No
     script = ScriptJob(target="a.b", statements=[DeleteJob(target="a.b")] * 11, run_token=token)
     infos = [agent_info(token) for token in script.tokens]
     assert len(set(infos)) == 11
+    key = statement_key(DeleteJob(target="a.b"))
     assert [unmarked_token(info) for info in infos] == [
-        f"{agent_info(token)}#{number}" for number in range(1, 12)
+        f"{agent_info(token)}#{key}{number}"
+        for number in ("", *(f".{number}" for number in range(2, 12)))
     ]
     assert max(map(len, infos)) <= 87
 
@@ -59,7 +84,7 @@ def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
     assert tokens["transaction"] == [token, f"source of {token}"]
     first, second, source = tokens["script"]
     assert source == f"source of {second}"
-    assert unmarked_token(first) == "r#1"
+    assert unmarked_token(first) == f"r#{statement_key(delete)}"
 
 
 def test_the_same_run_on_other_tables_has_other_transactions() -> None:
@@ -138,3 +163,11 @@ def test_where_columns_go_must_be_clear(fields: dict, message: str) -> None:
 def test_the_row_of_an_insert_clause_is_complete(clause: NotMatchedInsert, message: str) -> None:
     with pytest.raises(InvalidJob, match=message):
         validate_clauses([clause])
+
+
+def test_a_statement_of_a_task_is_shown_as_that_task() -> None:
+    (run,) = ScriptJob(
+        target="a.b", statements=[DeleteJob(target="a.b")], run_token="d/r/t/-1"
+    ).runs()
+    assert task_of_run(run.run_token or "") == "d.t"
+    assert describe_run(run.run_token or "") == "Airflow task t of DAG d, run r"

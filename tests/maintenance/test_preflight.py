@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_note import ScriptNote
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -44,6 +45,7 @@ from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.preflight import Preflight
 from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
+from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.maintenance.source_files import DriverFiles
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -352,6 +354,19 @@ CREATE = CreateTableJob(target="shop.new", columns=[ColumnSpec("a", "int")])
 def test_a_statement_of_a_script_is_told_by_its_number(check: Check) -> None:
     with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
         check(script(DELETE, replace(DELETE, where="t.x")))
+
+
+def test_what_a_script_needs_may_be_gone_once_an_earlier_try_has_begun(
+    check: Check, client: MetastoreClient
+) -> None:
+    dropped = DropTableJob(target="shop.gone")
+    again = replace(script(replace(DELETE, target="shop.gone"), dropped), run_token="d/r/t/-1")
+    with pytest.raises(TableNotFound, match=r"^Statement 1 of 2"):
+        check(again)
+    home = script_home(client, again)
+    assert home is not None
+    ScriptNoteFile(home, "d/r/t/-1").write(ScriptNote(run_token="d/r/t/-1"))
+    assert "may find the work done" in check(again)[0]
 
 
 def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:

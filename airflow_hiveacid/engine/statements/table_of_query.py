@@ -10,6 +10,7 @@ from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_token import is_same_run
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 
@@ -33,16 +34,20 @@ def create_table_of(
         UnknownColumn: A column has a name that not every engine reads.
     """
     ref = TableRef.parse(job.target)
+    ours = False
     try:
         table = find_table(client, ref)
         if table is None:
             found = columns_of_query(spark, client, ref, job.source)
             columns = [ColumnSpec(each.name, each.type) for each in found]
             create_table(client, ref, job.creation(columns))
-        elif not job.run_token or table.parameters.get(RUN_PROPERTY) != job.run_token:
-            raise TableExists(f"{ref.full_name} is there already.")
+        elif not job.run_token or (by := table.parameters.get(RUN_PROPERTY)) != job.run_token:
+            # It may lack the rows that the other statement was to insert.
+            ours = bool(job.run_token and by and is_same_run(by, job.run_token))
+            remedy = "Drop it: another statement of this run has created it." if ours else None
+            raise TableExists(f"{ref.full_name} is there already.", remedy=remedy)
     except TableExists:
-        if not job.if_not_exists:
+        if ours or not job.if_not_exists:
             raise
         warning = f"{ref.full_name} was there already, and is left as it was."
         return RunReport(job="create_table", target=ref.full_name, warnings=(warning,))

@@ -358,6 +358,7 @@ class AtomicWrite:
             column_mapping=tables[names[0]].column_mapping,
             tables=tuple(tables.values()),
             changes=self.options.changes,
+            offsets=self.options.offsets,
             seconds=self.phases.seconds,
             warnings=tuple(txn.warnings),
             restarts=txn.restarts,

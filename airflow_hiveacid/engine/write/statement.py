@@ -34,6 +34,7 @@ class WriteOptions:
 
     Attributes:
         changes: The versions whose changes are read, for the report.
+        offsets: A digest of the offsets of a stream's batch, for the report.
     """
 
     run_token: str | None = None
@@ -43,6 +44,7 @@ class WriteOptions:
     conflict_policy: ConflictPolicy = "hive"
     orc_codec: OrcCodec | None = None
     changes: tuple[ChangesRange, ...] = ()
+    offsets: str | None = None
 
     @classmethod
     def of(

@@ -1,0 +1,250 @@
+"""Running the statements of a script in order, and going on where an earlier try has ended."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.ddl.tables import find_table
+from airflow_hiveacid.errors import (
+    ConflictError,
+    DataError,
+    HiveAcidError,
+    ScriptChanged,
+    ScriptOvertaken,
+    TableNotFound,
+    UnprovenRun,
+    UserError,
+)
+from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob, RenameTableJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_note import BegunStatement, DoneStatement, ScriptNote
+from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
+from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.progress import PhaseObserver
+
+_Report = RunReport | CompactReport
+
+
+def run_script(
+    client: MetastoreClient,
+    script: ScriptJob,
+    run_one: Callable[[ScriptedJob, int], _Report],
+    was_applied: Callable[[BegunStatement], bool],
+    observers: Sequence[PhaseObserver] = (),
+) -> ScriptReport:
+    """Run the statements of a script, without those that an earlier try has completed.
+
+    Args:
+        client: The metastore.
+        script: The script.
+        run_one: Runs a statement, of which the number is given, too.
+        was_applied: Whether an earlier try has applied, or may have applied, the transaction of a
+            statement that it had begun.
+        observers: Are told about the transactions of statements that are not run again.
+
+    Raises:
+        ScriptChanged: A statement that was completed is another one now.
+        ScriptOvertaken: Another try of the script has begun meanwhile.
+        UnprovenRun: A statement may have been completed, and nothing proves it.
+    """
+    jobs = list(script.runs())
+    progress = _progress_of(client, script, jobs)
+    done = () if progress is None else progress.done
+    reports: list[_Report] = []
+    for number, job in enumerate(jobs, start=1):
+        if number <= len(done):
+            report = done[number - 1].statement.report
+            if isinstance(report, RunReport) and report.txn_id is not None:
+                for observer in observers:
+                    observer.opened(report.txn_id, report.write_ids)
+            reports.append(replace(report, already_done=True))
+            continue
+        try:
+            found = None if progress is None else progress.begin(job, was_applied)
+            reports.append(found or run_one(job, number))
+        except HiveAcidError as error:
+            if progress is not None:
+                progress.fail(error)
+            error.what = f"Statement {number} of {len(jobs)}: {error.what}"
+            raise
+        if reports[-1].error is not None:
+            break
+        if progress is not None:
+            progress.end(job, reports[-1])
+    return ScriptReport.of(script.target, reports)
+
+
+def _progress_of(
+    client: MetastoreClient, script: ScriptJob, jobs: Sequence[ScriptedJob]
+) -> "_Progress | None":
+    home, token = script_home(client, script), script.run_token
+    if home is None or token is None:
+        return None
+    file = ScriptNoteFile(home, token)
+    note = file.read() or ScriptNote(run_token=token)
+    note.require_same_statements(jobs, file.location)
+    return _Progress(client, file, note, is_complete=len(note.done) == len(jobs))
+
+
+class _Progress:
+    """The progress of one try of a script.
+
+    The note says what was completed and what is begun, so that a kill at any moment leaves one
+    statement that has to be judged. Each try gives the note a name of its own: an earlier one that is
+    still at work finds that before its next statement.
+
+    Attributes:
+        done: The statements that earlier tries have completed.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, file: ScriptNoteFile, note: ScriptNote, *, is_complete: bool
+    ) -> None:
+        self.done = note.done
+        self._client = client
+        self._file = file
+        self._note = replace(note, attempt=uuid.uuid4().hex)
+        if not is_complete:
+            file.write(self._note)
+
+    def begin(
+        self, job: ScriptedJob, was_applied: Callable[[BegunStatement], bool]
+    ) -> RunReport | None:
+        """Note that a statement is begun, unless an earlier try turns out to have completed it."""
+        assert job.run_token is not None
+        assert job.token is not None
+        begun = self._note.begun
+        if begun is not None:
+            self._write(self._note)
+            # Its locks would be waited for, also where the statement is completed.
+            abort_open_transactions(self._client, begun.transaction)
+            if begun.token == job.run_token:
+                return _completed(self._client, job, begun.taken)
+            self._require_not_done(begun, was_applied)
+        begun = BegunStatement(
+            token=job.run_token,
+            transaction=job.token,
+            tables=() if isinstance(job, CatalogJob) else job.tables,
+            taken=_taken(self._client, job),
+        )
+        self._write(replace(self._note, begun=begun))
+        return None
+
+    def end(self, job: ScriptedJob, report: _Report) -> None:
+        """Note that a statement is completed."""
+        assert job.run_token is not None
+        done = DoneStatement(token=job.run_token, statement=StatementReport.of(report))
+        self._write(replace(self._note, done=(*self._note.done, done), begun=None))
+
+    def fail(self, error: HiveAcidError) -> None:
+        """Note that nothing is begun any more, after an error that leaves nothing behind."""
+        undone = isinstance(error, UserError | DataError | ConflictError)
+        if undone and not isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken):
+            with suppress(HiveAcidError):  # Another try may have begun.
+                self._write(replace(self._note, begun=None))
+
+    def _write(self, note: ScriptNote) -> None:
+        found = self._file.read()
+        if found is None or found.attempt != self._note.attempt:
+            raise ScriptOvertaken(f"Another try has written {self._file.location}.")
+        self._file.write(note)
+        self._note = note
+
+    def _require_not_done(
+        self, begun: BegunStatement, was_applied: Callable[[BegunStatement], bool]
+    ) -> None:
+        """Refuse to replace a statement that may have been completed."""
+        taken = {name: _identity(self._client, name) for name in begun.taken or ()}
+        if taken != dict(begun.taken or {}) or (begun.tables and was_applied(begun)):
+            what = ", ".join(begun.tables or taken)
+            raise ScriptChanged(
+                f"An earlier try had begun another statement here, which has changed {what}, or may "
+                "have.",
+                remedy="Put the statement back as it was. If the progress of the script, "
+                f"{self._file.location}, is deleted, the script begins with its first statement.",
+            )
+
+
+def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, str | None] | None:
+    """The tables, or the database, that a statement takes away; with the identity of each table."""
+    match job:
+        case DropTableJob() | RenameTableJob():
+            return {job.target.lower(): _identity(client, job.target)}
+        case DropDatabaseJob():
+            name = job.target.lower()
+            tables = _tables_of(client, name)
+            here = {name: _identity(client, name)}
+            return here | {table: _identity(client, table) for table in tables}
+    return None
+
+
+def _completed(
+    client: MetastoreClient, job: ScriptedJob, taken: Mapping[str, str | None] | None
+) -> RunReport | None:
+    """The report of a statement that an earlier try had begun, where it is known to be completed.
+
+    Statements that take nothing away find out themselves what an earlier try has done.
+
+    Raises:
+        UnprovenRun: That cannot be found out.
+    """
+    if taken is None:
+        return None
+    name = job.target.lower()
+    was, now = taken.get(name), _identity(client, name)
+    by = "by an earlier try"
+    match job:
+        case DropTableJob() if now != was:
+            stays = "" if now is None else "; the table that is there now is another one, and stays"
+            return _done("drop_table", job, f"{name} was dropped {by}{stays}.")
+        case RenameTableJob() if now != was:
+            if was is not None and _identity(client, job.new_name) == was:
+                return _done("rename_table", job, f"{job.new_name} was given its name {by}.")
+            raise UnprovenRun(
+                f"{name} was about to be renamed to {job.new_name} {by}, and now neither is the table "
+                "that it was.",
+                remedy="Find out what has become of the table, and rename it where that is missing.",
+            )
+        case DropDatabaseJob() if now != was:
+            return _done("drop_database", job, f"The database {name} was dropped {by}.")
+        case DropDatabaseJob():
+            for table in _tables_of(client, name):
+                if taken.get(table) != _identity(client, table):
+                    raise UnprovenRun(
+                        f"The database {name} was about to be dropped {by}, and {table} was created "
+                        "since.",
+                        remedy="Drop the database by another run if it is to go with that table.",
+                    )
+    return None
+
+
+def _done(kind: str, job: ScriptedJob, warning: str) -> RunReport:
+    return RunReport(job=kind, target=job.target.lower(), warnings=(warning,), already_done=True)
+
+
+def _tables_of(client: MetastoreClient, database: str) -> list[str]:
+    with suppress(TableNotFound):
+        return [TableRef(database, table).full_name for table in client.get_tables(database)]
+    return []
+
+
+def _identity(client: MetastoreClient, name: str) -> str | None:
+    """The id and the creation time of a table, which another one of its name does not have.
+
+    None if there is no such table.
+
+    A metastore of version 3 keeps neither of a database, so only its presence counts.
+    """
+    if "." not in name:
+        with suppress(TableNotFound):
+            client.get_database(name)
+            return ""
+        return None
+    table = find_table(client, TableRef.parse(name))
+    return None if table is None else f"{table.raw.id}/{table.raw.createTime}"
