@@ -68,7 +68,7 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
         # All at once: who cannot get them all has dropped nothing.
         with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
             for ref in refs:
-                drop_held(client, ref)
+                drop_held(client, ref, held)
         warnings = held.warnings
     # It refuses to drop a table that somebody has created since.
     try:

@@ -33,12 +33,13 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
         return (f"{ref} was created again by a later statement in an earlier try; it stays.",)
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         require_same_table(client, table)
-        drop_held(client, ref)
+        drop_held(client, ref, held)
     return tuple(held.warnings)
 
 
-def drop_held(client: MetastoreClient, ref: TableRef) -> None:
+def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
     """Drop a table that is locked, so that what is not there any more was dropped by this."""
+    held.confirm_alive()
     try:
         client.drop_table(ref)
     except (MetastoreError, TableNotFound):

@@ -100,7 +100,7 @@ class _Export:
         with ExclusiveTable(self._client, lock, token, wait) as exclusive:
             if (known := self._known()) is not None:
                 return known
-            self._remove_unfinished()
+            self._remove_unfinished(exclusive)
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(ref, path)
@@ -165,10 +165,12 @@ class _Export:
             raise CorruptFile(f"{where} does not say which versions are there.") from error
         return replace(report, already_done=True)
 
-    def _remove_unfinished(self) -> None:
+    def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove what tries have left that were killed, and half a folder of a store of objects."""
         for name in self._storage.list_directories(missing_ok=True):
             if name == self._name or name.startswith(f"_{self._name}_"):
+                # Without the lock, another try may have published the folder.
+                exclusive.confirm_alive()
                 self._storage.delete_directory(name)
 
 

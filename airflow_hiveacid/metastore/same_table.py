@@ -45,7 +45,7 @@ def require_same_table(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
                 f" id {write_id}, and has {other}."
             )
-    if not _same_place(now.location, table.location):
+    if not same_place(now.location, table.location):
         raise TableReplaced(
             f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
         )
@@ -95,7 +95,7 @@ def require_same_definition(
         remedy = "Nothing was published; run the job again."
         if current is None:
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not _same_place(current.location, partition.location):
+        if not same_place(current.location, partition.location):
             raise TableReplaced(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
@@ -137,7 +137,8 @@ def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type.lower()) for column in columns]
 
 
-def _same_place(one: str | None, other: str | None) -> bool:
+def same_place(one: str | None, other: str | None) -> bool:
+    """Whether two locations differ in slashes without a meaning at most."""
     return _plain(one or "") == _plain(other or "")
 
 
