@@ -54,8 +54,10 @@ def folders(client, database):
 
 @pytest.fixture
 def aborted(folders):
-    """The directories of two writers that were aborted."""
-    return [folders.insert(commit=False) for _ in range(2)]
+    """The directories of two writers that were aborted, before another one was not."""
+    names = [folders.insert(commit=False) for _ in range(2)]
+    folders.insert()
+    return names
 
 
 def test_a_table_that_was_created_again_when_the_lock_was_lost_keeps_its_rows(folders, aborted):
@@ -68,9 +70,7 @@ def test_a_table_that_was_created_again_when_the_lock_was_lost_keeps_its_rows(fo
     assert folders.directories() == sorted(aborted)
 
 
-def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(
-    folders, aborted, eventually
-):
+def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(folders, aborted, eventually):
     created = folders.table.raw.createTime
 
     def meanwhile():
@@ -86,7 +86,7 @@ def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(
 def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
     with pytest.raises(TransactionAborted):
         clean_asleep(folders, Phase.CLEAN, 2, lambda: lose_lock(folders))
-    assert folders.directories() == aborted[1:]
+    assert folders.directories()[:-1] == aborted[1:]
     assert removed(folders.clean()) == aborted[1:]
 
 
@@ -107,7 +107,7 @@ def test_a_partition_that_was_moved_keeps_what_is_left_and_others_are_cleaned(
 
     phases = PhaseClock([Asleep(Phase.CLEAN, 2, move)])
     report = clean(client, folders.job(), phases=phases)
-    assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"])
+    assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"]), report
     assert "dropped or moved" in kept(report)[f"p=1/{second}"]
     assert folders.directories("p=1") == [second]
 
