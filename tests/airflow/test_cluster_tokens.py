@@ -12,6 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import new_token
@@ -125,6 +126,11 @@ def interrupt() -> Iterator[Callable[[], None]]:
     signal.signal(signal.SIGALRM, before)
 
 
+def _is_submitting(operator: HiveAcidDeleteOperator) -> bool:
+    run = operator._spark_run
+    return run is not None and run._submission is not None and run._submission._hook._submit_sp
+
+
 @pytest.mark.parametrize("plan", ["hang", "hang afterwards"])
 def test_the_token_of_a_submission_whose_time_is_up_is_cancelled(
     cluster, context, tokens, interrupt, plan
@@ -133,7 +139,7 @@ def test_the_token_of_a_submission_whose_time_is_up_is_cancelled(
     operator = delete(deferrable=False)
 
     def steps():
-        cluster.until(lambda: operator._spark_run and operator._spark_run._submission)
+        cluster.until(lambda: _is_submitting(operator))
         if plan == "hang afterwards":
             cluster.appears()
         interrupt()
