@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION
 from airflow_hiveacid.errors import ConstraintViolated
 from tests.interop.engines import EngineError
 from tests.interop.mixed_table import DEFAULT, MixedTable
@@ -68,11 +69,17 @@ class MixedHistory:
         return engine
 
     def changer(self):
-        """Who changes rows: Trino gives rows of any file the number of the first bucket."""
-        engine = self.writer()
-        return (
-            "Hive" if engine == "Trino" and not self.table.has_one_file_per_directory() else engine
-        )
+        """Choose an engine that changes rows of the present files correctly.
+
+        Trino gives the rows of any file the number of the first bucket, and sorts delete events
+        by write id and row id only: Hive overlooks events that are not sorted by their bucket
+        property, too. Once the table has fewer buckets than there were, Hive puts delete events
+        of two buckets into one file.
+        """
+        engine, highest = self.writer(), self.table.highest_bucket()
+        if engine == "Trino" and (highest > 0 or not self.table.has_one_bucket_per_write()):
+            engine = "Hive"
+        return "we" if engine == "Hive" and self.buckets and highest >= self.buckets else engine
 
     def fresh(self, count):
         return self.draw.sample([id_ for id_ in IDS if id_ not in self.table.rows], count)
@@ -118,6 +125,9 @@ class MixedHistory:
             return f"{names['s']} is null", lambda id_, row: row["s"] is None
         day = self.value("p")
         where = "p is null" if day is None else f"p = {literal(day)}"
+        if day is None and engine == "Hive":
+            # To Hive, a null key of type string is a text, so that IS NULL selects no row.
+            where = f"p = '{DEFAULT_PARTITION}'"
         return (
             f"{where} and {names['n']} < {less + 20}",
             lambda id_, row: row["p"] == day and row["n"] is not None and row["n"] < less + 20,

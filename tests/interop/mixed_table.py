@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from collections import Counter
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 
@@ -236,24 +237,41 @@ class MixedTable:
     def _check_ours(self):
         names, expected = self.columns(), self.expected()
         with self.open() as table:
-            assert sorted(map(as_text, table.to_df(columns=names).collect())) == expected
+            require_equal("Spark", map(as_text, table.to_df(columns=names).collect()), expected)
             assert table.to_df().count() == len(expected)
             rows = table.scan(columns=names).to_arrow().to_pylist()
-        assert sorted(as_text(row[name] for name in names) for row in rows) == expected
+        require_equal("Arrow", (as_text(row[name] for name in names) for row in rows), expected)
 
     def _check_engine(self, engine, name):
         answer = engine.sql(f"select {', '.join(self.columns())} from {name}")
-        assert sorted(tuple(map(as_null, row)) for row in answer) == self.expected()
+        rows = (tuple(map(as_null, row)) for row in answer)
+        require_equal(type(engine).__name__, rows, self.expected())
         assert engine.sql(f"select count(*) from {name}") == [(str(len(self.rows)),)]
 
     def check_row_ids(self):
         """Hive and we give each row the same row id."""
         parts = "row__id.writeid, row__id.bucketid, row__id.rowid"
         in_hive = sorted(self.hive.sql(f"select {parts}, id from {self.name}"))
+        ours = [(*row["row_id"].values(), row["id"]) for row in self._rows_with_ids()]
+        assert sorted(tuple(map(str, row)) for row in ours) == in_hive
+
+    def has_one_bucket_per_write(self):
+        """Check that the rows of each write id have a single bucket property."""
+        ids = {tuple(row["row_id"].values())[:2] for row in self._rows_with_ids()}
+        return len(ids) == len({write_id for write_id, _ in ids})
+
+    def _rows_with_ids(self):
         out = io.StringIO()
         with redirect_stdout(out):
             arguments = [self.name, "--metastore", self.hive.metastore_uri]
             assert main(["cat", *arguments, "--json", "--row-ids"]) == 0
-        rows = [json.loads(line) for line in out.getvalue().splitlines()]
-        ours = sorted((*map(str, row["row_id"].values()), str(row["id"])) for row in rows)
-        assert ours == in_hive
+        return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def require_equal(reader, rows, expected):
+    """Require the rows of the model, and name those that a reader has too many or too few of."""
+    found, wanted = Counter(rows), Counter(expected)
+    assert found == wanted, (
+        f"{reader} misses {list((wanted - found).elements())}"
+        f" and has {list((found - wanted).elements())} instead."
+    )
