@@ -56,7 +56,7 @@ def read_deletes(
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
 
     The files must stay open until it has come to its end or was closed. Hive sorts the events of a file; Trino
-    does not where a statement deletes rows of several files. Those of other writers are sorted in memory.
+    does not sort them by their bucket property. Those of other writers than Hive are sorted in memory.
 
     Raises:
         CorruptFile: A file does not decode, holds other rows than deletes, or is out of order and written by
