@@ -3,8 +3,9 @@
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,7 @@ class ClusterRun:
         self._log = log
         self._submitted = submitted
         self._submission: SparkSubmission | None = None
+        self._release_token: Callable[[], None] | None = None
         self._started: Started | None = None
         self._unknown = 0
         self._diagnostics = ""
@@ -199,8 +201,10 @@ class ClusterRun:
         for application_id in live:
             self._applications.kill(application_id)
         deadline = time.monotonic() + _SECONDS_TO_END
-        while self._live() is not None and time.monotonic() < deadline:
+        while (left := self._live()) is not None and time.monotonic() < deadline:
             time.sleep(0.5)
+        if left is None:
+            self._release()
         self._log.info("Ended applications: %s", live or "none was live")
 
     @property
@@ -224,14 +228,15 @@ class ClusterRun:
         known = {application.id for application in self._applications.find(self.tag)}
         assert job.metastore is not None
         of_driver, secrets = _for_driver(job)
+        if token := secrets.get(_DRIVER_TOKEN):
+            self._release_token = partial(cancel_token, job.metastore, token)
         try:
             self._run_spark_submit(of_driver, report, secrets, options, env_vars)
-        except Exception:
-            token = secrets.get(_DRIVER_TOKEN)
-            if token is not None and self._has_begun_nothing(known):
-                cancel_token(job.metastore, token)
+            return self._appeared(known)
+        except BaseException:  # A timeout of the task is no Exception.
+            if self._has_begun_nothing(known):
+                self._release()
             raise
-        return self._appeared(known)
 
     def _run_spark_submit(
         self,
@@ -256,6 +261,12 @@ class ClusterRun:
                 options={**options, "conf": tagged, "properties_file": file},
             )
             self._submission.run()
+
+    def _release(self) -> None:
+        """Cancel the token of the driver, if this process has got one."""
+        release, self._release_token = self._release_token, None
+        if release is not None:
+            release()
 
     def _has_begun_nothing(self, known: set[str]) -> bool:
         """Whether it is sure that no driver runs, or will, after a submission that has failed.

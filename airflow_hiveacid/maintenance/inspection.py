@@ -14,7 +14,6 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
@@ -23,7 +22,7 @@ from airflow_hiveacid.acid.retention import (
     retained,
 )
 from airflow_hiveacid.acid.run_notes import NoteName, RunOutcome
-from airflow_hiveacid.errors import CorruptFile, DataError, HiveAcidError, StorageError
+from airflow_hiveacid.errors import CorruptFile, DataError, StorageError
 from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
@@ -191,9 +190,7 @@ class Inspection:
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
 
-    def _expiry(
-        self, files: Sequence[tuple[str, int | None, int | None]], keep_days: float
-    ) -> int:
+    def _expiry(self, files: Sequence[tuple[str, int | None, int | None]], keep_days: float) -> int:
         """Return when the newest of the expired files was written, in nanoseconds since 1970.
 
         The newest file shows the clock of the storage: the clock of this machine may be fast.

@@ -22,12 +22,12 @@ def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref:
             has a note, is left alone.
         ref: Its table.
     """
-    # A note must not bring back a directory: an empty base would hide all rows.
-    if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
-        return
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
     locks = {lock.lock_id for lock in client.show_locks(ref)}
     since = ReaderNote(client.get_open_txns().high_watermark, tuple(sorted(locks)))
+    # Last: a note must not bring back a directory, because an empty base hides all rows.
+    if not storage.exists(directory) or read_reader_note(storage, directory) is not None:
+        return
     storage.write_file(f"{directory}/{READER_NOTE_FILE}", since.to_json().encode(), replace=True)
 
 

@@ -1,7 +1,8 @@
 """Cleaning a table: removing what no reader needs any more, and nothing else.
 
-What is found out and what is decided comes from an inspection, which has no way to change a file.
-Only here something is removed, under a lock that makes a DROP of the table wait.
+An inspection, which cannot change a file, decides what is removed. This module removes it, under a lock that
+makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before each change the
+metastore confirms the lock, the table and the partition.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     QueuedCompaction,
 )
 from airflow_hiveacid.metastore.replication import is_replicated, recycle
-from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.same_table import require_same_table, same_place
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -67,7 +68,8 @@ def clean(
     Raises:
         NotTransactional: It is no ACID table.
         SharedLocation: Its files lie together with those of another table or partition.
-        TableReplaced: The table was dropped and created again meanwhile.
+        TableReplaced: The table was dropped, moved or created again meanwhile.
+        TransactionAborted: The lock was lost, because the process slept for too long, for example.
         InvalidJob: A retention of the table is no length of time.
     """
     job.validate()
@@ -141,7 +143,8 @@ class _Cleaner:
         with self._phases(Phase.READ, "the notes of runs"):
             beside = inspection.look_beside(job.keep_notes_days)
         for note in beside.committed_notes:
-            self._mark_note(note)
+            if self._is_in_place(beside.folder):
+                self._mark_note(note)
         cleaned = [self._remove(beside)]
         for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
             with self._phases(Phase.READ, "the directories"):
@@ -164,22 +167,23 @@ class _Cleaner:
         Returns:
             What really was removed, and what was not.
         """
-        storage = Storage.of(inspected.folder.location)
-        unmarked = inspected.plan.unmarked if inspected.plan else ()
-        if inspected.garbage or unmarked:
-            self._require_same_table()
-        for directory in unmarked:
-            self._note_readers(storage, directory)
+        folder = inspected.folder
+        storage = Storage.of(folder.location)
+        for directory in inspected.plan.unmarked if inspected.plan else ():
+            self._note_readers(folder, storage, directory)
         removed, keep = [], list(inspected.keep)
         for garbage in inspected.garbage:
-            self._txn.check_alive()
             if garbage.cover is not None and not storage.exists(garbage.cover):
                 keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
                 continue
             with self._phases(Phase.CLEAN):
-                self._recycle(inspected.folder.location, garbage)
+                if self._recycles(folder.location, garbage) and self._is_in_place(folder):
+                    recycle(self._client, f"{folder.location.rstrip('/')}/{garbage.path}")
+                if not self._is_in_place(folder):
+                    keep.append(Stay(garbage.path, "The partition was dropped or moved meanwhile."))
+                    continue
                 if garbage.upload is not None:
-                    self._take_back(inspected.folder.location, garbage.path, garbage.upload)
+                    self._take_back(folder.location, garbage.path, garbage.upload)
                 elif garbage.is_file:
                     storage.delete_file(garbage.path)
                 else:
@@ -193,12 +197,28 @@ class _Cleaner:
     def _replicated(self) -> bool:
         return is_replicated(self._client, self._table.ref)
 
-    def _recycle(self, location: str, garbage: Garbage) -> None:
-        """Let the next dump of a replicated database have files that a write event names."""
+    def _is_in_place(self, folder: PartitionFolder) -> bool:
+        """Whether a folder is still where the partition is; to be asked directly before each change.
+
+        Raises:
+            TableReplaced: The table is another one, elsewhere, or dropped.
+            TransactionAborted: The lock is lost.
+        """
+        require_same_table(self._client, self._table)
+        if folder.partition is not None:
+            found = self._client.get_partitions(self._table.ref, [folder.partition])
+            # One that is added again in the same place has new write ids: no table reuses any.
+            if not found or not same_place(found[0].location, folder.location):
+                return False
+        # Last: nobody who waits for locks can then have changed what was just compared.
+        self._txn.confirm_alive()
+        return True
+
+    def _recycles(self, location: str, garbage: Garbage) -> bool:
+        """Whether the next dump of a replicated database may need files that a write event names."""
         hidden = any(name.startswith((".", "_")) for name in garbage.path.split("/"))
         # Without a checksum no dump finds a kept file, and two of one name fail in the metastore.
-        if keeps_checksums(location) and not hidden and self._replicated:
-            recycle(self._client, f"{location.rstrip('/')}/{garbage.path}")
+        return keeps_checksums(location) and not hidden and self._replicated
 
     @staticmethod
     def _take_back(location: str, path: str, upload: str) -> None:
@@ -213,16 +233,14 @@ class _Cleaner:
         except HiveAcidError as error:
             self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
 
-    def _note_readers(self, storage: Storage, directory: str) -> None:
-        try:
-            with self._phases(Phase.REGISTER, "who may still read"):
+    def _note_readers(self, folder: PartitionFolder, storage: Storage, directory: str) -> None:
+        with self._phases(Phase.REGISTER, "who may still read"):
+            if not self._is_in_place(folder):
+                return
+            try:
                 note_readers(self._client, storage, directory, self._table.ref)
-        except HiveAcidError as error:
-            self.warnings.append(f"Cleaning will take a run more: {error}")
-
-    def _require_same_table(self) -> None:
-        """Not everybody who drops a table waits for locks."""
-        require_same_table(self._client, self._table)
+            except HiveAcidError as error:
+                self.warnings.append(f"Cleaning will take a run more: {error}")
 
     def _requests(self) -> list[QueuedCompaction]:
         if self._client.version is MetastoreVersion.HMS3:
@@ -248,6 +266,8 @@ class _Cleaner:
             self.warnings.append(f"Not marked as cleaned, for want of a write id: {request}.")
             return
         with self._phases(Phase.REGISTER, "what is cleaned"):
+            if not self._is_in_place(inspected.folder):
+                return
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
 

@@ -12,15 +12,18 @@ from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.batches import read_batches
 from airflow_hiveacid.orc.envelope import EnvelopeColumn, RowOperation
 from airflow_hiveacid.orc.keys import Keys, check_ascending, key_names
+from airflow_hiveacid.orc.layout import writer_of
 from airflow_hiveacid.orc.source_and_sink import Source
 from airflow_hiveacid.orc.streams import Integers
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.tail import WRITER_JAVA, OrcTail
 
 _Mask = NDArray[np.bool_]
 _BATCH_ROWS = 16_384
 # So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
 _FEWEST_ROWS = 1024
+# So many delete events of one bucket are sorted in memory, where each takes 40 bytes twice.
+MOST_SORTED = 4_000_000
 
 
 def read_keys(
@@ -52,17 +55,23 @@ def read_deletes(
 ) -> Generator[Keys, None, None]:
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
 
-    The files must stay open until it has come to its end or was closed.
+    The files must stay open until it has come to its end or was closed. Hive sorts the events of a file; Trino
+    does not sort them by their bucket property. Those of other writers than Hive are sorted in memory.
 
     Raises:
-        CorruptFile: A file does not decode, is out of order, or holds other rows than deletes.
+        CorruptFile: A file does not decode, holds other rows than deletes, or is out of order and written by
+            Hive or too large to be sorted.
     """
     # Many open files share the memory.
-    rows = _BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)
-    return merge_keys(
-        [read_keys(source, tail, rows=max(int(rows), _FEWEST_ROWS)) for source, tail in files],
-        aborted,
-    )
+    rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)
+    streams, sorted_rows = [], 0
+    for source, tail in files:
+        stream = read_keys(source, tail, rows=rows)
+        if writer_of(tail)[0] != WRITER_JAVA and sorted_rows + tail.rows <= MOST_SORTED:
+            sorted_rows += tail.rows
+            stream = _in_order(stream, rows)
+        streams.append(stream)
+    return merge_keys(streams, aborted)
 
 
 def merge_keys(
@@ -207,6 +216,15 @@ def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
     return place
 
 
+def _in_order(stream: Generator[Keys, None, None], rows: int) -> Generator[Keys, None, None]:
+    with closing(stream):
+        batches = [*stream]
+    if batches:
+        keys = _sorted(Keys.joined(batches))
+        for start in range(0, len(keys), rows):
+            yield keys[start : start + rows]
+
+
 def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
     """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
     held: Keys | None = None
@@ -234,7 +252,11 @@ def _check_ascending(keys: Keys) -> None:
         descends = (part[1:] < part[:-1]) | ((part[1:] == part[:-1]) & descends)
     if descends.any():
         at = int(np.argmax(descends)) + 1
-        raise CorruptFile(f"{keys.row_id(at)} stands behind {keys.row_id(at - 1)}.")
+        raise CorruptFile(
+            f"{keys.row_id(at)} stands behind {keys.row_id(at - 1)}.",
+            remedy=f"Up to {MOST_SORTED:,} delete events of other engines than Hive are sorted for a bucket."
+            " Where there are more, overwrite the partition with its rows.",
+        )
 
 
 def _first_of_each(keys: Keys) -> Keys:

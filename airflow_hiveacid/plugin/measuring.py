@@ -83,8 +83,9 @@ class Measuring:
                 tables.append(health)
                 # Assigned whole, by this thread alone while it runs.
                 self._known = replace(self._known, done=len(tables))
-        except Exception as failure:  # noqa: BLE001
-            # Whatever it is, it is shown; it must not stop all later measurements.
+        except BaseException as failure:  # noqa: BLE001
+            # Whatever it is, it is shown; it must not stop all later measurements. A panic of a client that
+            # is written in Rust is no Exception.
             log.warning("The Hive ACID tables could not be measured: %s", failure)
             error = ErrorReport.of(failure)
         with self._lock:

@@ -12,11 +12,13 @@ go on with is written again.
 Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
 
+import ctypes
 import errno
+import gc
 import io
 import os
 import time
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
@@ -39,11 +41,14 @@ def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
         url: The file system.
         folder: The folder that is opened there.
     """
-    # Connections do not outlive a fork.
-    return HdfsFileSystem(_client(as_in_token(url), os.getpid(), *who()), folder)
+    return HdfsFileSystem(_client(as_in_token(url), *who()), folder)
 
 
-@lru_cache(maxsize=16)
+# All of this process, so that none is ever freed: see ``_in_child``.
+_clients: list[Any] = []
+
+
+@cache
 def _client(url: str, *_: object) -> Any:
     try:
         from hdfs_native import Client
@@ -53,13 +58,40 @@ def _client(url: str, *_: object) -> Any:
             remedy="Install airflow-hiveacid[hdfs] here and in what the executors run.",
         ) from error
     try:
-        return Client(url)
+        client = Client(url)
     except (OSError, RuntimeError, ValueError) as error:
         raise StorageError(
             f"{url} cannot be opened: {error}.",
             remedy="Name the NameNode with its port, or in HADOOP_CONF_DIR the folder of "
             "core-site.xml and hdfs-site.xml that describe the cluster.",
         ) from error
+    _clients.append(client)
+    return client
+
+
+def _before_fork() -> None:
+    if _clients:
+        # Writers in garbage must not be collected in the child either.
+        gc.freeze()
+
+
+def _after_fork() -> None:
+    if _clients:
+        gc.unfreeze()
+
+
+def _in_child() -> None:
+    """Begin without clients, and never free those of the parent.
+
+    Freeing one waits for its threads, which exist in the parent only: the process would never end.
+    """
+    for client in _clients:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+    _clients.clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+os.register_at_fork(after_in_child=_client.cache_clear)
 
 
 class HdfsFileSystem:

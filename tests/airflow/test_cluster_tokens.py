@@ -1,6 +1,8 @@
 """The delegation token of a driver in the cluster: cancelled when there is no driver, and only then."""
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +10,17 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
+from airflow_hiveacid import HiveAcidDeleteOperator
+from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import new_token
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
 from airflow_hiveacid.metastore.thrift import transport
 from airflow_hiveacid.metastore.thrift.idl_tokens import MetaException
-from tests.airflow.cluster_task import deferred_by, delete
+from tests.airflow.cluster_task import deferred_by, delete, followed
 from tests.fakes.metastore import FakeMetastore
 from tests.fakes.sasl import SaslFront
 from tests.fakes.spark_cluster import SparkCluster
@@ -105,3 +110,71 @@ def test_the_token_of_an_application_is_cancelled_when_it_is_seen_to_have_ended(
     with cluster.meanwhile(steps), pytest.raises(AirflowException):
         operator.execute(context)
     assert (tokens.given, tokens.cancelled) == (1, cluster_says == "ended")
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[], None]]:
+    """Ends a task as Airflow does when its time is up, from another thread."""
+
+    def handle(*_: object) -> None:
+        raise AirflowTaskTimeout("Timeout")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    main = threading.main_thread().ident
+    assert main is not None
+    yield lambda: signal.pthread_kill(main, signal.SIGALRM)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _is_submitting(operator: HiveAcidDeleteOperator) -> bool:
+    run = operator._spark_run
+    return run is not None and run._submission is not None and run._submission._hook._submit_sp
+
+
+@pytest.mark.parametrize("plan", ["hang", "hang afterwards"])
+def test_the_token_of_a_submission_whose_time_is_up_is_cancelled(
+    cluster, context, tokens, interrupt, plan
+):
+    cluster.submitter_will(plan)
+    operator = delete(deferrable=False)
+
+    def steps():
+        cluster.until(lambda: _is_submitting(operator))
+        if plan == "hang afterwards":
+            cluster.appears()
+        interrupt()
+        cluster.until(lambda: tokens.cancelled)
+
+    def runner():
+        try:
+            operator.execute(context)
+        except AirflowTaskTimeout:
+            operator.on_kill()
+            raise
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowTaskTimeout):
+        runner()
+    assert (tokens.given, tokens.cancelled) == (1, 1)
+
+
+@pytest.mark.parametrize("error", [AirflowTaskTimeout, KeyboardInterrupt, SystemExit])
+def test_a_token_is_cancelled_whatever_ends_the_submission(context, tokens, monkeypatch, error):
+    def end(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ClusterRun, "_properties_file", end)
+    with pytest.raises(error):
+        delete(deferrable=False).execute(context)
+    assert (tokens.given, tokens.cancelled) == (1, 1)
+
+
+def test_the_token_of_a_killed_driver_is_cancelled(cluster, context, tokens):
+    operator = delete(deferrable=False)
+
+    def steps():
+        cluster.begin(followed(cluster, context))
+        operator.on_kill()
+
+    with cluster.meanwhile(steps), pytest.raises(AirflowException, match="killed"):
+        operator.execute(context)
+    assert (tokens.given, tokens.cancelled) == (1, 1)

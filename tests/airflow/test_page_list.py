@@ -227,8 +227,13 @@ def test_somebody_may_have_it_measured_again_but_not_without_end(eventually):
     assert runs == [1000, 1006]
 
 
+class Panic(BaseException):
+    """What PyO3 makes of a panic."""
+
+
 def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):
-    clock, failures = Clock(), [MetastoreUnreachable("It is down."), RuntimeError("Strange.")]
+    failures = [MetastoreUnreachable("It is down."), RuntimeError("Strange."), Panic("In Rust.")]
+    clock = Clock()
 
     def measure():
         yield TABLES[0]
@@ -237,7 +242,7 @@ def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):
 
     measuring = Measuring(measure, 60, clock)
     settled(measuring, eventually)
-    for name in ("MetastoreUnreachable", "RuntimeError"):
+    for name in ("MetastoreUnreachable", "RuntimeError", "Panic"):
         clock.now += 60
         assert measuring.look().running
         known = settled(measuring, eventually)

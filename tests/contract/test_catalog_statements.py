@@ -18,12 +18,14 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableExists,
     TableNotFound,
+    TransactionAborted,
     UnsupportedTable,
     UserError,
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs, to_script
@@ -134,6 +136,24 @@ def test_a_drop_waits_for_who_writes(client, database) -> None:
     # A new table of this name begins at the beginning.
     run(client, f"CREATE TABLE {ref} (id int)")
     assert version(client, ref) == 0
+
+
+@REAL_AND_FAKE
+def test_nothing_is_dropped_when_the_lock_is_lost(client, database, monkeypatch) -> None:
+    ref = TableRef(database, "t")
+    run(client, f"CREATE TABLE {ref} (id int)")
+    wait = LockRequest.wait
+
+    def sleep(lock, *arguments):
+        wait(lock, *arguments)
+        (held,) = client.show_locks(ref)
+        client.abort_txn(held.txn_id)
+
+    monkeypatch.setattr(LockRequest, "wait", sleep)
+    for sql in (f"DROP TABLE {ref}", f"DROP DATABASE {database} CASCADE"):
+        with pytest.raises(TransactionAborted):
+            run(client, sql)
+    assert client.get_table(ref).ref == ref
 
 
 @FAKE

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX
+from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, SIDECAR_FILE
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -191,3 +191,24 @@ def test_directories_of_a_strange_spelling_are_not_forgotten(make: Callable[...,
     (done,) = case.compact("major").partitions
     assert (done.outcome, done.rows) == ("compacted", 3), done
     assert case.rows() == [(number, "a", "x") for number in range(1, 4)]
+
+
+@HIVE4
+@pytest.mark.parametrize("type_", ["minor", "major"])
+def test_deletes_that_another_engine_has_not_sorted_are_applied(
+    make: Callable[..., Case], type_: str
+) -> None:
+    case = make()
+    for number in range(3):
+        case.append((number, "a", "x"), (number + 10, "b", "x"))
+    case.change(lambda table: table.delete("id < 10"))
+    (deletes,) = root_of(case).glob("delete_delta_*")
+    file = deletes / "bucket_00000"
+    orc.write_table(orc.read_table(file).take([2, 0, 1]), file)
+    (deletes / SIDECAR_FILE).unlink()
+    left = [(10, "b", "x"), (11, "b", "x"), (12, "b", "x")]
+    assert case.rows() == left
+    (done,) = case.compact(type_).partitions
+    assert done.outcome == "compacted", done
+    assert case.rows() == left
+    assert case.problems() == []

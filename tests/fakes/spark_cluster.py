@@ -28,6 +28,8 @@ argv = sys.argv[1:]
 plan = Path(__file__).with_name("plan").read_text()
 if plan == "die":
     os.kill(os.getpid(), 9)
+while plan == "hang":
+    time.sleep(60)
 given = [(word, argv[i + 1]) for i, word in enumerate(argv) if word.startswith("--")]
 options = dict(given)
 properties = Path(options["--properties-file"])
@@ -96,7 +98,7 @@ class SparkCluster:
         patch.setattr(f"{hook}.kube_client", object(), raising=False)
 
     def submitter_will(self, plan: str) -> None:
-        """Let the next spark-submit end, "die", "die afterwards" or "hang afterwards"."""
+        """Let the next spark-submit end, "die", "hang", "die afterwards" or "hang afterwards"."""
         self._plan.write_text(plan)
 
     @property

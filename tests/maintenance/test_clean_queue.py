@@ -8,11 +8,13 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX, Base
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import PermissionRefused
+from airflow_hiveacid.errors import PermissionRefused, TransactionAborted
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
+from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock
 
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 # Those of a directory of AcidFolders.
@@ -129,6 +131,15 @@ def test_a_request_whose_compaction_is_not_committed_yet_waits(folders):
         report = folders.clean()
         assert report.requests_cleaned == ()
         assert set(states(folders).values()) == {READY_FOR_CLEANING}
+
+
+def test_no_request_is_ended_when_the_lock_is_lost(folders):
+    folders.insert()
+    compact(folders)
+    with pytest.raises(TransactionAborted):
+        clean_asleep(folders, Phase.REGISTER, 1, lambda: lose_lock(folders))
+    assert set(states(folders).values()) == {READY_FOR_CLEANING}
+    assert len(folders.clean().requests_cleaned) == 1
 
 
 def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):

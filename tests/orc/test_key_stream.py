@@ -3,6 +3,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc import assemble as assemble_module
+from airflow_hiveacid.orc import key_stream
+from airflow_hiveacid.orc.assemble import Part
 from airflow_hiveacid.orc.key_stream import KeySet, merge_keys, read_deletes, read_keys
 from airflow_hiveacid.orc.keys import Keys
 from airflow_hiveacid.orc.tail import OrcTail
 
+TABLES = Path(__file__).parents[1] / "data" / "tables"
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(-(1 << 31), (1 << 31) - 1))
 EVENTS = st.lists(
     st.tuples(NUMBERS, st.sampled_from([-5, 536870912, 536870913]), NUMBERS, st.integers(1, 6)),
@@ -150,6 +155,9 @@ def test_a_damaged_file_is_refused():
 
 _MEASURE = """
 import sys
+from airflow_hiveacid.orc import assemble as assemble_module
+from airflow_hiveacid.orc import key_stream
+from airflow_hiveacid.orc.assemble import Part
 from airflow_hiveacid.orc.key_stream import merge_keys, read_keys
 from airflow_hiveacid.orc.tail import OrcTail
 from tests.memory import peak_megabytes
@@ -186,3 +194,39 @@ def test_a_large_stripe_is_not_held_in_memory(tmp_path):
     assert (few, many) == (1000, 4_000_000)
     # Decoded at once they would take 160 MB; how the allocator rounds depends on the machine.
     assert megabytes < 80
+
+
+@pytest.fixture
+def by_trino(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """A file of deletes with stripes of Trino, in the order in which it reads the files of a table."""
+    # We never write such a file.
+    monkeypatch.setattr(assemble_module, "_check_order", lambda _: None)
+    parts = []
+    for write_id in (4, 2):
+        name = f"trino_crud/delete_delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+        source = io.BytesIO((TABLES / name).read_bytes())
+        parts.append(Part(source, OrcTail.read(source)))
+    unsorted = io.BytesIO()
+    assemble_module.assemble(parts, unsorted)
+    return unsorted
+
+
+def test_deletes_that_trino_has_not_sorted_are_sorted(by_trino: io.BytesIO) -> None:
+    tail = OrcTail.read(by_trino)
+    events = [event for keys in read_keys(by_trino, tail) for event in events_of(keys)]
+    assert events != sorted(events)
+    read = [event for keys in read_deletes([(by_trino, tail)]) for event in events_of(keys)]
+    assert read == sorted(events)
+
+
+def test_more_of_them_than_fit_into_memory_are_refused(
+    by_trino: io.BytesIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = OrcTail.read(by_trino)
+    monkeypatch.setattr(key_stream, "MOST_SORTED", tail.rows - 1)
+    with pytest.raises(CorruptFile, match="stands behind") as refused:
+        list(read_deletes([(by_trino, tail)]))
+    assert "overwrite the partition" in refused.value.remedy
+    monkeypatch.setattr(key_stream, "MOST_SORTED", tail.rows)
+    with pytest.raises(CorruptFile, match="stands behind"):
+        list(read_deletes([(by_trino, tail), (by_trino, tail)]))

@@ -7,6 +7,8 @@ they belong from the beginning. Either is refused once a cleaner was there after
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.engine.hidden_folder import HiddenFolder
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
@@ -99,8 +101,8 @@ class StagedDirectories:
         """
         if not for_good:
             where = f"{self.storage.location}/{final}"
-            self._txn.own(partial(self.storage.delete_directory, final), where)
-            self._txn.show(partial(self.storage.exists, final))
+            self._txn.own(partial(self._unpublish, final), where)
+            self._txn.show(partial(self._is_own, final))
         parent, _, _ = final.rpartition("/")
         if parent and self._uploads is None:
             self.storage.make_directory(parent)
@@ -123,7 +125,8 @@ class StagedDirectories:
             Where its files are, if it was complete. What was uploaded stays where it was read.
         """
         ready = self._ready(final)
-        if self._uploads is None and final in self._published and not self.storage.exists(ready):
+        hidden = self._uploads is not None or self.storage.exists(ready)
+        if final in self._published and not hidden and self._is_own(final):
             self.storage.rename(final, ready)
         return ready
 
@@ -133,6 +136,25 @@ class StagedDirectories:
             pending, self._pending = self._pending, set()
             in_threads(self._take_back, pending)
         self._hidden.remove()
+
+    def _unpublish(self, final: str) -> None:
+        """Remove a directory that was published.
+
+        Once the transaction is lost, its table may be created again, with the same write ids.
+        """
+        if not self._is_own(final):
+            if self._uploads is None or not self.storage.exists(final):
+                return
+            # The note may be among what was not uploaded to its end. What is there is ours while we hold
+            # the lock, and else left to a cleaner.
+            self._txn.confirm_alive()
+        self.storage.delete_directory(final)
+
+    def _is_own(self, final: str) -> bool:
+        """Whether a directory is there, and of this transaction."""
+        content = self.storage.read_small(f"{final}/{SIDECAR_FILE}")
+        note = None if content is None else parse_note(content)
+        return note is not None and note.get("txn_id") == self._txn.txn_id
 
     def _take_back(self, upload: Upload) -> None:
         assert self._uploads is not None

@@ -244,18 +244,21 @@ class LiveTransaction:
         Args:
             reason: Why, for the log.
         """
-        if self._state is State.COMMITTING:
+        state = self._state
+        if state not in (State.COMMITTING, State.OPEN):
+            return
+        try:
+            if state is State.OPEN:
+                self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
+                try:
+                    self._remove_owned()
+                finally:
+                    self.attempt("abort the transaction", self._abort_txn)
             # Committed or not: only when the metastore accepts the abort may files be removed.
-            if self.attempt("abort the transaction", self._abort_txn):
+            elif self.attempt("abort the transaction", self._abort_txn):
                 self._remove_owned()
+        finally:
             self._end()
-        elif self._state is State.OPEN:
-            self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
-            try:
-                self._remove_owned()
-            finally:
-                self.attempt("abort the transaction", self._abort_txn)
-                self._end()
 
     def _open(self, kind: TxnType) -> None:
         """Open the transaction and keep it alive from now on."""
@@ -387,12 +390,13 @@ class LiveTransaction:
         return True
 
     def _end(self) -> None:
-        for remove, what in self._temporary:
-            self.attempt(f"remove {what}", remove)
+        # First: whoever is interrupted from now on leaves nothing that keeps the locks.
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
         self._state = State.ENDED
+        for remove, what in self._temporary:
+            self.attempt(f"remove {what}", remove)
 
 
 def _reason(error: BaseException | None) -> str:

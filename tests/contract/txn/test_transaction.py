@@ -1,6 +1,7 @@
 """What transactions promise each other, on real metastores of both versions."""
 
 import re
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -209,6 +210,23 @@ def test_a_failure_removes_what_is_owned_and_then_aborts(
     assert removed == [("third", True), ("first", True)]
     assert transaction.warnings == ["Could not remove second: read-only file system"]
     assert transaction.txn_id not in open_txns(client)
+
+
+def test_heartbeats_end_with_a_transaction_whose_abort_is_interrupted(
+    begin: Callable[..., Transaction], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt),
+        begin(UPDATE) as transaction,
+    ):
+        patch.setattr(transaction._client, "abort_txn", interrupt)
+    beats = f"heartbeat of transaction {transaction.txn_id}"
+    assert beats not in {thread.name for thread in threading.enumerate()}
+    transaction._client.abort_txn(transaction.txn_id)
 
 
 def test_what_is_committed_stays(begin: Callable[..., Transaction], table: TableRef) -> None:

@@ -1,0 +1,109 @@
+"""Directories that a transaction publishes, withdraws and removes, and nobody else's."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.acid.sidecar import directory_note
+from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
+from airflow_hiveacid.errors import AnswerLost, CommitUncertain, StorageError
+from airflow_hiveacid.metastore.txn.owner import Outcome
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
+from tests.maintenance.acid_folders import AcidFolders
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+FINAL = "delta_0000001_0000001_0000"
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+@pytest.fixture
+def txn(client, folders):
+    """The transaction of a writer, without a clause that ends it."""
+    txn = Transaction(client, targets=[Target(folders.ref, Operation.INSERT)])
+    txn.__enter__()
+    yield txn
+    txn.abort("the test is over")
+
+
+@pytest.fixture
+def published(folders, txn):
+    """What has published a directory of that transaction."""
+    staged = StagedDirectories(folders.table.folder, txn)
+    staged.complete(FINAL, [], {SIDECAR_FILE: directory_note({"txn_id": txn.txn_id}, [])})
+    staged.publish(FINAL)
+    assert folders.directories() == [FINAL]
+    return staged
+
+
+def recreate(folders, txn):
+    """Have the transaction aborted and the table created again, with rows of the same write id."""
+    folders.client.abort_txn(txn.txn_id)
+    table = folders.table
+    folders.client.drop_table(folders.ref)
+    folders.client.create_table(table)
+    assert folders.insert() == FINAL
+
+
+def test_an_abort_removes_what_was_published(folders, txn, published):
+    txn.abort("it has failed")
+    assert folders.directories() == []
+    assert txn.warnings == []
+
+
+def test_an_abort_removes_nothing_of_a_table_that_was_created_again(folders, txn, published):
+    recreate(folders, txn)
+    txn.abort("it has slept")
+    assert folders.directories() == [FINAL]
+
+
+def test_nothing_of_a_table_that_was_created_again_is_withdrawn(folders, txn, published):
+    recreate(folders, txn)
+    published.withdraw(FINAL)
+    assert folders.directories() == [FINAL]
+
+
+def test_a_directory_of_a_table_that_was_created_again_proves_no_commit(
+    folders, txn, published, monkeypatch
+):
+    recreate(folders, txn)
+
+    def lose_answer(_):
+        raise AnswerLost("The answer got lost.")
+
+    monkeypatch.setattr(folders.client, "commit_txn", lose_answer)
+    # An abort that is cleaned and forgotten looks like a commit.
+    monkeypatch.setattr(txn, "_outcome", lambda: Outcome.COMMITTED)
+    with pytest.raises(CommitUncertain, match="nothing is left"):
+        txn.commit()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_half_a_directory_of_an_object_store_goes_as_long_as_it_can_be_nobody_elses(
+    folders, txn, monkeypatch, lost
+):
+    uploads = Mock(spec=Uploads)
+    monkeypatch.setattr(Uploads, "of", lambda _: uploads)
+    staged = StagedDirectories(folders.table.folder, txn)
+
+    def break_down(_):
+        folders.make(FINAL)
+        raise StorageError("The store is away.")
+
+    uploads.begin.side_effect = lambda path: UploadedFile(uploads, Upload(path, "an upload"))
+    uploads.send.return_value = "a part"
+    uploads.complete.side_effect = break_down
+    staged.complete(FINAL, [], {SIDECAR_FILE: b"{}"})
+    with pytest.raises(StorageError):
+        staged.publish(FINAL)
+    if lost:
+        folders.client.abort_txn(txn.txn_id)
+    txn.abort("the store was away")
+    assert folders.directories() == ([FINAL] if lost else [])
+    assert len(txn.warnings) == lost

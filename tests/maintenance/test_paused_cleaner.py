@@ -1,0 +1,129 @@
+"""A cleaner that sleeps for longer than its lock lives, or that others do not wait for."""
+
+import time
+
+import pytest
+
+from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base
+from airflow_hiveacid.errors import ConflictError, TransactionAborted
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from tests.fakes.metastore import REAL_AND_FAKE
+from tests.maintenance.acid_folders import AcidFolders, kept, removed
+
+pytestmark = REAL_AND_FAKE
+
+
+class Asleep(PhaseObserver):
+    """Lets something happen when a phase is entered for the n-th time."""
+
+    def __init__(self, phase, number, meanwhile):
+        self.phase, self.left, self.meanwhile = phase, number, meanwhile
+
+    def enter(self, phase):
+        self.left -= phase is self.phase
+        if phase is self.phase and self.left == 0:
+            self.meanwhile()
+
+
+def clean_asleep(folders, phase, number, meanwhile):
+    clean(folders.client, folders.job(), phases=PhaseClock([Asleep(phase, number, meanwhile)]))
+
+
+def lose_lock(folders):
+    """What the metastore does with a transaction that is silent for too long."""
+    for lock in folders.client.show_locks(folders.ref):
+        folders.client.abort_txn(lock.txn_id)
+
+
+def recreate(folders, names):
+    """Drop the table, create it again, and let directories of the same names hold its rows."""
+    table = folders.table
+    folders.client.drop_table(folders.ref)
+    folders.client.create_table(table)
+    for _ in names:
+        folders.insert()
+    assert folders.directories() == sorted(names)
+
+
+@pytest.fixture
+def folders(client, database):
+    return AcidFolders.create(client, f"{database}.t")
+
+
+@pytest.fixture
+def aborted(folders):
+    """The directories of two writers that were aborted, before another one was not."""
+    names = [folders.insert(commit=False) for _ in range(2)]
+    folders.insert()
+    return names
+
+
+def test_a_table_that_was_created_again_when_the_lock_was_lost_keeps_its_rows(folders, aborted):
+    def meanwhile():
+        lose_lock(folders)
+        recreate(folders, aborted)
+
+    with pytest.raises(ConflictError):
+        clean_asleep(folders, Phase.CLEAN, 2, meanwhile)
+    assert folders.directories() == sorted(aborted)
+
+
+def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(folders, aborted, eventually):
+    created = folders.table.raw.createTime
+
+    def meanwhile():
+        # The metastore counts in seconds.
+        eventually("a new second", lambda: time.time() > created + 1)
+        recreate(folders, aborted)
+
+    with pytest.raises(ConflictError, match="created again"):
+        clean_asleep(folders, Phase.CLEAN, 2, meanwhile)
+    assert folders.directories() == sorted(aborted)
+
+
+def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
+    with pytest.raises(TransactionAborted):
+        clean_asleep(folders, Phase.CLEAN, 2, lambda: lose_lock(folders))
+    assert folders.directories()[:-1] == aborted[1:]
+    assert removed(folders.clean()) == aborted[1:]
+
+
+def test_a_partition_that_was_moved_keeps_what_is_left_and_others_are_cleaned(
+    client, database, tmp_path
+):
+    folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
+    first, second, other = (
+        folders.insert(partition, commit=False) for partition in ("p=1", "p=1", "p=2")
+    )
+
+    def move():
+        (partition,) = client.get_partitions(folders.ref, ["p=1"])
+        partition.raw.sd.location = f"file:{tmp_path}/far"
+        call = idl_tables.alter_partitions_with_environment_context
+        context = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+        client.call(call, folders.ref.database, folders.ref.name, [partition.raw], context)
+
+    phases = PhaseClock([Asleep(Phase.CLEAN, 2, move)])
+    report = clean(client, folders.job(), phases=phases)
+    assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"]), report
+    assert "dropped or moved" in kept(report)[f"p=1/{second}"]
+    assert folders.directories("p=1") == [second]
+
+
+def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):
+    old = [folders.insert(), folders.insert()]
+    base = folders.compact(Base(2))
+
+    def meanwhile():
+        lose_lock(folders)
+        recreate(folders, old)
+        folders.make(base)
+
+    # This one begins before: what it may read has to stay, and is noted.
+    txn = folders.client.open_txn("somebody", "elsewhere", None)
+    with pytest.raises(ConflictError):
+        clean_asleep(folders, Phase.REGISTER, 1, meanwhile)
+    assert not (folders.root / base / READER_NOTE_FILE).exists()
+    folders.client.abort_txn(txn)
