@@ -18,7 +18,7 @@ from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob, TableNotFound
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
@@ -74,12 +74,9 @@ def _run_script(
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
     """Whether an earlier try has applied the transaction of a statement; it cannot be applied later."""
     try:
-        tables = [client.get_table(TableRef.parse(name)) for name in begun.tables]
-        EarlierTries(client, tables, begun.transaction).end()
+        EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:
         return True
-    except TableNotFound:
-        return False
     return False
 
 
