@@ -221,7 +221,8 @@ class StreamRun:
             transaction = self._job.transaction
             options = WriteOptions.of(transaction, token)
             statements = [
-                statement_of(change, transaction.orc_codec) for change in transaction.statements
+                statement_of(self._spark, change, transaction.orc_codec)
+                for change in transaction.statements
             ]
             observers: list[PhaseObserver] = [
                 _BatchLog(batch_id),

@@ -1,6 +1,7 @@
 """Where the rows of a job come from, as a Spark frame."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,8 @@ from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.statements.bound_parameters import bound_query
+from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
@@ -230,6 +233,7 @@ class SourceFrame:
         self._source = source
         inputs: Mapping[str, Input] = {}
         if isinstance(source, QuerySource):
+            source = self._source = self._bound(source)
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
             inputs = {_ONLY: source}
@@ -255,6 +259,22 @@ class SourceFrame:
                     rows = shared.kept((sql, self._source.inputs), self._spark, rows)
                 rows.createOrReplaceTempView(name)
             return self._spark.sql(self._source.sql)
+
+    def _bound(self, source: QuerySource) -> QuerySource:
+        """The query with its parameters bound, and refused unless it only reads or is trusted."""
+        bound = replace(
+            source,
+            sql=bound_query(self._spark, source.sql, source.params),
+            common={
+                name: bound_query(self._spark, sql, source.params)
+                for name, sql in source.common.items()
+            },
+            params={},
+        )
+        if not bound.trusted:
+            for sql in (bound.sql, *bound.common.values()):
+                check_query(self._spark, sql)
+        return bound
 
     def empty(self) -> DataFrame:
         """A frame like that of the rows, which reads no transactional table."""
