@@ -111,7 +111,7 @@ def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSess
     for attempt in attempts:
         with pytest.raises(UserError, match=r"reflect|java_method"):
             attempt()
-    # It is taken from the sessions of jobs alone.
+    # The user's own session has all its functions.
     assert spark.sql(f"SELECT {REFLECT}").count() == 1
     assert rows_of(table.to_df()) == [(1, "a"), (2, "b")]
 

@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.session import CALLING_JAVA, java_class
+from airflow_hiveacid.engine.read.spark_trees import parsed
+from airflow_hiveacid.engine.session import CALLING_JAVA, java_class, scan_session
 from airflow_hiveacid.errors import UntrustedSql
 
 _REMEDY = (
@@ -34,7 +35,42 @@ _UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source")
 _LEAVES = (".Literal", ".UnresolvedAttribute")
 # The parts of queries that Spark's parser makes.
 _PLANS = frozenset(
-    ["Aggregate", "Distinct", "Except", "Filter", "Generate", "GlobalLimit", "Intersect", "Join", "LateralJoin", "LocalLimit", "LocalRelation", "Offset", "OneRowRelation", "PipeOperator", "Pivot", "Project", "RebalancePartitions", "RelationTimeTravel", "Repartition", "RepartitionByExpression", "Sample", "Sort", "SubqueryAlias", "Union", "Unpivot", "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation", "UnresolvedSubqueryColumnAliases", "UnresolvedTVFAliases", "UnresolvedTableValuedFunction", "UnresolvedWith", "WithWindowDefinition"]
+    [
+        "Aggregate",
+        "Distinct",
+        "Except",
+        "Filter",
+        "Generate",
+        "GlobalLimit",
+        "Intersect",
+        "Join",
+        "LateralJoin",
+        "LocalLimit",
+        "LocalRelation",
+        "Offset",
+        "OneRowRelation",
+        "PipeOperator",
+        "Pivot",
+        "Project",
+        "RebalancePartitions",
+        "RelationTimeTravel",
+        "Repartition",
+        "RepartitionByExpression",
+        "Sample",
+        "Sort",
+        "SubqueryAlias",
+        "Union",
+        "Unpivot",
+        "UnresolvedHaving",
+        "UnresolvedHint",
+        "UnresolvedInlineTable",
+        "UnresolvedRelation",
+        "UnresolvedSubqueryColumnAliases",
+        "UnresolvedTVFAliases",
+        "UnresolvedTableValuedFunction",
+        "UnresolvedWith",
+        "WithWindowDefinition",
+    ]
 )
 _HIDDEN = frozenset({"ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier"})
 
@@ -47,21 +83,17 @@ def check_expression(spark: SparkSession, text: str) -> None:
         BadCondition: It does not parse.
     """
     if _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA):
-        with spark_errors_as_ours(f"The expression {text!r}"):
-            tree = _parser(spark).parseExpression(text)
-        _Check(spark, f"The expression {text!r}").require(tree)
+        # It is read as it will be run, without variables of the user's session.
+        session = scan_session(spark)
+        _Check(session, f"The expression {text!r}").require(parsed(session, text))
 
 
-def check_query(spark: SparkSession, text: str) -> None:
+def check_query(session: SparkSession, text: str) -> None:
     """Refuse a query that does more than read tables and compute; see ``check_expression``."""
+    java: Any = session._jsparkSession
     with spark_errors_as_ours("The source query"):
-        tree = _parser(spark).parsePlan(text)
-    _Check(spark, "The source query").require(tree)
-
-
-def _parser(spark: SparkSession) -> Any:
-    session: Any = spark._jsparkSession
-    return session.sessionState().sqlParser()
+        tree = java.sessionState().sqlParser().parsePlan(text)
+    _Check(session, "The source query").require(tree)
 
 
 class _Check:
