@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airflow_hiveacid.cli.printable import printable_output
 from airflow_hiveacid.errors import HiveAcidError
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
@@ -42,6 +43,10 @@ class Command:
         Returns:
             Its exit status, or the one of the error that is printed to stderr.
         """
+        with printable_output():
+            return self._execute(arguments)
+
+    def _execute(self, arguments: argparse.Namespace) -> int:
         try:
             status = self.run(arguments)
             sys.stdout.flush()
