@@ -28,6 +28,7 @@ class Command:
         configure: Adds its arguments to a parser.
         run: Does it, and returns the exit status.
         changes: It may change something that others see.
+        hidden: The arguments whose values are kept out of Airflow's audit log.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Command:
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
     changes: bool = False
+    hidden: tuple[str, ...] = ()
 
     def execute(self, arguments: argparse.Namespace) -> int:
         """Run the command.

@@ -106,6 +106,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    hidden=("sql", "param"),
 )
 
 
