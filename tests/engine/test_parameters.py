@@ -1,7 +1,7 @@
 """Parameters of conditions, values and queries, and SQL that is refused unless it is trusted."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -142,25 +142,6 @@ def test_a_negative_value_begins_no_comment(spark: SparkSession) -> None:
     with pytest.raises(BadCondition, match="blank"):
         bound_expression(spark, "a-:v > 0 AND b = 1", {"v": -1})
     assert spark.sql(bound_query(spark, "SELECT 5 - :v", {"v": -1})).collect()[0][0] == 6
-
-
-@BOTH
-@pytest.mark.parametrize("how", ["condition", "value", "source", "common table"])
-def test_no_scalar_subquery_runs_a_script(table: AcidTable, tmp_path: Path, how: str) -> None:
-    ran = tmp_path / "ran"
-    script = f"(SELECT TRANSFORM(1) USING 'touch {ran}; cat' AS (x) FROM VALUES (1) v(x))"
-    attempts: dict[str, Callable[[], object]] = {
-        "condition": lambda: table.delete(f"name = {script}"),
-        "value": lambda: table.update({"name": script}),
-        "source": lambda: table.append(QuerySource(f"SELECT 1 id, {script} name, 'a' d")),
-        "common table": lambda: table.append(
-            QuerySource(f"WITH c AS {script} SELECT 1 id, x AS name, 'a' d FROM c")
-        ),
-    }
-    with pytest.raises(UntrustedSql, match="TRANSFORM"):
-        attempts[how]()
-    assert not ran.exists()
-    assert len(rows_of(table.to_df())) == 4
 
 
 @FAKE
