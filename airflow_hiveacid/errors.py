@@ -83,6 +83,10 @@ class BadCondition(UserError):
     """A condition or an expression does not parse or does not resolve."""
 
 
+class UntrustedSql(UserError):
+    """SQL that is not trusted runs a script, calls Java or reads files by their paths."""
+
+
 class CheckpointMismatch(UserError):
     """The checkpoint of a stream and the table that it writes do not tell the same."""
 

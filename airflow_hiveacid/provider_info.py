@@ -253,6 +253,14 @@ def _metastore_connection() -> dict[str, Any]:
                 "description": "Where the ticket is; without it, where KRB5CCNAME says.",
                 "schema": {"type": ["string", "null"]},
             },
+            "kerberos_min_protection": {
+                "label": "Kerberos: least protection",
+                "description": "A connection that is protected less is refused.",
+                "schema": {
+                    "type": ["string", "null"],
+                    "enum": ["authentication", "integrity", "privacy", None],
+                },
+            },
             "column_mapping": {
                 "label": "Column mapping",
                 "description": "How columns are found in ORC files that were written before the "

@@ -92,8 +92,11 @@ with DAG(
         job=DeleteJob(
             target="{{ params.table }}",
             where="deleted AND changed_at < "
-            "timestamp'{{ data_interval_start.strftime('%Y-%m-%d %H:%M:%S') }}'"
-            " - make_interval(0, 0, 0, {{ params.lateness_days }})",
+            "CAST(:begin AS TIMESTAMP) - make_interval(0, 0, 0, CAST(:days AS INT))",
+            params={
+                "begin": "{{ data_interval_start.strftime('%Y-%m-%d %H:%M:%S') }}",
+                "days": "{{ params.lateness_days }}",
+            },
         ),
     )
     apply >> purge

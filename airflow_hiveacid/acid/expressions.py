@@ -35,6 +35,7 @@ _BETWEEN = frozenset(
 )
 _BEFORE = frozenset("+-~!")
 _TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
+_STRUCT = frozenset({"STRUCT"})
 _AND_OR = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "ON", "SET", "WHEN"})
 _SHOWN = 60
@@ -130,6 +131,40 @@ def names_in(text: str) -> set[str]:
         return {token.name for token in _tokens(text) if token.name is not None}
     except _Unreadable:
         return set()
+
+
+def parameters_of(text: str) -> set[str]:
+    """The names of the parameters in a text of SQL, as ``id`` of ``:id``.
+
+    A colon in the type of a struct, and one between a value and a field of it, begins none.
+    """
+    try:
+        tokens = list(_tokens(text))
+    except _Unreadable:
+        return set()
+    names, depth = set(), 0
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else None
+        if token.is_sign(_ANGLES):
+            opens = before is not None and (depth > 0 or before.is_word(_STRUCT))
+            if opens and token.text == "<":
+                depth += 1
+            else:
+                depth = max(0, depth - token.text.count(">"))
+        if token.text != ":" or depth or index + 1 == len(tokens):
+            continue
+        after = tokens[index + 1]
+        if after.kind is TokenKind.WORD and not _is_value_before(before, token):
+            names.add(after.text)
+    return names
+
+
+def _is_value_before(before: Token | None, colon: Token) -> bool:
+    """Whether the token before a colon ends a value, of which the colon takes a field."""
+    if before is None or before.kind is TokenKind.SIGN:
+        return before is not None and before.text in _CLOSING
+    touches = before.start + len(before.text) == colon.start
+    return touches if before.kind is TokenKind.WORD else True
 
 
 class _Unreadable(Exception):

@@ -4,7 +4,7 @@ Of every kind of clause there may be any number; for each row the first clause t
 Conditions and expressions are SQL text over the aliases of target and source.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self, TypeVar
@@ -248,6 +248,19 @@ def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
     if isinstance(clause, NotMatchedInsert):
         for number, expression in enumerate(clause.row or (), start=1):
             yield f"{where}: expression {number} of the row", expression
+
+
+def with_expressions(clause: Clause, change: Callable[[str], str]) -> Clause:
+    """The same clause with every condition and expression changed."""
+    changed: dict[str, object] = {}
+    if clause.condition is not None:
+        changed["condition"] = change(clause.condition)
+    if (given := _assignments(clause)) is not None:
+        name = "values" if isinstance(clause, NotMatchedInsert) else "set"
+        changed[name] = {column: change(value) for column, value in given.items()}
+    if isinstance(clause, NotMatchedInsert) and clause.row is not None:
+        changed["row"] = tuple(map(change, clause.row))
+    return replace(clause, **changed)  # type: ignore[arg-type]
 
 
 def _assignments(clause: Clause) -> Mapping[str, str] | None:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
@@ -67,8 +67,27 @@ def _function(command: Command) -> Callable[[argparse.Namespace], None]:
     def run_and_note(arguments: argparse.Namespace) -> None:
         from airflow.utils.cli import action_cli
 
-        action_cli(run, check_db=False)(arguments)  # type: ignore[no-untyped-call]
+        whole = sys.argv
+        sys.argv = _without_hidden(command, arguments)
+        try:
+            action_cli(run, check_db=False)(arguments)  # type: ignore[no-untyped-call]
+        finally:
+            sys.argv = whole
 
     chosen = run_and_note if command.changes else run
     run.__name__ = chosen.__name__ = f"hiveacid_{command.name}"
     return chosen
+
+
+def _without_hidden(command: Command, arguments: argparse.Namespace) -> list[str]:
+    """The command line for the audit log, without the values of hidden arguments."""
+    values = [getattr(arguments, name, None) or () for name in command.hidden]
+    hidden = {text for value in values for text in ((value,) if isinstance(value, str) else value)}
+    return [_shown(word, hidden) for word in sys.argv]
+
+
+def _shown(word: str, hidden: Collection[str]) -> str:
+    if word in hidden:
+        return "***"
+    option, found, value = word.partition("=")
+    return f"{option}=***" if found and value in hidden else word

@@ -4,6 +4,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
+from airflow_hiveacid.cli.printable import printable, raw_stream
 from airflow_hiveacid.progress import Phase, PhaseObserver
 
 
@@ -32,7 +33,7 @@ class Bar(PhaseObserver):
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Console(file=raw_stream(sys.stderr), stderr=True),
             transient=True,
         )
         self._task = self._progress.add_task(what, total=None)
@@ -57,7 +58,7 @@ class Bar(PhaseObserver):
     def step(self, name: str, seconds: float | None = None) -> None:
         """Show what is being done."""
         if seconds is None:
-            self._progress.update(self._task, description=name)
+            self._progress.update(self._task, description=printable(name))
 
     def leave(self, phase: Phase, seconds: float) -> None:
         """Count what a cleaning has removed."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airflow_hiveacid.cli.printable import printable_output
 from airflow_hiveacid.errors import HiveAcidError
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
@@ -27,6 +28,7 @@ class Command:
         configure: Adds its arguments to a parser.
         run: Does it, and returns the exit status.
         changes: It may change something that others see.
+        hidden: The arguments whose values are kept out of Airflow's audit log.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Command:
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
     changes: bool = False
+    hidden: tuple[str, ...] = ()
 
     def execute(self, arguments: argparse.Namespace) -> int:
         """Run the command.
@@ -42,6 +45,10 @@ class Command:
         Returns:
             Its exit status, or the one of the error that is printed to stderr.
         """
+        with printable_output():
+            return self._execute(arguments)
+
+    def _execute(self, arguments: argparse.Namespace) -> int:
         try:
             status = self.run(arguments)
             sys.stdout.flush()

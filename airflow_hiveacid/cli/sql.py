@@ -18,6 +18,7 @@ from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.selection import print_answer, selected
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -47,6 +48,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print N rows of a SELECT that has no LIMIT (default: %(default)s)",
     )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of the parameter :NAME; JSON, or else a text (may be repeated)",
+    )
+    parser.add_argument(
+        "--trusted",
+        action="store_true",
+        help="let the SQL run scripts (TRANSFORM), call Java and read files by their paths",
+    )
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)
@@ -63,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.jobs.script_job import ScriptedJob
     from airflow_hiveacid.sql.script import to_steps
 
-    steps = to_steps(_text(arguments), arguments.database)
+    params = dict(map(_parameter, arguments.param))
+    steps = to_steps(_text(arguments), arguments.database, params, arguments.trusted)
     if not steps:
         raise InvalidJob("The script has no statement.")
     results: list[dict[str, Any]] = []
@@ -92,6 +106,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    hidden=("sql", "param"),
 )
 
 
@@ -166,6 +181,18 @@ def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace
     if arguments.json:
         shown = results[0] if len(results) == 1 else {"results": results}
         print(json.dumps(shown, ensure_ascii=False))
+
+
+def _parameter(given: str) -> tuple[str, ParameterValue]:
+    """The name and the value of a parameter: a number, true, null, {"date": ...} or a text."""
+    name, found, text = given.partition("=")
+    if not found:
+        raise UserError("--param needs a name and a value.", remedy="Write --param id=7.")
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+    return name, decode_value(data, f"--param {name}")
 
 
 def _text(arguments: argparse.Namespace) -> str:

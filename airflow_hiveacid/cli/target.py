@@ -11,7 +11,12 @@ from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.errors import InvalidConnection, UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
-from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import (
+    KERBEROS,
+    NO_PROOF,
+    PROTECTIONS,
+    MetastoreOptions,
+)
 
 # Where the metastore is, unless a command says it.
 METASTORE_VARIABLE = "HIVEACID_METASTORE"
@@ -21,6 +26,7 @@ _OF_KERBEROS = (
     "kerberos_principal",
     "kerberos_keytab",
     "kerberos_ccache",
+    "kerberos_min_protection",
 )
 
 
@@ -69,6 +75,11 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
         "--kerberos-ccache",
         metavar="CACHE",
         help="where the ticket is, if not where KRB5CCNAME says",
+    )
+    parser.add_argument(
+        "--kerberos-min-protection",
+        choices=PROTECTIONS,
+        help="refuse a connection that is protected less",
     )
 
 

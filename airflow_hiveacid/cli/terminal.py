@@ -5,6 +5,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 from airflow_hiveacid.acid.text_table import aligned
+from airflow_hiveacid.cli.printable import printable, raw_stream
 
 # Words that stand alone in a cell, and how they look.
 _STYLES = {
@@ -30,6 +31,8 @@ def print_table(
         rows: The cells.
         right: The columns that are aligned to the right, by their numbers.
     """
+    head = [printable(name) for name in head]
+    rows = [[printable(cell) for cell in row] for row in rows]
     if not (sys.stdout.isatty() and _print_rich(head, rows, right)):
         print("\n".join(aligned([head, *rows], right)))
 
@@ -43,7 +46,7 @@ def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]], right: Colle
     except ModuleNotFoundError:
         return False
     width = shutil.get_terminal_size().columns
-    console = Console(width=width, highlight=False, soft_wrap=False)
+    console = Console(file=raw_stream(sys.stdout), width=width, highlight=False, soft_wrap=False)
     widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
     widest = max(range(len(head)), key=lambda number: widths[number])
     least = _GAP * len(head) + sum(widths) - widths[widest] + min(widths[widest], _NARROWEST)

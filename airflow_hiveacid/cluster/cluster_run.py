@@ -25,6 +25,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import KERBEROS
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import cancel_token, new_token
 
@@ -343,7 +344,8 @@ def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
             secrets = {_DRIVER_TOKEN: new_token(client)}
         return replace(job, metastore=metastore.with_delegation_token(_DRIVER_TOKEN)), secrets
     token_env = metastore.token_env
-    return job, {} if token_env is None else {token_env: os.environ[token_env]}
+    token = token_env and token_of(token_env)
+    return job, {token_env: token} if token_env and token else {}
 
 
 def _spark_defaults() -> Path | None:

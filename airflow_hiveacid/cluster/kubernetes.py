@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
@@ -209,7 +210,21 @@ def _connect(context: str | None) -> Any:
         if context is not None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
             raise
         config.load_incluster_config(client_configuration=configuration)
+    _require_tls(configuration)
     return client.CoreV1Api(client.ApiClient(configuration))
+
+
+def _require_tls(configuration: Any) -> None:
+    """Refuse to send a token or a password to another machine without TLS."""
+    server = urlsplit(str(configuration.host))
+    host = server.hostname or ""
+    here = host in ("localhost", "::1") or host.startswith("127.")
+    if server.scheme == "http" and not here and (configuration.api_key or configuration.password):
+        raise InvalidConnection(
+            f"The token for Kubernetes would go to {host} without TLS: whoever is on the way could "
+            "read and use it.",
+            remedy="Write https:// as the cluster's server in the kubeconfig.",
+        )
 
 
 def _state_of(pod: Any) -> tuple[ApplicationState, str]:

@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.tokens import kept_tokens
 from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ def _environment(master_of_driver: str | None) -> dict[str, str]:
 
     :param master_of_driver: The master, when the driver runs on this machine.
     """
-    environment = dict(os.environ)
+    environment = os.environ | kept_tokens()
     if master_of_driver is not None:
         environment[DIE_WITH_PARENT] = str(os.getpid())
         # Spark writes timestamps by the clock of its JVM, and Hive's have no zone.

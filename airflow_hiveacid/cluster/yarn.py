@@ -8,10 +8,11 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urljoin
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
+from airflow_hiveacid.cluster.rest_client import ask, host_of, is_page
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ TIMEOUT_SECONDS = 10
 
 # How much of a log is fetched to find its last lines in.
 _LOG_BYTES = 64 * 1024
+# Without the server's own header and footer it is no longer than that.
+_MOST_LOG_BYTES = 2 * _LOG_BYTES
+_CONTAINER = re.compile(r"container_\w+")
 
 _STATES = {
     "NEW": ApplicationState.PENDING,
@@ -95,21 +99,20 @@ class YarnApplications:
     def log_tail(self, application_id: str, lines: int = 50) -> list[str]:
         """Return the end of what the driver has printed, or of Spark's log if it printed nothing.
 
-        The node that ran the driver is asked. When it has handed its logs on, it says to whom.
+        The node that ran the driver is asked, and the server that it has handed its logs on to.
+        Either is asked only on a ResourceManager's host or on one of its nodes.
         """
         try:
             asked = self._ask("GET", f"/{application_id}") or {"app": {}}
             # http://<node>/node/containerlogs/<container>/<user>, once there is a container.
-            node, _, rest = (
-                asked["app"].get("amContainerLogs", "").partition("/node/containerlogs/")
-            )
-            for name in ("stdout", "stderr") if rest else ():
+            logs = str(asked["app"].get("amContainerLogs") or "")
+            node, _, rest = logs.partition("/node/containerlogs/")
+            container = rest.partition("/")[0]
+            known = _CONTAINER.fullmatch(container) and self._is_known(node)
+            for name in ("stdout", "stderr") if known else ():
                 query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
-                container = rest.partition("/")[0]
                 url = f"{node}/ws/v1/node/containers/{container}/logs/{name}?{query}"
-                with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
-                    printed = _contents(answer.read().decode(errors="replace"))
-                if printed:
+                if printed := _contents(self._log(url).decode(errors="replace")):
                     return printed[-lines:]
         except (ClusterUnreachable, InvalidConnection, OSError, http.client.HTTPException):
             pass
@@ -133,8 +136,31 @@ class YarnApplications:
             state = _FINAL_STATES.get(app["finalStatus"], ApplicationState.FAILED)
         else:
             state = _STATES[app["state"]]
-        url = app.get("trackingUrl") or f"{self._addresses[0]}/cluster/app/{app['id']}"
+        url = app.get("trackingUrl")
+        if not is_page(url):
+            url = f"{self._addresses[0]}/cluster/app/{quote(app['id'])}"
         return Application(app["id"], state, (app.get("diagnostics") or "").strip(), url)
+
+    def _log(self, url: str) -> bytes:
+        """Return a log, also from another known host that has it."""
+        try:
+            return ask(urllib.request.Request(url), TIMEOUT_SECONDS, _MOST_LOG_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                url = urljoin(url, error.headers.get("Location") or "")
+                if not 300 <= error.code < 400 or not self._is_known(url):
+                    raise
+        return ask(urllib.request.Request(url), TIMEOUT_SECONDS, _MOST_LOG_BYTES)
+
+    def _is_known(self, node: str) -> bool:
+        """Whether an address is that of a ResourceManager's host, or of one of its nodes."""
+        host = host_of(node)
+        if host is None:
+            return False
+        if host in map(host_of, self._addresses):
+            return True
+        listed = ((self._ask("GET", "", of="nodes") or {}).get("nodes") or {}).get("node") or []
+        return host in (host_of(f"http://{each.get('nodeHTTPAddress')}") for each in listed)
 
     def _ask(
         self,
@@ -142,20 +168,20 @@ class YarnApplications:
         path: str,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, str] | None = None,
+        of: str = "apps",
     ) -> dict[str, Any] | None:
         """Return the answer of the active ResourceManager; None when it knows no such thing."""
         trouble = []
         for address in self._addresses:
             asked = urlencode({**(query or {}), "user.name": self._user})
             request = urllib.request.Request(
-                f"{address}/ws/v1/cluster/apps{path}?{asked}",
+                f"{address}/ws/v1/cluster/{of}{path}?{asked}",
                 data=None if body is None else json.dumps(body).encode(),
                 headers={"Accept": "application/json", "Content-Type": "application/json"},
                 method=method,
             )
             try:
-                with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                    told = json.load(answer)
+                told = json.loads(ask(request, TIMEOUT_SECONDS))
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 404:
@@ -178,24 +204,6 @@ class YarnApplications:
                 self._addresses = [address, *(a for a in self._addresses if a != address)]
                 return told if isinstance(told, dict) else {}
         raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A ResourceManager on standby redirects to the active one, by a name only YARN may know."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 def _contents(text: str) -> list[str]:

@@ -68,7 +68,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
 class SourceFunctionOperator(FunctionOperator):
     """Calls a function that returns the source of the job.
 
-    :param inputs: The views that a query sees which the function returns. (templated)
+    :param inputs: The views that a query without inputs sees which the function returns. (templated)
     :param kwargs: The fields of the job but ``source``, and the parameters of the operator.
     """
 
@@ -92,6 +92,8 @@ class SourceFunctionOperator(FunctionOperator):
     def _source(self, returned: object, inputs: Mapping[str, Input]) -> Source:
         if isinstance(returned, str):
             return QuerySource(sql=returned, inputs=inputs)
+        if isinstance(returned, QuerySource) and not returned.inputs:
+            return dataclasses.replace(returned, inputs=inputs)
         if isinstance(returned, Mapping):
             kinds = [kind for field, kind in _KINDS.items() if field in returned]
             described = {"kind": kinds[0], **returned} if kinds else dict(returned)

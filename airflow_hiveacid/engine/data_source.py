@@ -50,7 +50,8 @@ from airflow_hiveacid.scan.visible_table import see_table
 
 _OF_METASTORE = (
     *("user", "token_env", "tls_ca_file", "auth_mechanism", "kerberos_service_name"),
-    *("kerberos_principal", "kerberos_keytab", "kerberos_ccache", "column_mapping"),
+    *("kerberos_principal", "kerberos_keytab", "kerberos_ccache"),
+    *("kerberos_min_protection", "column_mapping"),
 )
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _OPERATORS: Mapping[type[Filter], str] = {

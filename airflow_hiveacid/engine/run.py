@@ -144,7 +144,7 @@ def _write(
     options = WriteOptions.of(job, job.token, ranges_of(job))
     jobs = job.statements if isinstance(job, MultiTableJob) else [job]
     with MetastoreClient(metastore) as client:
-        statements = [statement_of(change, job.orc_codec) for change in jobs]
+        statements = [statement_of(spark, change, job.orc_codec) for change in jobs]
         return run_statements(spark, client, options, observers, statements)
 
 

@@ -44,7 +44,7 @@ APPLICATION_SETTINGS = {
 }
 # What setting a job group changes for all jobs that follow.
 _OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-_CALLING_JAVA = ("reflect", "java_method", "try_reflect")
+CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is raised as well, and that we report in a line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -65,14 +65,9 @@ def scan_session(spark: SparkSession) -> SparkSession:
     """A session on the same Spark with the settings that ACID files need.
 
     The settings are read from the session a scan was made with, also when the frame becomes one of
-    another session, or is joined with some: the user's own session stays as it is. No expression
-    in it can call Java: conditions and values are often made of texts that others have given.
+    another session, or is joined with some: the user's own session stays as it is.
     """
     session = spark.newSession()
-    known = session._jsparkSession.sessionState().functionRegistry()
-    identifier = java_class(spark, "org.apache.spark.sql.catalyst.FunctionIdentifier")
-    for name in _CALLING_JAVA:
-        known.dropFunction(identifier(name))
     for key, value in (SCAN_SETTINGS | _STABLE_SHUFFLES).items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))

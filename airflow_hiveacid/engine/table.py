@@ -23,7 +23,7 @@ from airflow_hiveacid.engine.rows.columns import all_columns
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.statements.conditions import Expression, as_sql
+from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write.atomic_write import run_statements
@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.history_view import History
@@ -130,6 +131,8 @@ class AcidTable(TableChanges[RunReport]):
         *,
         as_of_write_id: int | None = None,
         as_of_time: datetime | str | None = None,
+        params: Parameters | None = None,
+        trusted: bool = False,
     ) -> DataFrame:
         """The visible rows, as of now or of an earlier version, as a frame of the user's session.
 
@@ -149,12 +152,15 @@ class AcidTable(TableChanges[RunReport]):
             as_of_write_id: Read the table as it was after this write id, without what came later.
             as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
                 zone in UTC.
+            params: The values of parameters in the condition: ``{"id": 7}`` for ``:id``.
+            trusted: Whether the condition may call Java and read files by their paths.
 
         Raises:
             VersionGone: The version was compacted away and cleaned; the message says which are left.
             VersionUnknown: There is no such version.
         """
-        query = RowQuery(as_sql(self._spark, where), columns, AsOf.of(as_of_write_id, as_of_time))
+        chosen = Expressions(self._spark, params or {}, trusted).sql(where)
+        query = RowQuery(chosen, columns, AsOf.of(as_of_write_id, as_of_time))
         table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)

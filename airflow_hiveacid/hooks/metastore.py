@@ -1,6 +1,5 @@
 """HiveAcidMetastoreHook: an Airflow connection to a Hive Metastore."""
 
-import os
 import re
 import string
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from airflow_hiveacid.jobs.metastore_options import (
     WRITE_EVENTS,
     MetastoreOptions,
 )
+from airflow_hiveacid.jobs.tokens import keep_token
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -61,8 +61,8 @@ class HiveAcidMetastoreHook(BaseHook):
     def options(self) -> MetastoreOptions:
         """Return the connection as the options that jobs and clients take.
 
-        Options hold no secret: they name an environment variable for the bearer token. It is set
-        here, in this process, where a client looks for it and a Spark driver inherits it from.
+        Options hold no secret: they name an environment variable for the bearer token. This process
+        keeps the token in memory; only a Spark driver gets it in its environment.
 
         Raises:
             InvalidConnection: The connection is missing, or lacks what is needed of it.
@@ -74,7 +74,7 @@ class HiveAcidMetastoreHook(BaseHook):
         token_env = None
         if connection.password:
             token_env = _token_variable(self.metastore_conn_id)
-            os.environ[token_env] = connection.password
+            keep_token(token_env, connection.password)
         kerberos = self._kerberos()
         return MetastoreOptions(
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
@@ -243,7 +243,12 @@ class HiveAcidMetastoreHook(BaseHook):
             )
         if mechanism == NO_PROOF or extra.get("transport") in ("http", "https"):
             return {}
-        names = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
+        names = (
+            "kerberos_principal",
+            "kerberos_keytab",
+            "kerberos_ccache",
+            "kerberos_min_protection",
+        )
         return {
             "auth_mechanism": mechanism,
             "kerberos_service_name": extra.get("kerberos_service_name") or "hive",

@@ -28,6 +28,7 @@ from airflow_hiveacid.jobs import (
     write_jobs,
 )
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value, encode_value
 
 # Of all records; raised when a field of one of them is given up or gets another name.
 FORMAT = 1
@@ -148,7 +149,7 @@ def encode(value: Any) -> Any:
         return {key: encode(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         return [encode(entry) for entry in value]
-    return value
+    return encode_value(value)
 
 
 def tag_of(value: object) -> dict[str, str]:
@@ -189,6 +190,8 @@ def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
 
 
 def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: bool) -> Any:
+    if arguments == get_args(ParameterValue):
+        return decode_value(data, where)
     # Words that editors complete, beside any text: the job's own check knows them, too.
     choices = [
         choice

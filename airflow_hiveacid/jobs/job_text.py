@@ -47,6 +47,8 @@ def _plain(value: Any) -> Any:
         told = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
         if "options" in told:
             told["options"] = without_secrets(told["options"])
+        if "params" in told:
+            told["params"] = dict.fromkeys(told["params"], "***")
         if isinstance(told.get("sql"), str):
             # As it stands in a DAG file, it is indented and begins with an empty line.
             told["sql"] = textwrap.dedent(told["sql"]).strip("\n ")

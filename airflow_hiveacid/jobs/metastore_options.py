@@ -15,6 +15,8 @@ NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 WRITE_EVENTS = (AUTO, ALWAYS, NEVER)
+# The values of hadoop.rpc.protection, the weakest first.
+PROTECTIONS = ("authentication", "integrity", "privacy")
 _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 
@@ -45,6 +47,8 @@ class MetastoreOptions:
         kerberos_principal: Whose ticket is used; None is the one that there is.
         kerberos_keytab: A file with the principal's key, which needs no ticket; it stays where it is.
         kerberos_ccache: The cache of tickets; None is that of the environment.
+        kerberos_min_protection: The least protection of connections with Kerberos or a delegation token:
+            "authentication", "integrity" or "privacy", as in hadoop.rpc.protection; None accepts any.
         column_mapping: How columns are found in ORC files that were written before the columns
             changed: by "position" or by "name". None is Hive's default: by name with a metastore of
             version 3, by position with version 4. The table property `hiveacid.column_mapping`
@@ -66,6 +70,7 @@ class MetastoreOptions:
     kerberos_principal: str | None = None
     kerberos_keytab: str | None = None
     kerberos_ccache: str | None = None
+    kerberos_min_protection: str | None = None
     column_mapping: str | None = None
     write_events: str = AUTO
 
@@ -127,6 +132,15 @@ class MetastoreOptions:
                 f"{self.uris!r}.",
                 remedy="Write thrift://, or use a bearer token.",
             )
+        if self.kerberos_min_protection is not None:
+            require_choice(
+                self.kerberos_min_protection, PROTECTIONS, "metastore.kerberos_min_protection"
+            )
+            if self.auth_mechanism == NO_PROOF:
+                raise InvalidJob(
+                    "metastore.kerberos_min_protection is given, and there is no Kerberos.",
+                    remedy='Set auth_mechanism to "GSSAPI".',
+                )
         if self.auth_mechanism == DELEGATION_TOKEN and self.token_env is None:
             raise InvalidJob("metastore.token_env must name where the delegation token is.")
         if self.auth_mechanism != KERBEROS:

@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.job import freeze
+from airflow_hiveacid.jobs.parameters import Parameters, require_parameters
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))
@@ -157,11 +158,17 @@ class QuerySource:
         inputs: View name to what the query sees under it.
         common: View name to a query over the inputs that is evaluated once for all statements of a
             transaction that have the same one.
+        params: The values of parameters of the query: name to value, ``{"day": "{{ ds }}"}`` for
+            ``:day``. They are typed literals to Spark, whatever they contain.
+        trusted: Whether the query may run scripts (TRANSFORM), call Java and read files by their
+            paths.
     """
 
     sql: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
     common: Mapping[str, str] = field(default_factory=dict)
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
 
     @property
     def text(self) -> str:
@@ -184,6 +191,7 @@ class QuerySource:
                 raise InvalidJob(
                     f"source.common: {name!r} cannot be the name of a view of its own."
                 )
+        require_parameters(self.params, (self.sql, *self.common.values()), "source.params")
 
 
 Source = TableSource | ChangesSource | PathSource | BatchSource | QuerySource

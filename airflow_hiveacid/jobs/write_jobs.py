@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.parameters import Parameters, require_parameters
 from airflow_hiveacid.jobs.sources import (
     Input,
     Source,
@@ -100,12 +101,23 @@ class UpdateJob(Job):
         where: Which rows; None is all of them.
         inputs: What subqueries can read: view name to table or files.
         target_alias: The table's name in expressions.
+        params: The values of parameters in the condition and the expressions: name to value,
+            ``{"id": 7}`` for ``:id``.
+        trusted: Whether they may run scripts (TRANSFORM), call Java and read files by
+            their paths.
     """
 
     set: Mapping[str, str]
     where: str | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition and the values."""
+        return (*_condition(self), *self.set.values())
 
     def _validate_own(self) -> None:
         validate_assignments(self.set, "set")
@@ -122,11 +134,22 @@ class DeleteJob(Job):
         where: Which rows; None is all of them.
         inputs: What subqueries can read: view name to table or files.
         target_alias: The table's name in the condition.
+        params: The values of parameters in the condition: name to value,
+            ``{"id": 7}`` for ``:id``.
+        trusted: Whether it may run scripts (TRANSFORM), call Java and read files by
+            their paths.
     """
 
     where: str | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition."""
+        return _condition(self)
 
     def _validate_own(self) -> None:
         _validate_condition(self)
@@ -160,6 +183,10 @@ class MergeJob(Job):
         target_alias: The target's name in conditions and expressions.
         merge_schema: Add the columns to the table that only the source has and that a clause
             takes, and widen numbers.
+        params: The values of parameters in ``on`` and ``when``: name to value, ``{"id": 7}`` for
+            ``:id``. A query has its own.
+        trusted: Whether ``on`` and ``when`` may run scripts (TRANSFORM), call Java and read files by
+            their paths.
     """
 
     source: Source
@@ -168,6 +195,8 @@ class MergeJob(Job):
     source_alias: str = "s"
     target_alias: str = "t"
     merge_schema: bool = False
+    params: Parameters = field(default_factory=dict, repr=False)
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "when")
@@ -177,6 +206,12 @@ class MergeJob(Job):
         """A merge evaluates its source before it locks anything."""
         return True
 
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The condition, and all conditions and values of the clauses."""
+        clauses = (text for clause in self.when for _, text in expressions_of(clause, ""))
+        return (self.on, *clauses)
+
     def _validate_own(self) -> None:
         require_source(self.source)
         require_sql(self.on, "on")
@@ -184,15 +219,21 @@ class MergeJob(Job):
         for index, clause in enumerate(self.when):
             for what, text in expressions_of(clause, f"when[{index}] ({type(clause).__name__})"):
                 require_sql(text, what)
+        require_parameters(self.params, self.expressions, "params")
         for name in ("source_alias", "target_alias"):
             require_alias(getattr(self, name), name)
         if self.source_alias.lower() == self.target_alias.lower():
             raise InvalidJob(f"Source and target have the same alias {self.source_alias!r}.")
 
 
+def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:
+    return () if job.where is None else (job.where,)
+
+
 def _validate_condition(job: UpdateJob | DeleteJob) -> None:
     if job.where is not None:
         require_sql(job.where, "where")
+    require_parameters(job.params, job.expressions, "params")
     require_inputs(job.inputs, "inputs")
     require_alias(job.target_alias, "target_alias")
 

@@ -4,7 +4,6 @@ It opens no transaction, takes no lock and changes nothing. What it cannot decid
 the job, which decides everything anew.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -48,6 +47,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
@@ -99,7 +99,7 @@ class Preflight:
             job: The job, complete with its metastore and its run token.
         """
         token_env = job.metastore and job.metastore.token_env
-        if token_env and token_env not in os.environ:
+        if token_env and token_of(token_env) is None:
             return  # The driver alone can ask the metastore.
         try:
             self._check(job)

@@ -11,7 +11,11 @@ class HiveAcidDeleteOperator(HiveAcidSparkOperator[DeleteJob]):
 
         HiveAcidDeleteOperator(
             task_id="forget_customer",
-            job=DeleteJob(target="sales.orders", where="customer_id = {{ params.customer_id }}"),
+            job=DeleteJob(
+                target="sales.orders",
+                where="customer_id = :id",
+                params={"id": "{{ params.customer_id }}"},
+            ),
         )
     """
 

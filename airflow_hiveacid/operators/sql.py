@@ -8,6 +8,7 @@ from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.job import OrcCodec
+from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
@@ -46,6 +47,10 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     :param sql: The statements, separated by semicolons, or the name of a file that ends with
         ``.sql``. (templated)
     :param database: Where tables are that are named without a database. (templated)
+    :param parameters: The values of parameters in the statements: ``{"id": "{{ params.id }}"}`` for
+        ``:id``. They are typed literals to Spark, whatever they contain. (templated)
+    :param trusted: Whether the statements may run scripts (TRANSFORM), call Java and read files by
+        their paths.
     :param lock_wait_seconds: How long each statement waits for its locks.
     :param conflict_policy: What becomes of a statement when others commit in the same partitions
         meanwhile: "hive", "strict" or "rows".
@@ -57,6 +62,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     template_fields: Sequence[str] = (
         "sql",
         "database",
+        "parameters",
         *(name for name in HiveAcidSparkOperator.template_fields if name != "job"),
     )
     template_ext: Sequence[str] = (_FILE,)
@@ -67,6 +73,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         *,
         sql: str,
         database: str = "default",
+        parameters: Parameters | None = None,
+        trusted: bool = False,
         lock_wait_seconds: float = 300,
         conflict_policy: ConflictPolicy = "hive",
         orc_codec: OrcCodec | None = None,
@@ -77,6 +85,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         super().__init__(job=ScriptJob(target="{{ task.sql }}"), **kwargs)
         self.sql = sql
         self.database = database
+        self.parameters = parameters or {}
+        self.trusted = trusted
         self.lock_wait_seconds = lock_wait_seconds
         self.conflict_policy = conflict_policy
         self.orc_codec = orc_codec
@@ -108,7 +118,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
         from airflow_hiveacid.sql.script import to_script
 
-        script = to_script(self.sql, self.database)
+        script = to_script(self.sql, self.database, self.parameters, self.trusted)
         return dataclasses.replace(
             job,
             target=script.target,

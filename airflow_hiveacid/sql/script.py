@@ -10,12 +10,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.constraints import Constraint
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
+from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, analyze_job, convert_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
+from airflow_hiveacid.sql.parameters import require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
     Explain,
     Explained,
@@ -45,45 +47,58 @@ _DATABASES = [[word] for word in DATABASE]
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
-def to_script(text: str, database: str = "default") -> ScriptJob:
+def to_script(
+    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+) -> ScriptJob:
     """Make a job of the statements in a text, which are separated by semicolons.
 
     Args:
         text: Statements as Hive and Spark have them.
         database: Where tables are that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
         SqlError: A statement cannot be read, or is not supported; the message says where it is.
         InvalidJob: There is no statement.
     """
-    return ScriptJob.of(to_jobs(text, database))
+    return ScriptJob.of(to_jobs(text, database, params, trusted))
 
 
-def to_steps(text: str, database: str = "default") -> tuple[ScriptedJob | Question, ...]:
+def to_steps(
+    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+) -> tuple[ScriptedJob | Question, ...]:
     """The job or the question of each statement in a text.
 
     Args:
         text: Statements as Hive and Spark have them, separated by semicolons.
         database: Where tables are that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
         SqlError: A statement cannot be read, or is not supported; the message says where it is.
     """
-    return tuple(_checked_step(statement) for statement in _statements(text, database))
+    statements = _statements(text, database, params or {}, trusted)
+    return tuple(_checked_step(statement) for statement in statements)
 
 
-def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
+def to_jobs(
+    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+) -> tuple[ScriptedJob, ...]:
     """The job of each statement in a text, checked as far as that takes no server.
 
     Args:
         text: Statements as Hive and Spark have them, separated by semicolons.
         database: Where tables are that are named without one.
+        params: The values of parameters: ``{"id": 7}`` for ``:id``.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
         SqlError: A statement cannot be read, or is not supported; the message says where it is.
     """
     jobs = []
-    for statement in _statements(text, database):
+    for statement in _statements(text, database, params or {}, trusted):
         step = _checked_step(statement)
         if not isinstance(step, ScriptedJob):
             statement.refuse(
@@ -96,10 +111,10 @@ def to_jobs(text: str, database: str = "default") -> tuple[ScriptedJob, ...]:
 def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     try:
         if is_question(statement):
-            return question_of(statement)
+            return with_parameters(question_of(statement), statement.params, statement.trusted)
         if statement.tokens[0].text.upper() == "EXPLAIN":
             return _explain(statement)
-        step = _step(statement)
+        step = with_parameters(_step(statement), statement.params, statement.trusted)
         if isinstance(step, ScriptedJob):
             step.validate()
         return step
@@ -123,6 +138,7 @@ def _explain(statement: SqlStatement) -> Explain:
             "It tells what INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CREATE TABLE ... AS read, write "
             "and lock.",
         )
+    job = with_parameters(job, statement.params, statement.trusted)
     job.validate()
     return Explain(job)
 
@@ -161,17 +177,20 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
     statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
 
 
-def _statements(text: str, database: str) -> Iterator[SqlStatement]:
+def _statements(
+    text: str, database: str, params: Parameters, trusted: bool
+) -> Iterator[SqlStatement]:
+    require_used(text, params)
     tokens: list[Token] = []
     for token in tokens_of(text):
         if token.token_type is TokenType.SEMICOLON:
             if tokens:
-                yield SqlStatement(text, _checked(tokens, text), database)
+                yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
             tokens = []
         else:
             tokens.append(token)
     if tokens:
-        yield SqlStatement(text, _checked(tokens, text), database)
+        yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
 
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:

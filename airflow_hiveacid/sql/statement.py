@@ -1,7 +1,7 @@
 """One statement of a text, with what its parts have in common: names, values and errors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
 from sqlglot import exp
@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
+from airflow_hiveacid.jobs.parameters import Parameters, partition_text
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
@@ -30,11 +31,15 @@ class SqlStatement:
         text: The whole text it stands in.
         tokens: Its own words.
         database: Where tables are that are named without one.
+        params: The values of parameters of the whole text.
+        trusted: Whether it may run scripts, call Java and read files by their paths.
     """
 
     text: str
     tokens: Sequence[Token]
     database: str
+    params: Parameters = field(default_factory=dict)
+    trusted: bool = False
 
     @classmethod
     def of(cls, text: str, database: str) -> Self:
@@ -130,19 +135,23 @@ class SqlStatement:
         return [part.name.lower() for part in parts if isinstance(part, exp.Column)]
 
     def constant(self, node: exp.Expr) -> str | None:
-        """A literal as the text that a partition's name has; None is null."""
+        """A literal or a parameter as the text that a partition's name has; None is null."""
         match node:
             case exp.Null():
                 return None
             case exp.Literal():
                 return str(node.this)
+            case exp.Placeholder() if node.name in self.params:
+                return partition_text(self.params[node.name])
             case exp.Neg(this=exp.Literal(is_string=False) as number):
                 return f"-{number.this}"
             case exp.Boolean():
                 return "true" if node.this else "false"
             case exp.Cast(this=exp.Literal() as literal) if node.to.is_type("date", "timestamptz"):
                 return str(literal.this)
-        self.refuse(node, "The value of a partition key must be a literal.")
+        self.refuse(
+            node, "The value of a partition key must be a literal or a parameter that has a value."
+        )
 
     def spark(self, node: exp.Expr) -> str:
         """A tree as text for Spark."""

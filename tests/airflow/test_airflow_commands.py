@@ -84,3 +84,20 @@ def test_what_ends_the_work_of_others_goes_to_the_audit_log(airflow, client, mon
     assert "a ghost" in command
     airflow("hiveacid", "locks")
     assert len(noted) == 1
+
+
+@pytest.mark.parametrize("spelling", [("--param", "x=hidden2"), ("--param=x=hidden2",)])
+def test_the_audit_log_has_no_sql(airflow, monkeypatch, spelling):
+    from airflow.utils import cli_action_loggers
+
+    noted = []
+    monkeypatch.setattr(
+        cli_action_loggers, "on_pre_execution", lambda **facts: noted.append(facts["full_command"])
+    )
+    sql = "SHOW TABLES LIKE 'hidden1'"
+    with pytest.raises(SystemExit):
+        airflow("hiveacid", "sql", sql, *spelling)
+    (command,) = noted
+    assert "hidden" not in str(command)
+    assert "hiveacid" in str(command)
+    assert sys.argv[3] == sql

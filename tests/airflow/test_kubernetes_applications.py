@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -22,7 +23,7 @@ from airflow_hiveacid.cluster.applications import (
     application_tag,
     applications_of,
 )
-from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
+from airflow_hiveacid.cluster.kubernetes import KubernetesApplications, _require_tls
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 from tests.fakes.kubernetes import NAMESPACE, KubernetesServer, container_status
 
@@ -357,3 +358,19 @@ def _certificate(path: Path) -> Path:
     )
     path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+@pytest.mark.parametrize(
+    ("host", "refused"),
+    [("http://k8s.example:8001", True), ("http://127.0.0.1:8001", False), ("https://k8s", False)],
+)
+def test_no_token_goes_to_another_machine_without_tls(host: str, refused: bool) -> None:
+    from kubernetes import client
+
+    configuration = client.Configuration(host=host, api_key={"authorization": "Bearer s3cret"})
+    with pytest.raises(InvalidConnection) if refused else nullcontext() as caught:
+        _require_tls(configuration)
+    if caught is not None:
+        assert "without TLS" in str(caught.value)
+        assert "s3cret" not in str(caught.value)
+    _require_tls(client.Configuration(host=host))

@@ -4,14 +4,16 @@ import json
 import re
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 from airflow.sdk import Connection
 
-from airflow_hiveacid.cluster import yarn
+from airflow_hiveacid.cluster import rest_client, yarn
 from airflow_hiveacid.cluster.applications import (
     Application,
     ApplicationState,
@@ -70,6 +72,7 @@ class Server:
         self.answers: dict[tuple[str, str], Answer] = {}
         self.asked: list[str] = []
         self.bodies: list[Any] = []
+        self.location = ""
         told = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -81,6 +84,8 @@ class Server:
                 status, body = told.answers.get(where, (404, NOT_FOUND))
                 content = (body if isinstance(body, str) else json.dumps(body)).encode()
                 self.send_response(status)
+                if 300 <= status < 400 and told.location:
+                    self.send_header("Location", told.location)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -309,6 +314,64 @@ def test_a_log_that_cannot_be_had_is_empty(servers: Callable[[], Server]) -> Non
     assert applications(manager).log_tail(ID) == []
     manager.close()
     assert applications(manager).log_tail(ID) == []
+
+
+CONTAINER_LOG = "/ws/v1/node/containers/container_1795191425736_0001_01_000001/logs/stdout"
+
+
+def test_a_log_is_read_from_no_file_and_no_unknown_host(
+    servers: Callable[[], Server], tmp_path: Path
+) -> None:
+    manager = servers()
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    other = servers()
+    other.will_log("stdout", "secret\n")
+    unknown = other.url.replace("127.0.0.1", "127.0.0.2")
+    container = CONTAINER_LOG.split("/")[5]
+    # What follows a # is not part of the path.
+    for node in (f"file://{secret}#", f"FILE:{secret}#", unknown, "http://[", ""):
+        logs = {"amContainerLogs": f"{node}/node/containerlogs/{container}/hive"}
+        manager.will(200, {"app": app(**logs)})
+        assert applications(manager).log_tail(ID) == []
+    manager.will(200, {"app": app(**logs_of(manager))})
+    manager.answers["GET", CONTAINER_LOG] = 307, ""
+    manager.location = f"{unknown}{CONTAINER_LOG}"
+    assert applications(manager).log_tail(ID) == []
+    assert other.asked == []
+
+
+def test_a_log_is_read_from_a_node_and_from_where_it_has_handed_it_on_to(
+    servers: Callable[[], Server],
+) -> None:
+    manager, node = servers(), servers()
+    manager.will(200, {"app": app(**logs_of(node))})
+    by_name = node.url.replace("127.0.0.1", "localhost")
+    logs = {"amContainerLogs": logs_of(node)["amContainerLogs"].replace(node.url, by_name)}
+    manager.will(200, {"app": app(**logs)})
+    nodes = {"nodes": {"node": [{"nodeHTTPAddress": by_name.removeprefix("http://")}]}}
+    manager.answers["GET", "/ws/v1/cluster/nodes"] = 200, nodes
+    node.answers["GET", CONTAINER_LOG] = 307, ""
+    node.location = f"{manager.url}{CONTAINER_LOG}"
+    manager.will_log("stdout", "handed on\n")
+    assert applications(manager).log_tail(ID) == ["handed on"]
+
+
+def test_an_answer_has_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yarn, "ask", partial(rest_client.ask, most_bytes=1000))
+    server.will(200, {"app": app(diagnostics="x" * 10_000)})
+    with pytest.raises(ClusterUnreachable, match="more than 1000 bytes"):
+        applications(server).get(ID)
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "file:///etc/passwd", "http://", "http://h/\x1b", 7, "//h/1"]
+)
+def test_only_an_address_of_the_web_becomes_a_link(server: Server, url: object) -> None:
+    server.will(200, {"app": app(trackingUrl=url)})
+    application = applications(server).get(ID)
+    assert application is not None
+    assert application.tracking_url == f"{server.url}/cluster/app/{ID}"
 
 
 def test_a_submission_is_found_by_its_tag_and_not_waited_for(server: Server) -> None:

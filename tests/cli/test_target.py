@@ -23,6 +23,7 @@ def test_arguments_ask_for_kerberos():
         "kerberos_principal": "etl@EX",
         "kerberos_keytab": "/k",
         "kerberos_ccache": "DIR:/t",
+        "kerberos_min_protection": "privacy",
     }
     words = [
         word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read_together import read_together
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.errors import BadCondition
+from airflow_hiveacid.errors import UntrustedSql
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -209,7 +209,7 @@ def test_no_condition_of_a_frame_calls_java(
     create(client, f"{database}.t", {"name": "string"})
     call = "reflect('java.lang.System', 'getProperty', 'user.name')"
     with AcidTable(f"{database}.t", hms.uri, spark=user) as acid:
-        with pytest.raises(BadCondition, match="reflect"):
+        with pytest.raises(UntrustedSql, match="reflect"):
             acid.to_df(where=f"name = {call}")
         # The user's own session has all its functions.
         assert acid.to_df().where(f"name = {call}").count() == 0

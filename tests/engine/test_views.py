@@ -1,5 +1,6 @@
 """Texts that somebody else has put into the metastore, or into a condition, against a real Spark."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,25 @@ def test_values_of_a_view_mean_to_spark_what_they_say(
     assert rows_of(table.to_df()) == list(enumerate(values))
 
 
+@pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)
+@pytest.mark.parametrize("how", ["condition", "value", "source", "common table"])
+def test_no_scalar_subquery_runs_a_script(table: AcidTable, tmp_path: Path, how: str) -> None:
+    ran = tmp_path / "ran"
+    script = f"(SELECT TRANSFORM(1) USING 'touch {ran}; cat' AS (x) FROM VALUES (1) v(x))"
+    attempts: dict[str, Callable[[], object]] = {
+        "condition": lambda: table.delete(f"name = {script}"),
+        "value": lambda: table.update({"name": script}),
+        "source": lambda: table.append(QuerySource(f"SELECT 1 id, {script} name")),
+        "common table": lambda: table.append(
+            QuerySource(f"WITH c AS {script} SELECT 1 id, x AS name FROM c")
+        ),
+    }
+    with pytest.raises(UserError, match="TRANSFORM"):
+        attempts[how]()
+    assert not ran.exists()
+    assert len(rows_of(table.to_df())) == 2
+
+
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSession) -> None:
     source = QuerySource("SELECT 1 AS id, 'x' AS name", {})
@@ -111,7 +131,7 @@ def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSess
     for attempt in attempts:
         with pytest.raises(UserError, match=r"reflect|java_method"):
             attempt()
-    # It is taken from the sessions of jobs alone.
+    # The user's own session has all its functions.
     assert spark.sql(f"SELECT {REFLECT}").count() == 1
     assert rows_of(table.to_df()) == [(1, "a"), (2, "b")]
 

@@ -150,7 +150,7 @@ class _Statement(Statement):
         return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
 
-def _statement_of(job: Job, orc_codec: str | None) -> _Statement:
+def _statement_of(spark: object, job: Job, orc_codec: str | None) -> _Statement:
     return _Statement(TableRef.parse(job.target), orc_codec, job)
 
 

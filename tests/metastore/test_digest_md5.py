@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     TokenRefused,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import PROTECTIONS, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
@@ -194,6 +194,20 @@ def test_calls_go_over_every_protection(options: MetastoreOptions, front: SaslFr
         assert name in client.get_databases()
         client.drop_database(name)
     assert front.accepted == 1
+
+
+def test_a_connection_that_is_protected_too_little_is_refused(
+    options: MetastoreOptions, request: pytest.FixtureRequest
+) -> None:
+    agreed = request.node.callspec.params["front"]
+    for place, least in enumerate(PROTECTIONS):
+        client = MetastoreClient(replace(options, kerberos_min_protection=least))
+        if place <= list(Protection).index(agreed):
+            with client:
+                assert client.user == "alice"
+        else:
+            with pytest.raises(AuthenticationFailed, match=f"kerberos_min_protection is {least}"):
+                client.get_databases()
 
 
 def test_a_wrong_secret_is_refused_with_what_the_server_says(

@@ -231,7 +231,7 @@ class PageRun:
             "data_interval_start": self.start,
             "data_interval_end": pendulum.now("UTC"),
             "dag_run": SimpleNamespace(partition_key="2026-11-20"),
-            "params": {"customer_id": 7, "seen": "1", "again": "", "countries": "'de', 'fr'"},
+            "params": {"customer_id": 7, "seen": "1", "again": "", "countries": "de,fr"},
             "outlet_events": _Events(),
         }
 

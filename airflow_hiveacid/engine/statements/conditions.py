@@ -1,13 +1,18 @@
-"""Conditions and values that were given as columns of PySpark, as the SQL that statements work with."""
+"""The SQL of conditions and values: columns of PySpark as text, parameters as typed literals."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from pyspark.sql import Column, SparkSession
 
+from airflow_hiveacid.acid.merge import Clause, with_expressions
 from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.statements.bound_parameters import bound_expression
+from airflow_hiveacid.engine.statements.refused_sql import check_expression
 from airflow_hiveacid.errors import BadCondition
 from airflow_hiveacid.jobs.field_checks import require_mapping
+from airflow_hiveacid.jobs.parameters import Parameters
 
 # SQL as text, or a column that says the same.
 Expression = str | Column
@@ -17,22 +22,59 @@ _SESSION = "org.apache.spark.sql.classic.SparkSession"
 _BETWEEN = frozenset({"and", "or", "=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
 
 
-@overload
-def as_sql(spark: SparkSession, given: Expression) -> str: ...
-@overload
-def as_sql(spark: SparkSession, given: Expression | None) -> str | None: ...
-def as_sql(spark: SparkSession, given: Expression | None) -> str | None:
-    """The text of a condition or a value.
+@dataclass(frozen=True)
+class Expressions:
+    """Checks the conditions and values of a statement, and binds their parameters.
 
-    Args:
-        spark: The session that will read the text.
-        given: The text, or a column.
+    Attributes:
+        spark: The session that will read them.
+        params: The values of their parameters.
+        trusted: Whether they may run scripts, call Java and read files by their paths.
+    """
+
+    spark: SparkSession
+    params: Parameters = field(default_factory=dict)
+    trusted: bool = False
+
+    @overload
+    def sql(self, given: Expression) -> str: ...
+    @overload
+    def sql(self, given: Expression | None) -> str | None: ...
+    def sql(self, given: Expression | None) -> str | None:
+        """The text of a condition or a value, with literals for its parameters.
+
+        Raises:
+            BadCondition: A column has no text of the same meaning, or a parameter has no value.
+            UntrustedSql: It runs a script, calls Java or reads files by their path.
+        """
+        if given is None:
+            return None
+        text = as_sql(self.spark, given) if isinstance(given, Column) else given
+        text = bound_expression(self.spark, text, self.params)
+        if not self.trusted:
+            check_expression(self.spark, text)
+        return text
+
+    def all_sql(self, given: Mapping[str, Expression]) -> dict[str, str]:
+        """The same for the values of columns.
+
+        Raises:
+            InvalidJob: It is no mapping.
+        """
+        require_mapping(given, "The values of columns", '{"name": "upper(s.name)"}')
+        return {name: self.sql(value) for name, value in given.items()}
+
+    def clause(self, clause: Clause) -> Clause:
+        """The same for a clause of a merge."""
+        return with_expressions(clause, self.sql)
+
+
+def as_sql(spark: SparkSession, given: Column) -> str:
+    """The text of a column.
 
     Raises:
-        BadCondition: A column cannot be said in a text that means the same.
+        BadCondition: The column has no text of the same meaning.
     """
-    if not isinstance(given, Column):
-        return given
     # Texts of times are written and read by the zone of the session that is active.
     sessions = java_class(spark, _SESSION)
     before = sessions.getActiveSession()
@@ -51,16 +93,6 @@ def as_sql(spark: SparkSession, given: Expression | None) -> str | None:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-
-
-def all_as_sql(spark: SparkSession, given: Mapping[str, Expression]) -> dict[str, str]:
-    """The same for the values of columns.
-
-    Raises:
-        InvalidJob: It is no mapping.
-    """
-    require_mapping(given, "The values of columns", '{"name": "upper(s.name)"}')
-    return {name: as_sql(spark, value) for name, value in given.items()}
 
 
 def _means_the_same(spark: SparkSession, tree: Any) -> bool:

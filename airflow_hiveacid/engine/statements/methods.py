@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
-from airflow_hiveacid.engine.statements.conditions import Expression, all_as_sql, as_sql
+from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.insert import (
     InsertPlan,
     InsertStatement,
@@ -27,6 +27,7 @@ from airflow_hiveacid.engine.statements.insert import (
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
+from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import Input, Source
 
 # Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
@@ -121,6 +122,8 @@ class TableChanges(ABC, Generic[R]):
         *,
         inputs: Inputs | None = None,
         target_alias: str = "t",
+        params: Parameters | None = None,
+        trusted: bool = False,
     ) -> R:
         """Change rows.
 
@@ -128,14 +131,18 @@ class TableChanges(ABC, Generic[R]):
 
             table.update({"status": "'late'"}, "t.due < current_date()")
             table.update({"status": F.lit("late")}, F.col("t.due") < F.current_date())
+            table.update({"status": ":new"}, "t.id = :id", params={"new": "late", "id": 7})
 
         Args:
             set: Column to expression, each in SQL or as a column of PySpark.
             where: A condition, likewise; all rows by default.
             inputs: What subqueries can read: view name to table or files.
             target_alias: The table's name in the condition and in expressions.
+            params: The values of parameters: ``{"id": 7}`` for ``:id``.
+            trusted: Whether the SQL may run scripts, call Java and read files by their paths.
         """
-        chosen, values = as_sql(self._spark, where), all_as_sql(self._spark, set)
+        given = Expressions(self._spark, params or {}, trusted)
+        chosen, values = given.sql(where), given.all_sql(set)
         return self._run(
             UpdateStatement(self.ref, self._orc_codec, chosen, inputs or {}, target_alias, values)
         )
@@ -146,6 +153,8 @@ class TableChanges(ABC, Generic[R]):
         *,
         inputs: Inputs | None = None,
         target_alias: str = "t",
+        params: Parameters | None = None,
+        trusted: bool = False,
     ) -> R:
         """Delete rows.
 
@@ -153,8 +162,10 @@ class TableChanges(ABC, Generic[R]):
             where: A condition in SQL, or as a column of PySpark; all rows by default.
             inputs: What subqueries can read: view name to table or files.
             target_alias: The table's name in the condition.
+            params: The values of parameters: ``{"id": 7}`` for ``:id``.
+            trusted: Whether the SQL may run scripts, call Java and read files by their paths.
         """
-        chosen = as_sql(self._spark, where)
+        chosen = Expressions(self._spark, params or {}, trusted).sql(where)
         return self._run(
             DeleteStatement(self.ref, self._orc_codec, chosen, inputs or {}, target_alias)
         )
@@ -167,6 +178,8 @@ class TableChanges(ABC, Generic[R]):
         source_alias: str = "s",
         target_alias: str = "t",
         merge_schema: bool = False,
+        params: Parameters | None = None,
+        trusted: bool = False,
     ) -> "MergeBuilder[R]":
         """Begin to describe a merge.
 
@@ -179,18 +192,22 @@ class TableChanges(ABC, Generic[R]):
             merge_schema: Add the columns to the table that only the source has and that a clause
                 takes, and widen numbers. A clause that takes all columns then leaves alone what
                 the source lacks.
+            params: The values of parameters in the condition and in the clauses: ``{"id": 7}`` for
+                ``:id``.
+            trusted: Whether the SQL may run scripts, call Java and read files by their paths.
         """
+        given = Expressions(self._spark, params or {}, trusted)
         statement = MergeStatement(
             self.ref,
             self._orc_codec,
             source,
-            as_sql(self._spark, on),
+            given.sql(on),
             (),
             source_alias,
             target_alias,
             merge_schema,
         )
-        return MergeBuilder(self, statement)
+        return MergeBuilder(self, statement, given)
 
     @abstractmethod
     def _run(self, statement: Statement) -> R:
@@ -214,6 +231,7 @@ class MergeBuilder(Generic[R]):
 
     _table: "TableChanges[R]"
     _statement: MergeStatement
+    _given: Expressions
 
     def when_matched_update(
         self, set: Mapping[str, Expression], condition: Expression | None = None
@@ -255,10 +273,10 @@ class MergeBuilder(Generic[R]):
         return self._table._run(self._statement)
 
     def _sql(self, condition: Expression | None) -> str | None:
-        return as_sql(self._table._spark, condition)
+        return self._given.sql(condition)
 
     def _all_sql(self, values: Mapping[str, Expression]) -> dict[str, str]:
-        return all_as_sql(self._table._spark, values)
+        return self._given.all_sql(values)
 
     def _with(self, clause: Clause) -> Self:
         clauses = (*self._statement.clauses, clause)

@@ -1,6 +1,7 @@
 """Where the rows of a job come from, as a Spark frame."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,8 @@ from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.statements.bound_parameters import bound_query
+from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
@@ -33,6 +36,9 @@ from airflow_hiveacid.sql.views import view_query
 
 # The name of a source that is no query.
 _ONLY = "source"
+# Views in one another, and tables and views that a query reads once all views are in their places.
+_MOST_NESTED, _MOST_READS = 20, 1000
+Frames = dict[TableSource, DataFrame]
 
 
 class AcidReader(Protocol):
@@ -45,11 +51,26 @@ class AcidReader(Protocol):
         """What was changed in a table between two versions."""
 
 
+@dataclass
+class _Definitions:
+    """Tables and views of the metastore, each looked up once for a source."""
+
+    client: MetastoreClient
+    tables: dict[str, HiveTable] = field(default_factory=dict)
+    views: dict[str, "HiveView"] = field(default_factory=dict)
+
+    def table(self, name: str) -> HiveTable:
+        if name not in self.tables:
+            self.tables[name] = existing_table(self.client, TableRef.parse(name))
+        return self.tables[name]
+
+
 class SourceInputs:
     """Tables and files that a query reads by names, looked up and ready to become views.
 
     Attributes:
         acid_tables: The transactional tables among them, also below views, which want a snapshot.
+        reads: How many tables and views are read, those of views counted each time.
     """
 
     def __init__(
@@ -61,6 +82,7 @@ class SourceInputs:
         batch: DataFrame | None = None,
         *,
         lengths: bool = False,
+        definitions: _Definitions | None = None,
     ) -> None:
         """Look them up.
 
@@ -71,22 +93,30 @@ class SourceInputs:
             within: The views of Hive that are being expanded.
             batch: The rows of a stream's batch, if the job is run for one.
             lengths: Give tables their char and varchar columns, and no rows.
+            definitions: What has been looked up for the same source.
         """
         self._spark = spark
         self._lengths = lengths
         self._client = client
         self._inputs = inputs
         self._batch = batch
+        known = definitions or _Definitions(client)
         self._tables = {
-            given.name: existing_table(client, TableRef.parse(given.name))
+            given.name: known.table(given.name)
             for given in inputs.values()
             if isinstance(given, TableSource | ChangesSource)
         }
-        self._views = {
-            name: HiveView(spark, client, table, within, lengths=lengths)
-            for name, table in self._tables.items()
-            if table.is_view
-        }
+        for name, table in self._tables.items():
+            if table.is_view and name not in known.views:
+                known.views[name] = HiveView(spark, table, within, known, lengths=lengths)
+        self._views = {name: known.views[name] for name in self._tables if name in known.views}
+        self.reads: int = len(inputs) + sum(view.reads for view in self._views.values())
+        if self.reads > _MOST_READS:
+            raise UnsupportedTable(
+                f"The query reads {self.reads} tables and views, those of views counted each time; "
+                f"at most {_MOST_READS} are allowed.",
+                remedy="Store what views have in common in a table.",
+            )
         for given in inputs.values():
             if isinstance(given, ChangesSource) or (
                 isinstance(given, TableSource) and given.version is not None
@@ -96,13 +126,23 @@ class SourceInputs:
         below = [ref for view in self._views.values() for ref in view.acid_tables]
         self.acid_tables = list(dict.fromkeys(tables + below))
 
-    def register(self, reader: AcidReader | None, shared: SharedRows | None = None) -> None:
-        """Make a view of each in the session."""
+    def register(
+        self,
+        reader: AcidReader | None,
+        shared: SharedRows | None = None,
+        frames: Frames | None = None,
+    ) -> None:
+        """Make a view of each in the session; see ``frame``."""
+        frames = {} if frames is None else frames
         for name in self._inputs:
-            self.frame(name, reader, shared).createOrReplaceTempView(name)
+            self.frame(name, reader, shared, frames).createOrReplaceTempView(name)
 
     def frame(
-        self, name: str, reader: AcidReader | None, shared: SharedRows | None = None
+        self,
+        name: str,
+        reader: AcidReader | None,
+        shared: SharedRows | None = None,
+        frames: Frames | None = None,
     ) -> DataFrame:
         """The rows behind a name.
 
@@ -110,13 +150,24 @@ class SourceInputs:
             name: One of the inputs.
             reader: Reads transactional tables under the caller's snapshot; None if there are none.
             shared: What other statements of the transaction have read.
+            frames: The frames of tables and views that the same query reads elsewhere.
         """
         given = self._inputs[name]
+        if not isinstance(given, TableSource):
+            return self._frame(given, reader, shared, {})
+        frames = {} if frames is None else frames
+        if given not in frames:
+            frames[given] = self._frame(given, reader, shared, frames)
+        return frames[given]
+
+    def _frame(
+        self, given: Input, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
+    ) -> DataFrame:
         if isinstance(given, ChangesSource):
             assert reader is not None, f"{given.name} was not looked up as transactional"
             return reader.changes(self._spark, self._tables[given.name], given)
         if isinstance(given, TableSource) and given.name in self._views:
-            return self._views[given.name].frame(reader, shared)
+            return self._views[given.name].frame(reader, shared, frames)
         if isinstance(given, TableSource) and self._lengths:
             columns = all_columns(self._tables[given.name])
             return self._spark.createDataFrame([], spark_struct(columns, lengths=True))
@@ -163,33 +214,47 @@ class HiveView:
 
     Attributes:
         acid_tables: The transactional tables that it reads.
+        reads: How many tables and views it reads, those of views counted each time.
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        client: MetastoreClient,
         table: HiveTable,
         within: Sequence[str],
+        definitions: _Definitions,
         *,
         lengths: bool,
     ) -> None:
         name = table.ref.full_name
         if name in within:
             raise UnsupportedTable(f"The view {name} reads itself: {' > '.join(within)}.")
+        if len(within) >= _MOST_NESTED:
+            raise UnsupportedTable(
+                f"The view {name} is in more than {_MOST_NESTED} others: {' > '.join(within)}.",
+                remedy="Store what one of them reads in a table.",
+            )
         query = view_query(table.view_text, table.ref.database, name)
         self._spark = spark
         self._table = table
         self._sql = query.sql
         self._lengths = lengths
         self._inputs = SourceInputs(
-            self._spark, client, query.inputs, (*within, name), lengths=lengths
+            self._spark,
+            definitions.client,
+            query.inputs,
+            (*within, name),
+            lengths=lengths,
+            definitions=definitions,
         )
         self.acid_tables: Sequence[TableRef] = self._inputs.acid_tables
+        self.reads: int = self._inputs.reads
 
-    def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
+    def frame(
+        self, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
+    ) -> DataFrame:
         """The rows of the view, its columns as the metastore has them."""
-        self._inputs.register(reader, shared)
+        self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
             rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
@@ -230,6 +295,7 @@ class SourceFrame:
         self._source = source
         inputs: Mapping[str, Input] = {}
         if isinstance(source, QuerySource):
+            source = self._source = self._bound(source)
             inputs = source.inputs
         elif not isinstance(source, DataFrame):
             inputs = {_ONLY: source}
@@ -255,6 +321,22 @@ class SourceFrame:
                     rows = shared.kept((sql, self._source.inputs), self._spark, rows)
                 rows.createOrReplaceTempView(name)
             return self._spark.sql(self._source.sql)
+
+    def _bound(self, source: QuerySource) -> QuerySource:
+        """The query with its parameters bound, and refused unless it only reads or is trusted."""
+        bound = replace(
+            source,
+            sql=bound_query(self._spark, source.sql, source.params),
+            common={
+                name: bound_query(self._spark, sql, source.params)
+                for name, sql in source.common.items()
+            },
+            params={},
+        )
+        if not bound.trusted:
+            for sql in (bound.sql, *bound.common.values()):
+                check_query(self._spark, sql)
+        return bound
 
     def empty(self) -> DataFrame:
         """A frame like that of the rows, which reads no transactional table."""

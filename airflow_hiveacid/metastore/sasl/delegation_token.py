@@ -1,13 +1,13 @@
 """A delegation token of a metastore: it stands for somebody where there is no ticket of theirs."""
 
 import binascii
-import os
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
 from typing import Self
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.metastore.sasl.digest_md5 import DigestMd5
 
 
@@ -59,7 +59,7 @@ class DelegationToken:
             InvalidJob: There is none.
         """
         name = options.token_env or ""
-        text = os.environ.get(name)
+        text = token_of(name)
         if not text:
             raise InvalidJob(f"The environment variable {name} holds no delegation token.")
         try:

@@ -25,6 +25,7 @@ from thrift.transport.TTransport import (
 from airflow_hiveacid.errors import (
     AnswerGarbled,
     AnswerLost,
+    AuthenticationFailed,
     HiveAcidError,
     InvalidJob,
     MetastoreUnreachable,
@@ -32,8 +33,10 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.metastore_options import (
     DELEGATION_TOKEN,
     KERBEROS,
+    PROTECTIONS,
     MetastoreOptions,
 )
+from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
 from airflow_hiveacid.metastore.sasl.kerberos import Kerberos
@@ -136,7 +139,10 @@ class Connection:
                 channel = open_socket(endpoint, options, seconds)
             else:
                 channel = HttpChannel(
-                    endpoint, _http_headers(options), _tls(options), options.connect_timeout_seconds
+                    endpoint,
+                    _http_headers(endpoint, options),
+                    _tls(options),
+                    options.connect_timeout_seconds,
                 )
                 channel.open(seconds)
         except _BROKEN as error:
@@ -148,6 +154,7 @@ class Connection:
             self._transport = TBufferedTransport(self._channel)
         else:
             self._transport = TBufferedTransport(self._proved(mechanism, deadline))
+            self._require_protection(mechanism.protection, options)
             self.user = mechanism.user
             _warn_of_plain(endpoint, options, mechanism.protection)
         # strictRead: whatever is not the metastore's protocol is recognised by its first bytes,
@@ -173,6 +180,18 @@ class Connection:
                 f"{self.endpoint} did not answer when asked by {mechanism.name}: {_reason(error)}."
             ) from error
         return channel
+
+    def _require_protection(self, agreed: Protection, options: MetastoreOptions) -> None:
+        """Refuse a connection that is protected less than the options require."""
+        least = options.kerberos_min_protection
+        order = list(Protection)
+        if least is not None and order.index(agreed) < PROTECTIONS.index(least):
+            self._channel.close()
+            raise AuthenticationFailed(
+                f"{self.endpoint} offers the protection {PROTECTIONS[order.index(agreed)]}, and"
+                f" kerberos_min_protection is {least}.",
+                remedy="Raise hadoop.rpc.protection of the metastore.",
+            )
 
     def is_open(self) -> bool:
         """Whether the other side has not closed the connection in the meantime."""
@@ -332,12 +351,7 @@ def _warn_of_plain(
     """Say once what anybody on the way can read."""
     if protection is Protection.PRIVACY:
         return
-    if endpoint.scheme == "http" and options.token_env is not None:
-        _warn_once(
-            f"The bearer token goes to {endpoint} without TLS: whoever is on the way can read and"
-            " use it. Use https."
-        )
-    elif endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
+    if endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
         _warn_once(
             f"The connection to {endpoint} is without TLS: whoever is on the way can read"
             f"{'' if protection is Protection.INTEGRITY else ' and change'} what goes over it. Use"
@@ -372,10 +386,16 @@ def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -
     return channel
 
 
-def _http_headers(options: MetastoreOptions) -> dict[str, str]:
+def _http_headers(endpoint: Endpoint, options: MetastoreOptions) -> dict[str, str]:
     headers = {"x-actor-username": acting_user(options), "Content-Type": "application/x-thrift"}
     if options.token_env is not None:
-        token = os.environ.get(options.token_env)
+        if endpoint.scheme == "http" and not _here(endpoint):
+            raise InvalidJob(
+                f"The bearer token would go to {endpoint} without TLS: whoever is on the way could"
+                " read and use it.",
+                remedy="Use https.",
+            )
+        token = token_of(options.token_env)
         if not token:
             raise InvalidJob(f"The environment variable {options.token_env} holds no token.")
         if not token.isascii() or not token.isprintable():

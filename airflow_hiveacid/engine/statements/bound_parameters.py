@@ -1,0 +1,71 @@
+"""Parameters of SQL text as literals, which Spark's own parser puts in their places."""
+
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.errors import BadCondition, InvalidConnection
+from airflow_hiveacid.jobs.parameters import Parameters, ParameterValue, timestamp_text
+
+_HANDLER = "org.apache.spark.sql.catalyst.parser.ParameterHandler"
+_TO_SCALA = "org.apache.spark.api.python.PythonUtils"
+# The parser reads statements; a value alone is none.
+_SELECT = "SELECT "
+_MINUS = re.compile("-:[A-Za-z_]")
+
+
+def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
+    """A query with literals in the place of its parameters, as ``spark.sql(args=...)`` makes it.
+
+    Raises:
+        BadCondition: The query does not parse.
+    """
+    if not params:
+        return text
+    if _MINUS.search(text):
+        raise BadCondition(
+            f"The SQL {text!r} has a minus sign directly before a parameter: with a negative value "
+            "they are the beginning of a comment.",
+            remedy="Write a blank between them.",
+        )
+    if spark.conf.get("spark.sql.parser.escapedStringLiterals") == "true":
+        raise InvalidConnection(
+            "Spark reads texts with other escapes than it writes in parameters.",
+            remedy="Set spark.sql.parser.escapedStringLiterals to false.",
+        )
+    session: Any = spark._jsparkSession
+    with spark_errors_as_ours(f"The SQL {text!r}"):
+        values = {name: session.expression(_literal(v)._jc) for name, v in params.items()}
+        scala = java_class(spark, _TO_SCALA).toScalaMap(values)
+        bound = java_class(spark, _HANDLER).substituteNamedParameters(text, scala)
+    return str(bound._1())
+
+
+def bound_expression(spark: SparkSession, text: str, params: Parameters) -> str:
+    """The same for an expression.
+
+    It is bound before it is taken apart, so that every reader of its text sees the same values.
+    """
+    if not params or ":" not in text:
+        return text
+    return bound_query(spark, _SELECT + text, params)[len(_SELECT) :]
+
+
+def _literal(value: ParameterValue) -> Column:
+    match value:
+        case datetime():
+            # Python's own conversion would use the time zone of this process.
+            kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP_LTZ"
+            return F.expr(f"{kind} '{timestamp_text(value)}'")
+        case date():
+            return F.expr(f"DATE '{value.isoformat()}'")
+        case Decimal():
+            # Java keeps an exponent as a negative scale, which Spark refuses.
+            return F.lit(Decimal(f"{value:f}"))
+    return F.lit(value)

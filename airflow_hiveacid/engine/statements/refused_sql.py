@@ -1,0 +1,169 @@
+"""Refusal of SQL that runs a script, calls Java or reads files by their paths.
+
+Whoever may write a condition or a query of a job could otherwise run programs with the rights of
+Spark. Spark's own tree decides, since only that is what Spark runs: a part that is on no list here
+is refused, too.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.read.spark_trees import parsed
+from airflow_hiveacid.engine.session import CALLING_JAVA, java_class, scan_session
+from airflow_hiveacid.errors import UntrustedSql
+
+_REMEDY = (
+    "Name the files as a PathSource among the inputs, or set trusted=True where the author of the "
+    "SQL may run programs with the rights of Spark."
+)
+# What an expression needs one of to do harm: a script, a call of Java, a name that is computed, or
+# a subquery that reads something.
+_SUSPECT = re.compile("USING|REFLECT|JAVA_METHOD|IDENTIFIER|SELECT|FROM|TABLE|VALUES|MAP|REDUCE")
+_SPARK = "org.apache.spark.sql."
+_EXPRESSIONS = f"{_SPARK}catalyst.expressions."
+_LOGICAL_PLAN = f"{_SPARK}catalyst.plans.logical.LogicalPlan"
+_DATA_SOURCE = f"{_SPARK}execution.datasources.DataSource"
+_UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source")
+# Of these nothing is below that could be refused.
+_LEAVES = (".Literal", ".UnresolvedAttribute")
+# The parts of queries that Spark's parser makes.
+_PLANS = frozenset(
+    [
+        "Aggregate",
+        "Distinct",
+        "Except",
+        "Filter",
+        "Generate",
+        "GlobalLimit",
+        "Intersect",
+        "Join",
+        "LateralJoin",
+        "LocalLimit",
+        "LocalRelation",
+        "Offset",
+        "OneRowRelation",
+        "PipeOperator",
+        "Pivot",
+        "Project",
+        "RebalancePartitions",
+        "RelationTimeTravel",
+        "Repartition",
+        "RepartitionByExpression",
+        "Sample",
+        "Sort",
+        "SubqueryAlias",
+        "Union",
+        "Unpivot",
+        "UnresolvedHaving",
+        "UnresolvedHint",
+        "UnresolvedInlineTable",
+        "UnresolvedRelation",
+        "UnresolvedSubqueryColumnAliases",
+        "UnresolvedTVFAliases",
+        "UnresolvedTableValuedFunction",
+        "UnresolvedWith",
+        "WithWindowDefinition",
+    ]
+)
+_HIDDEN = frozenset({"ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier"})
+
+
+def check_expression(spark: SparkSession, text: str) -> None:
+    """Refuse a condition or a value that does more than compute.
+
+    Raises:
+        UntrustedSql: It runs a script, calls Java or reads files by their path.
+        BadCondition: It does not parse.
+    """
+    if _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA):
+        # It is read as it will be run, without variables of the user's session.
+        session = scan_session(spark)
+        _Check(session, f"The expression {text!r}").require(parsed(session, text))
+
+
+def check_query(session: SparkSession, text: str) -> None:
+    """Refuse a query that does more than read tables and compute; see ``check_expression``."""
+    java: Any = session._jsparkSession
+    with spark_errors_as_ours("The source query"):
+        tree = java.sessionState().sqlParser().parsePlan(text)
+    _Check(session, "The source query").require(tree)
+
+
+class _Check:
+    def __init__(self, spark: SparkSession, what: str) -> None:
+        self._spark = spark
+        self._session: Any = spark._jsparkSession
+        self._what = what
+
+    def require(self, tree: Any) -> None:
+        pending = [tree]
+        while pending:
+            node = pending.pop()
+            if not isinstance(node, JavaObject):
+                continue  # A text, a number or nothing.
+            name = str(node.getClass().getName())
+            if name.startswith("scala.collection."):
+                pending += _elements(node.iterator())
+            elif name.startswith(("scala.Some", "scala.Tuple")):
+                pending += _elements(node.productIterator())
+            elif name.startswith(_SPARK) and not name.endswith(_LEAVES):
+                self._require_node(node, name)
+                if is_instance_of(self._spark.sparkContext._gateway, node, "scala.Product"):
+                    pending += _elements(node.productIterator())
+
+    def _require_node(self, node: Any, name: str) -> None:
+        kind = name.rpartition(".")[2]
+        match kind:
+            case "ScriptTransformation":
+                self._refuse("runs a script by TRANSFORM")
+            case "UnresolvedFunction" | "UnresolvedTableValuedFunction" | "UnresolvedGenerator":
+                self._require_function(node, kind)
+            case "UnresolvedRelation":
+                self._require_table(node)
+            case _ if kind in _HIDDEN:
+                self._refuse("computes a name by IDENTIFIER()")
+            case _ if kind not in _PLANS and self._is_plan(node, name):
+                self._refuse(f"contains {kind}, which is no part of a query")
+
+    def _is_plan(self, node: Any, name: str) -> bool:
+        gateway = self._spark.sparkContext._gateway
+        return not name.startswith(_EXPRESSIONS) and bool(
+            is_instance_of(gateway, node, _LOGICAL_PLAN)
+        )
+
+    def _require_function(self, node: Any, kind: str) -> None:
+        if kind == "UnresolvedGenerator":
+            function = str(node.name().funcName())
+        else:
+            parts = node.nameParts() if kind == "UnresolvedFunction" else node.name()
+            function = str(parts.last())
+        if function.lower() in CALLING_JAVA:
+            self._refuse(f"calls Java by {function}()")
+
+    def _require_table(self, node: Any) -> None:
+        """Refuse what Spark takes for files: the name of a format, then a path."""
+        parts = node.multipartIdentifier()
+        if parts.size() != 2:
+            return
+        source = java_class(self._spark, _DATA_SOURCE)
+        try:
+            source.lookupDataSource(parts.head(), self._session.sessionState().conf())
+        except (PySparkException, Py4JError) as error:
+            if any(mark in str(error) for mark in _UNKNOWN_FORMAT):
+                return  # It is the name of a database.
+        self._refuse(f"reads files by their path, {node.name()}")
+
+    def _refuse(self, what: str) -> None:
+        raise UntrustedSql(f"{self._what} {what}.", remedy=_REMEDY)
+
+
+def _elements(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()

@@ -1,0 +1,63 @@
+"""The parameters of a text of SQL, given to the jobs of its statements."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from airflow_hiveacid.acid.expressions import parameters_of
+from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.parameters import Parameters
+from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.sql.questions import Select
+
+StepT = TypeVar("StepT")
+
+
+def require_used(text: str, params: Parameters) -> None:
+    """Refuse values that no statement of a text uses.
+
+    Raises:
+        SqlError: There is one.
+    """
+    unused = sorted(params.keys() - parameters_of(text))
+    if unused and not is_template(text):
+        raise SqlError(
+            f"The parameter {unused[0]} is not used.",
+            remedy=f"Write :{unused[0]} in the SQL, outside of quotes, or remove the value.",
+        )
+
+
+def with_parameters(step: StepT, params: Parameters, trusted: bool) -> StepT:
+    """A job or a question with the values of its own parameters.
+
+    Args:
+        step: The job or the question.
+        params: The values of the whole text.
+        trusted: Whether the text may run scripts, call Java and read files by their paths.
+    """
+    changed: object = step
+    match step:
+        case MultiTableJob():
+            each = (with_parameters(job, params, trusted) for job in step.statements)
+            changed = replace(step, statements=tuple(each))
+        case Select():
+            changed = replace(step, query=_query(step.query, params, trusted))
+        case InsertJob() | CreateTableAsJob() | MergeJob() if isinstance(step.source, QuerySource):
+            changed = replace(step, source=_query(step.source, params, trusted))
+    if isinstance(changed, UpdateJob | DeleteJob | MergeJob):
+        own = _used(changed.expressions, params)
+        changed = replace(changed, params=own, trusted=trusted)
+    return changed  # type: ignore[return-value]
+
+
+def _query(query: QuerySource, params: Parameters, trusted: bool) -> QuerySource:
+    own = _used((query.sql, *query.common.values()), params)
+    return replace(query, params=own, trusted=trusted)
+
+
+def _used(texts: tuple[str, ...], params: Parameters) -> Parameters:
+    used = {name for text in texts for name in parameters_of(text)}
+    return {name: value for name, value in params.items() if name in used}
