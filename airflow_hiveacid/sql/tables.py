@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
@@ -12,6 +13,7 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.words import Words
 
 # Hive's words for the delimiters of a row, and what the serde calls them.
 _DELIMITERS = {
@@ -149,9 +151,18 @@ class _Table:
         return CreateTableAsJob(
             target=self._statement.table(tree.this, "Creating"),
             partition_keys=tuple(key.name.lower() for key in self._keys),
-            source=Inputs(self._statement, query).query(query),
+            source=Inputs(self._statement, query).query(self._query_tokens()),
             **self._described(tree),
         )
+
+    def _query_tokens(self) -> Sequence[Token]:
+        """Return the tokens behind the AS of the query; others are in brackets or before names."""
+        words = Words(self._statement)
+        while True:
+            words.until("AS")
+            words.expect("AS")
+            if words.text() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+                return words.rest()
 
     def _described(self, tree: exp.Create) -> dict[str, Any]:
         """What all clauses say but the columns."""
@@ -244,7 +255,7 @@ def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[Colum
         for constraint in node.constraints:
             kind = constraint.args.get("kind")
             if not isinstance(kind, exp.CommentColumnConstraint):
-                statement.refuse(node, f"{statement.spark(constraint)} is not supported.")
+                statement.refuse(node, f"{statement.rendered(constraint)} is not supported.")
             comment = _text(kind.this)
         columns.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
     return columns
@@ -262,7 +273,7 @@ def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
             # Spark has a word of its own for it.
             part.set("this", exp.DType.USERDEFINED)
             part.set("kind", "timestamp with local time zone")
-    text = statement.spark(kind)
+    text = statement.rendered(kind)
     try:
         return str(parse_type(text))
     except UnsupportedTable as error:
