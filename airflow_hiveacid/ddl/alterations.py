@@ -13,12 +13,8 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.catalog_jobs import (
-    RENAMED_PROPERTY,
-    AddColumnsJob,
-    RenameTableJob,
-    TablePropertiesJob,
-)
+from airflow_hiveacid.jobs.catalog_jobs import AddColumnsJob, RenameTableJob, TablePropertiesJob
+from airflow_hiveacid.jobs.table_properties import RENAMED_PROPERTY
 from airflow_hiveacid.metastore.alteration import (
     alter_table,
     change_columns,

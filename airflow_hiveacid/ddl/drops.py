@@ -3,8 +3,9 @@
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import MetastoreError, TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, DropTableJob
+from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
 from airflow_hiveacid.jobs.run_token import is_later_statement
+from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable

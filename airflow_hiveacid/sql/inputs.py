@@ -52,6 +52,11 @@ class Inputs:
             start = _offset(table, "start")
             if start is None or start not in within:
                 continue
+            alias = table.args.get("alias")
+            if alias is not None and isinstance(alias.this, exp.Parameter):
+                self._statement.refuse(
+                    table, "A version after @ is not supported.", "Write FOR VERSION AS OF 7."
+                )
             if self._is_changes(table):
                 call = self._call(start)
                 name = self._name(self._changes(table.this))

@@ -13,6 +13,7 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.understood import require_understood
 from airflow_hiveacid.sql.words import Words
 
 # Hive's words for the delimiters of a row, and what the serde calls them.
@@ -44,7 +45,7 @@ _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJob:
     """TRUNCATE TABLE, or some partitions of it."""
-    statement.only(tree, ("expressions", "partition"), "TRUNCATE")
+    require_understood(statement, tree)
     if len(tree.expressions) != 1:
         statement.refuse(tree, "TRUNCATE of several tables is not supported.")
     clause = tree.args.get("partition")
@@ -62,7 +63,7 @@ def create_job(
     """CREATE TABLE of a transactional table, also LIKE another one, or AS a query."""
     if tree.args.get("kind") != "TABLE":
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
-    statement.only(tree, ("this", "kind", "exists", "properties", "expression"), "CREATE TABLE")
+    require_understood(statement, tree)
     table = _Table(statement)
     like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
@@ -108,14 +109,17 @@ class _Table:
             case exp.RowFormatDelimitedProperty():
                 self._serde = "TEXTFILE"
                 for name, value in node.args.items():
-                    if value is not None and name in _DELIMITERS:
+                    if value is not None:
                         self._serde_parameters[_DELIMITERS[name]] = _text(value)
             case exp.RowFormatSerdeProperty():
                 self._row_format(node)
             case exp.SerdeProperties():
                 self._serde_parameters |= _pairs(node.expressions)
             case exp.Property() if type(node) is exp.Property:
-                self._properties |= _pairs([node])
+                ((name, value),) = _pairs([node]).items()
+                if name in self._properties:
+                    self._statement.refuse(node, f"The property {name!r} is there twice.")
+                self._properties[name] = value
             case _:
                 part = node.key.removesuffix("property").upper()
                 self._statement.refuse(node, f"CREATE TABLE with {part} is not supported.")
