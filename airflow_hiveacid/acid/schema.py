@@ -147,7 +147,8 @@ class Union:
         return f"uniontype<{','.join(map(str, self.choices))}>"
 
 
-HiveType = Primitive | Decimal | Char | Varchar | Array | Map | Struct | Union
+NestedType = Array | Map | Struct | Union
+HiveType = Primitive | Decimal | Char | Varchar | NestedType
 
 
 def parse_type(text: str) -> HiveType:

@@ -12,12 +12,9 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.catalog_jobs import (
-    RUN_PROPERTY,
-    CreateTableLikeJob,
-    free_properties,
-)
+from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
+from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs

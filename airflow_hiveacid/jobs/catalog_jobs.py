@@ -1,6 +1,6 @@
 """The jobs that change what the metastore says of databases and tables; they need no Spark."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -8,30 +8,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
 from airflow_hiveacid.jobs.field_checks import is_template, require_table, require_text
 from airflow_hiveacid.jobs.job import freeze
-
-# The property of a table that tells which run has created it.
-RUN_PROPERTY = "hiveacid.run_token"
-_STATISTICS = "Engines keep their statistics in it."
-_OURS = "This package keeps what it needs in it."
-_KIND = "A transactional table stays one of its kind."
-# Properties that tell what a table is, or what is in it.
-_RESERVED = {
-    "transactional": _KIND,
-    "transactional_properties": _KIND,
-    "external": _KIND,
-    "translated_to_external": _KIND,
-    "external.table.purge": _KIND,
-    "bucketing_version": "The rows that are there are distributed by it.",
-    "column_stats_accurate": _STATISTICS,
-    "numfiles": _STATISTICS,
-    "numfileserasurecoded": _STATISTICS,
-    "numpartitions": _STATISTICS,
-    "numrows": _STATISTICS,
-    "rawdatasize": _STATISTICS,
-    "totalsize": _STATISTICS,
-    "transient_lastddltime": "The metastore keeps the time of the last change in it.",
-    RUN_PROPERTY: _OURS,
-}
+from airflow_hiveacid.jobs.table_properties import require_settable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +83,7 @@ class CreateTableLikeJob(CatalogJob):
 
     def _validate_own(self) -> None:
         require_table(self.like, "like")
-        require_free(self.properties)
+        require_settable(self.properties)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,21 +168,4 @@ class TablePropertiesJob(CatalogJob):
     def _validate_own(self) -> None:
         if not self.set and not self.unset:
             raise InvalidJob("No property is named.")
-        require_free((*self.set, *self.unset))
-
-
-def free_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of a table's properties that everybody may set and unset."""
-    return {name: value for name, value in properties.items() if _why_reserved(name) is None}
-
-
-def require_free(names: Iterable[str]) -> None:
-    """Raise InvalidJob unless everybody may set and unset these properties of a table."""
-    for name in names:
-        require_text(name, "a property")
-        if (why := _why_reserved(name)) is not None:
-            raise InvalidJob(f"The property {name!r} cannot be changed. {why}")
-
-
-def _why_reserved(name: str) -> str | None:
-    return _RESERVED.get(name.lower())
+        require_settable({**self.set, **dict.fromkeys(self.unset)})

@@ -6,10 +6,11 @@ from typing import Literal, get_args
 
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, validate_declared
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
-from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.acid.schema import NestedType, parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.table_properties import require_settable
 from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
 TableFormat = Literal["ORC", "PARQUET", "TEXTFILE", "CSV", "JSON"]
@@ -102,6 +103,12 @@ class CreateTableJob(CatalogJob):
                 f"{self.target}: {self.num_buckets} buckets are too many; row ids can tell"
                 f" {MAX_WRITER_ID + 1} apart."
             )
+        for key in self.partition_keys:
+            if not is_template(key.type) and isinstance(parse_type(key.type), NestedType):
+                raise InvalidJob(
+                    f"{self.target}: the partition key {key.name} cannot have the type {key.type}.",
+                    remedy="Partition keys have types without fields or elements.",
+                )
         own = {column.name.lower() for column in self.columns}
         for name in self.bucket_columns:
             if name.lower() not in own:
@@ -111,8 +118,7 @@ class CreateTableJob(CatalogJob):
             if not any(is_template(type_) for type_ in types.values()):
                 keys = {key.name.lower() for key in self.partition_keys}
                 validate_declared(self.constraints, types, keys)
-        if taken := {name for name in self.properties if name.startswith("transactional")}:
-            raise InvalidJob(f"properties holds {min(taken)!r}; insert_only says what it means.")
+        require_settable(self.properties)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

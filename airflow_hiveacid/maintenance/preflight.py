@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import (
     UserError,
 )
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY, DropDatabaseJob, RenameTableJob
+from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, RenameTableJob
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
@@ -47,6 +47,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder

@@ -12,11 +12,10 @@ from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind, parse_type
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-# The table property that overrides the column mapping of a connection.
-COLUMN_MAPPING = "hiveacid.column_mapping"
 # The property by which Hive maps the columns of Parquet files by position.
 PARQUET_BY_POSITION = "parquet.column.index.access"
 ROW_COUNT = "numRows"

@@ -1,6 +1,15 @@
-"""UPDATE, DELETE and MERGE as jobs."""
+"""UPDATE, DELETE and MERGE as jobs.
+
+The tree of sqlglot shows which tables a statement reads; its clauses are read token by token, so that
+every token of the statement is part of the job or refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.merge import (
     Clause,
@@ -10,63 +19,80 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.jobs.sources import Source
+from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
-from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.words import Words, keyword_of, separated
 
 _REMEDY = "MERGE does what takes more than a condition."
+_QUERY_WORDS = frozenset({"SELECT", "VALUES", "TABLE", "WITH", "FROM"})
 
 
 def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJob:
     """UPDATE ... SET ... [FROM ...] WHERE ..."""
-    if tree.args.get("from_") is not None:
-        return _update_from(statement, tree)
-    statement.only(tree, ("this", "expressions", "where"), "UPDATE", _REMEDY)
-    target, inputs = _Target(statement, tree.this, "Updating"), Inputs(statement, tree)
+    has_from = tree.args.get("from_") is not None
+    parts = ("from_", "with_") if has_from else ()
+    statement.only(tree, ("this", "expressions", "where", *parts), "UPDATE", _REMEDY)
+    words = Words(statement)
+    with_ = words.until("UPDATE")
+    words.expect("UPDATE")
+    target = _Target(statement, tree, tree.this, words, "Updating")
+    words.expect("SET")
+    assignments = words.until("FROM", "WHERE")
+    using = words.until("WHERE") if words.take("FROM") else ()
+    where = words.until() if words.take("WHERE") else ()
+    words.end()
+    if has_from:
+        return _update_from(statement, tree, target, with_, assignments, using, where)
+    inputs = Inputs(statement, tree)
     return UpdateJob(
         target=target.name,
         target_alias=target.alias,
-        set=target.assignments(tree.expressions, inputs),
-        where=target.condition(tree.args.get("where"), inputs),
+        set=target.assignments(assignments, inputs),
+        where=target.expression(where, inputs) if where else None,
         inputs=inputs.sources,
     )
 
 
-def _update_from(statement: SqlStatement, tree: exp.Update) -> MergeJob:
-    """The merge that says the same; a row that has two partners is an error in both."""
-    statement.only(tree, ("this", "expressions", "from_", "where", "with_"), "UPDATE", _REMEDY)
-    where = tree.args.get("where")
-    if where is None:
+def _update_from(
+    statement: SqlStatement,
+    tree: exp.Update,
+    target: "_Target",
+    with_: Sequence[Token],
+    assignments: Sequence[Token],
+    using: Sequence[Token],
+    where: Sequence[Token],
+) -> MergeJob:
+    """Return the equivalent merge; a row with two partners is an error in both."""
+    if not where:
         statement.refuse(
             tree.args["from_"],
             "UPDATE with FROM needs WHERE, which says which rows belong together.",
         )
-    for part in (where, *tree.expressions):
-        if (query := part.find(exp.Query)) is not None:
-            statement.refuse(
-                query,
-                "A subquery in a condition or a value of UPDATE with FROM is not supported.",
-                "Put it into a query after FROM.",
-            )
-    using = tree.args["from_"].this
-    if using.args.get("joins"):
+    _refuse_queries(
+        statement,
+        [assignments, where],
+        "A subquery in a condition or a value of UPDATE with FROM is not supported.",
+        "Put it into a query after FROM.",
+    )
+    relation = tree.args["from_"].this
+    if relation.args.get("joins"):
         statement.refuse(
-            using.args["joins"][0],
+            relation.args["joins"][0],
             "UPDATE from several tables is not supported.",
             "Write FROM (SELECT ... FROM ... JOIN ...) AS s.",
         )
-    target = _Target(statement, tree.this, "Updating")
-    source, alias = _merge_source(statement, tree, using)
+    source, alias = _merge_source(statement, tree, relation, with_, using)
     if alias.lower() == target.alias.lower():
         statement.refuse(
-            using, f"The table and its source are both called {alias}.", "Name one AS s."
+            relation, f"The table and its source are both called {alias}.", "Name one AS s."
         )
     return MergeJob(
         target=target.name,
         source=source,
-        on=target.expression(where.this),
-        when=(MatchedUpdate(target.assignments(tree.expressions)),),
+        on=target.expression(where),
+        when=(MatchedUpdate(target.assignments(assignments)),),
         target_alias=target.alias,
         source_alias=alias,
     )
@@ -75,11 +101,17 @@ def _update_from(statement: SqlStatement, tree: exp.Update) -> MergeJob:
 def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
     """DELETE FROM ... WHERE ..."""
     statement.only(tree, ("this", "where"), "DELETE", _REMEDY)
-    target, inputs = _Target(statement, tree.this, "Deleting from"), Inputs(statement, tree)
+    words = Words(statement)
+    words.expect("DELETE")
+    words.expect("FROM")
+    target = _Target(statement, tree, tree.this, words, "Deleting from")
+    where = words.until() if words.take("WHERE") else ()
+    words.end()
+    inputs = Inputs(statement, tree)
     return DeleteJob(
         target=target.name,
         target_alias=target.alias,
-        where=target.condition(tree.args.get("where"), inputs),
+        where=target.expression(where, inputs) if where else None,
         inputs=inputs.sources,
     )
 
@@ -87,135 +119,216 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
 def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
     """MERGE INTO ... USING ... ON ... WHEN ..."""
     statement.only(tree, ("this", "using", "on", "whens", "with_"), "MERGE")
-    target = _Target(statement, tree.this, "Merging into")
-    source, alias = _merge_source(statement, tree, tree.args["using"])
-    for part in (tree.args["on"], tree.args["whens"]):
-        if (query := part.find(exp.Query)) is not None:
-            statement.refuse(
-                query,
-                "A subquery in a condition or a value of MERGE is not supported.",
-                "Put it into the query after USING.",
-            )
+    words = Words(statement)
+    with_ = words.until("MERGE")
+    words.expect("MERGE")
+    words.expect("INTO")
+    target = _Target(statement, tree, tree.this, words, "Merging into")
+    words.expect("USING")
+    using = words.until("ON")
+    source, alias = _merge_source(statement, tree, tree.args["using"], with_, using)
+    words.expect("ON")
+    on = words.until("WHEN")
+    if not on:
+        statement.refuse(words.next, "MERGE needs a condition after ON.")
+    _refuse_queries(
+        statement,
+        [on, words.rest()],
+        "A subquery in a condition or a value of MERGE is not supported.",
+        "Put it into the query after USING.",
+    )
+    clauses = []
+    while words.take("WHEN"):
+        clauses.append(_clause(statement, target, words))
+    words.end()
     return MergeJob(
         target=target.name,
         source=source,
-        on=target.expression(tree.args["on"]),
-        when=tuple(_clause(statement, target, clause) for clause in tree.args["whens"].expressions),
+        on=target.expression(on),
+        when=tuple(clauses),
         target_alias=target.alias,
         source_alias=alias,
     )
 
 
 class _Target:
-    """The table that a statement changes, and how its expressions call it."""
+    """The table that a statement changes, and how its expressions call it.
 
-    def __init__(self, statement: SqlStatement, node: exp.Expr, what: str) -> None:
+    Args:
+        statement: The statement.
+        tree: All of it.
+        node: The table.
+        words: The statement's tokens from the table on, which are read.
+        what: What is done to the table, for messages.
+    """
+
+    def __init__(
+        self, statement: SqlStatement, tree: exp.Expr, node: exp.Expr, words: Words, what: str
+    ) -> None:
         self._statement = statement
         self.name = statement.table(node, what)
         if node.args.get("partition") is not None:
             statement.refuse(node, f"{what} a PARTITION is not supported.", "Name it in WHERE.")
         self.alias = node.alias or node.name
+        words.table()
+        words.alias(node.alias)
+        # Known as `table` alone, although the statement may say `database.table`.
+        self._edits = [
+            Edit(column.args["db"].meta["start"], column.args["table"].meta["start"], "")
+            for column in tree.find_all(exp.Column)
+            if column.db and f"{column.db}.{column.table}".lower() == self.name
+        ]
 
-    def expression(self, node: exp.Expr, inputs: Inputs | None = None) -> str:
-        """An expression over the target as text for Spark."""
-        for column in node.find_all(exp.Column):
-            # Known as `table` alone, although the statement may say `database.table`.
-            if f"{column.db}.{column.table}".lower() == self.name:
-                column.set("db", None)
-        return self._statement.spark(node if inputs is None else inputs.take(node))
+    def expression(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> str:
+        """Return an expression over the target as text for Spark."""
+        edits = {edit.start: edit for edit in self._edits}
+        if inputs is not None:
+            edits |= {edit.start: edit for edit in inputs.edits(tokens)}
+        return self._statement.slice(tokens, [*edits.values()])
 
-    def condition(self, where: exp.Expr | None, inputs: Inputs) -> str | None:
-        """The condition of a WHERE."""
-        return None if where is None else self.expression(where.this, inputs)
-
-    def assignments(self, nodes: list[exp.Expr], inputs: Inputs | None = None) -> dict[str, str]:
-        """Column to expression, out of a SET."""
+    def assignments(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> dict[str, str]:
+        """Read the columns and expressions of a SET."""
         values: dict[str, str] = {}
-        for node in nodes:
-            if not isinstance(node, exp.EQ) or not isinstance(node.this, exp.Column):
-                self._statement.refuse(node, "SET takes column = value.")
-            name = self._column(node.this)
+        for part in separated(tokens):
+            words = Words(replace(self._statement, tokens=part or tokens))
+            name = self._column(words)
+            if not part or not (words.take("=") or words.take("==")) or words.done:
+                self._statement.refuse(words.next, "SET takes column = value.")
             if name in values:
-                self._statement.refuse(node.this, f"The column {name} is set twice.")
-            values[name] = self.expression(node.expression, inputs)
+                self._statement.refuse(part[0], f"The column {name} is set twice.")
+            values[name] = self.expression(words.rest(), inputs)
         return values
 
-    def columns(self, nodes: list[exp.Expr]) -> list[str]:
-        """The names in the list of columns of an INSERT."""
+    def columns(self, tokens: Sequence[Token]) -> list[str]:
+        """Read the names in the list of columns of an INSERT."""
         names: list[str] = []
-        for node in nodes:
-            if not isinstance(node, exp.Column):
-                self._statement.refuse(node, "The columns of an INSERT are names.")
-            name = self._column(node)
+        for part in separated(tokens):
+            words = Words(replace(self._statement, tokens=part or tokens))
+            name = self._column(words)
+            words.end()
             if name in names:
-                self._statement.refuse(node, f"The column {name} is there twice.")
+                self._statement.refuse(part[0], f"The column {name} is there twice.")
             names.append(name)
         return names
 
-    def _column(self, node: exp.Column) -> str:
-        qualifier = f"{node.db}.{node.table}" if node.db else node.table
-        if qualifier and qualifier.lower() not in (self.alias.lower(), self.name):
+    def _column(self, words: Words) -> str:
+        at = words.next
+        *qualifier, name = words.dotted_name()
+        if qualifier and ".".join(qualifier).lower() not in (self.alias.lower(), self.name):
             self._statement.refuse(
-                node,
-                f"{qualifier} is not the table that is changed.",
+                at,
+                f"{'.'.join(qualifier)} is not the table that is changed.",
                 "To change a field of a struct, set all of it: s = named_struct(...).",
             )
-        return node.name.lower()
+        return name.lower()
 
 
 def _merge_source(
-    statement: SqlStatement, tree: exp.Merge | exp.Update, using: exp.Expr
+    statement: SqlStatement,
+    tree: exp.Merge | exp.Update,
+    using: exp.Expr,
+    with_: Sequence[Token],
+    tokens: Sequence[Token],
 ) -> tuple[Source, str]:
     alias = using.alias or (using.name if isinstance(using, exp.Table) else "")
     if not alias:
         statement.refuse(using, "The source needs a name.", "Write (...) AS s.")
+    words = Words(replace(statement, tokens=tokens))
+    is_table = words.text() != "("
+    if is_table:
+        words.dotted_name()
+    else:
+        words.brackets()
+    is_plain = is_table and not with_ and using.args.get("version") is None
+    if is_table and using.args.get("version") is not None:
+        words.version()
+    words.alias(using.alias)
+    words.end()
     inputs = Inputs(statement, tree)
-    query = exp.select("*").from_(using.copy())
-    if (clause := tree.args.get("with_")) is not None:
-        query.set("with_", clause.copy())
-    source = inputs.query(query)
-    plain = exp.Table(this=using.this, db=using.args.get("db"), alias=using.args.get("alias"))
-    if using == plain and clause is None and len(inputs.sources) == 1:
+    query = f"SELECT * FROM {inputs.text(tokens)}"
+    if with_:
+        query = f"{inputs.text(with_)} {query}"
+    if is_plain and len(inputs.sources) == 1:
         (table,) = inputs.sources.values()
         return table, alias
-    return source, alias
+    return QuerySource(sql=query, inputs=inputs.sources), alias
 
 
-def _clause(statement: SqlStatement, target: _Target, when: exp.When) -> Clause:
-    then, given = when.args["then"], when.args.get("condition")
-    condition = None if given is None else target.expression(given)
-    matched, by_source = bool(when.args["matched"]), bool(when.args.get("source"))
-    if isinstance(then, exp.Insert) and not matched and not by_source:
-        return _insert_clause(statement, target, then, condition)
-    if isinstance(then, exp.Update) and (matched or by_source):
-        if not isinstance(then.args.get("expressions"), list):
-            statement.refuse(when, "An update says what it sets: UPDATE SET.")
-        everything = any(isinstance(value, exp.Star) for value in then.expressions)
-        if everything and by_source:
-            statement.refuse(when, "UPDATE SET * needs a row of the source.")
-        values = None if everything else target.assignments(then.expressions)
-        if matched:
-            return MatchedUpdate(values, condition)
-        return NotMatchedBySourceUpdate(values or {}, condition)
-    if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and (matched or by_source):
-        return MatchedDelete(condition) if matched else NotMatchedBySourceDelete(condition)
-    statement.refuse(when, f"A clause of MERGE cannot do this: {statement.spark(when)}.")
+def _refuse_queries(
+    statement: SqlStatement, fragments: Sequence[Sequence[Token]], what: str, remedy: str
+) -> None:
+    for tokens in fragments:
+        for before, token in pairwise(tokens):
+            if before.token_type is TokenType.L_PAREN and keyword_of(token) in _QUERY_WORDS:
+                statement.refuse(token, what, remedy)
+
+
+def _clause(statement: SqlStatement, target: _Target, words: Words) -> Clause:
+    """Read a clause of MERGE behind its WHEN."""
+    start = words.next
+    matched = not words.take("NOT")
+    words.expect("MATCHED")
+    by_source = words.take_all("BY", "SOURCE") if not matched else False
+    if not matched and not by_source:
+        words.take_all("BY", "TARGET")
+    condition = None
+    if words.take("AND"):
+        given = words.until("THEN")
+        if not given:
+            statement.refuse(words.next, "A condition is missing after AND.")
+        condition = target.expression(given)
+    words.expect("THEN")
+    clause: Clause | None = None
+    if words.take("DELETE") and (matched or by_source):
+        clause = MatchedDelete(condition) if matched else NotMatchedBySourceDelete(condition)
+    elif (matched or by_source) and words.take("UPDATE"):
+        clause = _update_clause(statement, target, words, condition, matched=matched)
+    elif not matched and not by_source and words.take("INSERT"):
+        clause = _insert_clause(statement, target, words, condition)
+    if clause is None:
+        statement.refuse(start, f"WHEN {'MATCHED' if matched else 'NOT MATCHED'} cannot do this.")
+    if not words.done and words.text() != "WHEN":
+        statement.refuse(words.next, f"Expected WHEN or the end before {words.text()!r}.")
+    return clause
+
+
+def _update_clause(
+    statement: SqlStatement,
+    target: _Target,
+    words: Words,
+    condition: str | None,
+    *,
+    matched: bool,
+) -> Clause:
+    words.expect("SET")
+    at = words.next
+    if words.take("*"):
+        if not matched:
+            statement.refuse(at, "UPDATE SET * needs a row of the source.")
+        return MatchedUpdate(None, condition)
+    values = target.assignments(words.until("WHEN", "WHERE"))
+    return (
+        MatchedUpdate(values, condition) if matched else NotMatchedBySourceUpdate(values, condition)
+    )
 
 
 def _insert_clause(
-    statement: SqlStatement, target: _Target, then: exp.Insert, condition: str | None
+    statement: SqlStatement, target: _Target, words: Words, condition: str | None
 ) -> NotMatchedInsert:
-    statement.only(then, ("this", "expression"), "INSERT in MERGE")
-    if isinstance(then.this, exp.Star):
+    at = words.next
+    if words.take("*"):
         return NotMatchedInsert(None, condition)
-    if not isinstance(then.args.get("expression"), exp.Tuple):
-        statement.refuse(then, "An INSERT in MERGE needs VALUES (...).")
-    values = [target.expression(value) for value in then.expression.expressions]
-    if then.this is None:
+    columns = target.columns(words.brackets()[1:-1]) if words.text() == "(" else None
+    if not words.take("VALUES") or words.text() != "(":
+        statement.refuse(at, "An INSERT in MERGE needs VALUES (...).")
+    given = words.brackets()[1:-1]
+    if not all(separated(given)):
+        statement.refuse(at, "A value of INSERT is missing.")
+    values = [target.expression(value) for value in separated(given)]
+    if columns is None:
         return NotMatchedInsert(None, condition, row=tuple(values))
-    columns = target.columns(then.this.expressions)
     if len(columns) != len(values):
         statement.refuse(
-            then, f"The INSERT names {len(columns)} columns and has {len(values)} values."
+            at, f"The INSERT names {len(columns)} columns and has {len(values)} values."
         )
     return NotMatchedInsert(dict(zip(columns, values, strict=True)), condition)

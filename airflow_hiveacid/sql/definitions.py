@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob
 from airflow_hiveacid.sql.statement import SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import columns_of
+from airflow_hiveacid.sql.understood import UNDERSTOOD
 from airflow_hiveacid.sql.words import Words
 
 Definition = ConvertJob | RenameTableJob | AddColumnsJob | TablePropertiesJob
@@ -118,4 +119,6 @@ def _columns(statement: SqlStatement, words: Words) -> Sequence[ColumnSpec]:
     tokens = [*tokens_of("CREATE TABLE t"), *words.brackets()]
     tree = replace(statement, tokens=tokens).parse()
     assert isinstance(tree, exp.Create)
+    for node in tree.this.find_all(exp.ColumnDef):
+        statement.only(node, UNDERSTOOD[exp.ColumnDef], "ADD COLUMNS", "New columns are the last.")
     return tuple(columns_of(statement, tree.this.expressions))

@@ -55,6 +55,9 @@ class HiveAcidSql(Spark):
                 raise SqlError("It can be read in too many ways.", remedy="Say it with brackets.")
             super()._advance(times)
 
+        def _warn_unsupported(self) -> None:
+            """Log nothing: a statement that becomes a command is refused."""
+
         def _parse_types(
             self,
             check_func: bool = False,

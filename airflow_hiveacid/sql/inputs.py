@@ -1,19 +1,19 @@
 """The tables that a statement reads, as the named inputs of a job."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
-from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.words import Words, keyword_of
 
-# Marks the name of what a query has in common with others, which is no table either.
-COMMON = "common"
 _CHANGES = "TABLE_CHANGES"
 # Spark reads a file by parquet.`/path`.
 _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
@@ -31,36 +31,93 @@ class Inputs:
     def __init__(self, statement: SqlStatement, tree: exp.Expr, prefix: str = "") -> None:
         self.sources: dict[str, Input] = {}
         self._statement = statement
+        self._tree = tree
         self._prefix = prefix
         self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         self._names: dict[TableSource | ChangesSource, str] = {}
 
-    def query(self, tree: exp.Expr) -> QuerySource:
-        """A query as a source of its own; its tree is changed."""
-        self.take(tree)
-        return QuerySource(sql=self._statement.spark(tree), inputs=self.sources)
+    def query(self, tokens: Sequence[Token]) -> QuerySource:
+        """Return the query that some tokens of the statement are, as a source of its own."""
+        return QuerySource(sql=self.text(tokens), inputs=self.sources)
 
-    def take(self, tree: exp.Expr) -> exp.Expr:
-        """Let the tree read the inputs in place of the tables; it is changed, and returned."""
-        known = set()
-        for table in list(tree.find_all(exp.Table)):
+    def text(self, tokens: Sequence[Token]) -> str:
+        """Return the text of some tokens, which reads the inputs in place of the tables."""
+        return self._statement.slice(tokens, self.edits(tokens))
+
+    def edits(self, tokens: Sequence[Token]) -> list[Edit]:
+        """Name the inputs of some tokens, and return the replacements of the tables."""
+        within = range(tokens[0].start, tokens[-1].end + 1) if tokens else range(0)
+        edits, known = [], set()
+        for table in self._tree.find_all(exp.Table):
+            start = _offset(table, "start")
+            if start is None or start not in within:
+                continue
+            alias = table.args.get("alias")
+            if alias is not None and isinstance(alias.this, exp.Parameter):
+                self._statement.refuse(
+                    table, "A version after @ is not supported.", "Write FOR VERSION AS OF 7."
+                )
             if self._is_changes(table):
-                changes = self._changes(table.this)
-                table.set("this", exp.to_identifier(self._name(changes), quoted=True))
+                call = self._call(start)
+                name = self._name(self._changes(table.this))
+                edits.append(Edit(start, call[-1].end + 1, f"`{name}`"))
             elif self._is_of_metastore(table):
-                source = self._source(table)
+                source, first = self._source(table), self._index(start)
+                edits += self._replacement(table, source, first)
                 if not table.alias:
-                    # Its columns are known by the name of the table.
-                    name = exp.to_identifier(table.name, quoted=True)
-                    table.set("alias", exp.TableAlias(this=name))
                     known.add(source.name)
-                table.set("this", exp.to_identifier(self._name(source), quoted=True))
-                table.set("db", None)
-                table.set("version", None)
-        for column in tree.find_all(exp.Column):
+        for column in self._tree.find_all(exp.Column):
             if column.db and f"{column.db}.{column.table}".lower() in known:
-                column.set("db", None)
-        return tree
+                edits += self._without_database(column, within)
+        return edits
+
+    def _replacement(self, table: exp.Table, source: TableSource, first: int) -> Iterator[Edit]:
+        """Replace a table's name and version, and call it as its columns do."""
+        tokens, at = self._statement.tokens, first
+        while at + 1 < len(tokens) and tokens[at + 1].token_type is TokenType.DOT:
+            at += 2
+        if table.args.get("version") is not None:
+            at = self._end_of_version(at)
+        name = f"`{self._name(source)}`"
+        only_named = first > 0 and keyword_of(tokens[first - 1]) == "TABLE"
+        if table.alias or only_named:
+            yield Edit(tokens[first].start, tokens[at].end + 1, name)
+            return
+        # Its columns are known by the name of the table.
+        alias = f" AS `{table.name.replace('`', '``')}`"
+        following = keyword_of(tokens[at + 1]) if at + 1 < len(tokens) else ""
+        if following != "TABLESAMPLE":
+            yield Edit(tokens[first].start, tokens[at].end + 1, f"{name}{alias}")
+            return
+        yield Edit(tokens[first].start, tokens[at].end + 1, name)
+        words = Words(replace(self._statement, tokens=tokens[at + 2 :]))
+        end = words.brackets()[-1].end + 1
+        yield Edit(end, end, alias)
+
+    def _end_of_version(self, at: int) -> int:
+        """Return the place of the last token of FOR VERSION AS OF 7, behind a table's name."""
+        tokens = self._statement.tokens
+        while keyword_of(tokens[at]) != "OF":
+            at += 1
+        literals = (TokenType.NUMBER, TokenType.STRING)
+        while tokens[at].token_type not in literals:
+            at += 1
+        return at
+
+    @staticmethod
+    def _without_database(column: exp.Column, within: range) -> Iterator[Edit]:
+        """Leave out the database of a column whose table is an input."""
+        database, table = column.args["db"].meta, column.args["table"].meta
+        if database["start"] in within:
+            yield Edit(database["start"], table["start"], "")
+
+    def _index(self, start: int) -> int:
+        return next(at for at, token in enumerate(self._statement.tokens) if token.start == start)
+
+    def _call(self, start: int) -> Sequence[Token]:
+        """Return the arguments of a function with their brackets."""
+        tokens = self._statement.tokens[self._index(start) + 1 :]
+        return Words(replace(self._statement, tokens=tokens)).brackets()
 
     def _source(self, table: exp.Table) -> TableSource:
         """A table, and which version of it."""
@@ -130,13 +187,18 @@ class Inputs:
         return self._names[source]
 
     def _is_of_metastore(self, table: exp.Table) -> bool:
-        if COMMON in table.meta:
-            return False
         if not isinstance(table.this, exp.Identifier) or table.catalog:
             return False  # A function of rows, or a table of a catalog of Spark.
         if table.db:
             return not (table.db.lower() in _FILES and "/" in table.name)
         return table.name.lower() not in _defined_above(table)
+
+
+def _offset(table: exp.Table, side: str) -> int | None:
+    """Return where the name of a table starts; None for a table that is not in the text."""
+    parts = [table.args.get("db"), table.this]
+    offsets = [part.meta[side] for part in parts if part is not None and side in part.meta]
+    return min(offsets, default=None)
 
 
 def _defined_above(node: exp.Expr) -> Iterator[str]:

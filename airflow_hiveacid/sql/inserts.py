@@ -1,50 +1,93 @@
-"""INSERT as a job, and several INSERTs from one FROM as a transaction."""
+"""INSERT as a job, and several INSERTs from one FROM as a transaction.
 
-from collections.abc import Mapping
-from dataclasses import replace
+The tree of sqlglot shows which tables a statement reads; its clauses are read token by token, so that
+every token of the statement is part of the job or refused.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.sql.inputs import COMMON, Inputs
-from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.words import Words, keyword_of, separated
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
+_QUERIES = ("SELECT", "VALUES", "TABLE", "WITH", "FROM", "(")
+# They end the list of columns of a SELECT that has no FROM.
+_AFTER_COLUMNS = (
+    *("WHERE", "GROUP BY", "HAVING", "WINDOW", "LATERAL", "ORDER BY", "SORT BY", "CLUSTER BY"),
+    *("DISTRIBUTE BY", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "MINUS"),
+)
 
 
 def insert_job(statement: SqlStatement, tree: exp.Insert) -> InsertJob:
     """INSERT INTO or OVERWRITE ... SELECT, VALUES or TABLE."""
     query = tree.expression or tree.args.get("source")
-    if isinstance(query, exp.Table):
-        query = exp.select("*").from_(query)
-    if not isinstance(query, exp.Query | exp.Values):
+    if not isinstance(query, exp.Query | exp.Values | exp.Table):
         statement.refuse(tree, "An INSERT needs a SELECT or VALUES.")
-    defaults = _defaults(query) if isinstance(query, exp.Values) else ()
-    query = _with(statement, tree, query)
-    job = _insert(statement, tree, Inputs(statement, query).query(query))
-    return replace(job, defaults=defaults)
+    words = Words(statement)
+    with_ = words.until("INSERT")
+    job = _insert(statement, tree, words)
+    body = words.rest()
+    if not body:
+        statement.refuse(words.next, "An INSERT needs a SELECT or VALUES.")
+    defaults = _Defaults.of(statement, query, body)
+    inputs = Inputs(statement, tree)
+    edits = [*inputs.edits(with_), *inputs.edits(body), *defaults.edits]
+    text = _with(statement, tree, with_, body, edits)
+    return replace(
+        job, source=QuerySource(sql=text, inputs=inputs.sources), defaults=defaults.places
+    )
 
 
-def _defaults(values: exp.Values) -> tuple[int, ...]:
-    """Let more columns say where VALUES has the keyword DEFAULT, in place of which it gets NULL.
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """The keyword DEFAULT in VALUES.
 
-    Returns:
-        The places of the columns that have it anywhere.
+    NULL takes its place, and further columns of the row are true where it was.
+
+    Attributes:
+        places: The places of the columns that have it anywhere.
+        edits: The replacements.
     """
-    rows = [row.expressions for row in values.expressions if isinstance(row, exp.Tuple)]
-    places = sorted({at for row in rows for at, value in enumerate(row) if _is_default(value)})
-    for tree, row in zip(values.expressions, rows, strict=False):
-        marks = [exp.Boolean(this=at < len(row) and _is_default(row[at])) for at in places]
-        plain = [exp.Null() if _is_default(value) else value for value in row]
-        if places:
-            tree.set("expressions", [*plain, *marks])
-    return tuple(places)
+
+    places: tuple[int, ...] = ()
+    edits: Sequence[Edit] = field(default_factory=tuple)
+
+    @classmethod
+    def of(cls, statement: SqlStatement, query: exp.Expr, tokens: Sequence[Token]) -> "_Defaults":
+        """Find it in the rows of a VALUES; other queries cannot have it."""
+        words = Words(replace(statement, tokens=tokens))
+        if not isinstance(query, exp.Values) or not words.take("VALUES"):
+            return cls()
+        rows = []
+        while words.text() == "(":
+            rows.append(words.brackets())
+            if not words.take(","):
+                break
+        parts = [separated(row[1:-1]) for row in rows]
+        places = sorted({at for row in parts for at, value in enumerate(row) if _is_default(value)})
+        if not places:
+            return cls()
+        edits = []
+        for row, values in zip(rows, parts, strict=True):
+            for value in values:
+                if _is_default(value):
+                    edits.append(Edit(value[0].start, value[0].end + 1, "NULL"))
+            marks = (at < len(values) and _is_default(values[at]) for at in places)
+            end = row[-1].start
+            edits.append(Edit(end, end, "".join(f", {mark}".upper() for mark in marks)))
+        return cls(tuple(places), edits)
 
 
-def _is_default(value: exp.Expr) -> bool:
-    return isinstance(value, exp.Var) and value.name.upper() == "DEFAULT"
+def _is_default(value: Sequence[Token]) -> bool:
+    return len(value) == 1 and keyword_of(value[0]) == "DEFAULT"
 
 
 def multi_insert_job(
@@ -52,56 +95,121 @@ def multi_insert_job(
 ) -> InsertJob | MultiTableJob:
     """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
     statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
+    words = Words(statement)
+    with_ = words.until("FROM")
+    words.expect("FROM")
+    source = words.until("INSERT")
     inserts = []
     for insert in tree.expressions:
         if not isinstance(insert, exp.Insert) or not isinstance(insert.expression, exp.Select):
             statement.refuse(insert, "After FROM, an INSERT needs a SELECT.")
-        query = insert.expression
-        if query.args.get("from_") is not None:
-            statement.refuse(query.args["from_"], "The FROM of this INSERT stands before it.")
-        inserts.append(_insert(statement, insert, _branch(statement, tree, query)))
+        if insert.expression.args.get("from_") is not None:
+            statement.refuse(
+                insert.expression.args["from_"], "The FROM of this INSERT stands before it."
+            )
+        job = _insert(statement, insert, words)
+        branch = _Branch(statement, tree, with_, source, words.until("INSERT"))
+        inserts.append(replace(job, source=branch.query(keep=len(tree.expressions) > 1)))
+    words.end()
     if len(inserts) == 1:
         return inserts[0]
     return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
 
 
-def _branch(statement: SqlStatement, tree: exp.MultitableInserts, query: exp.Select) -> QuerySource:
-    """What one of several inserts selects from the rows before it.
+class _Branch:
+    """One of several inserts with the rows that all of them select from.
 
-    Each subquery there is evaluated once for all of them: it might give other rows the next time.
+    Args:
+        statement: The statement.
+        tree: All of it.
+        with_: The tokens of its WITH.
+        source: The tokens between its FROM and its first INSERT.
+        body: The tokens of the query of this insert, which has no FROM.
     """
-    inputs = Inputs(statement, tree)
-    common: dict[str, str] = {}
-    clause = exp.From(this=tree.args["source"].copy())
-    joined = [join.this for join in clause.this.args.get("joins") or ()]
-    for place in (clause.this, *joined) if len(tree.expressions) > 1 else ():
-        if isinstance(place, exp.Subquery) and isinstance(place.this, exp.Query):
-            name = f"_common_{len(common) + 1}"
-            body = inputs.take(_with(statement, tree, place.this.copy()))
-            common[name] = statement.spark(body)
-            view = exp.Table(**{**place.args, "this": exp.to_identifier(name)})
-            view.meta[COMMON] = True
-            place.replace(view)
-    query.set("from_", clause)
-    return replace(inputs.query(_with(statement, tree, query)), common=common)
+
+    def __init__(
+        self,
+        statement: SqlStatement,
+        tree: exp.MultitableInserts,
+        with_: Sequence[Token],
+        source: Sequence[Token],
+        body: Sequence[Token],
+    ) -> None:
+        self._statement, self._tree = statement, tree
+        self._with, self._source, self._body = with_, source, body
+        self._inputs = Inputs(statement, tree)
+        self._common: dict[str, str] = {}
+
+    def query(self, *, keep: bool) -> QuerySource:
+        """Return what this insert selects.
+
+        Args:
+            keep: Whether subqueries of the source are evaluated once for all inserts: they might
+                return other rows the next time.
+        """
+        places = (self._with, self._source, self._body)
+        edits = [edit for tokens in places for edit in self._inputs.edits(tokens)]
+        for subquery in self._subqueries() if keep else ():
+            name = f"_common_{len(self._common) + 1}"
+            self._common[name] = _with(
+                self._statement, self._tree, self._with, subquery[1:-1], edits
+            )
+            start, end = subquery[0].start, subquery[-1].end + 1
+            edits = [edit for edit in edits if not start <= edit.start < end]
+            edits.append(Edit(start, end, name))
+        words = Words(replace(self._statement, tokens=self._body))
+        words.until("SELECT")
+        words.until(*_AFTER_COLUMNS)
+        columns = self._body[: len(self._body) - len(words.rest())]
+        behind = columns[-1].end + 1
+        clause = f" FROM {self._statement.slice(self._source, edits)}"
+        edits.append(Edit(behind, behind, clause))
+        text = _with(self._statement, self._tree, self._with, self._body, edits)
+        return QuerySource(sql=text, inputs=self._inputs.sources, common=self._common)
+
+    def _subqueries(self) -> Iterator[Sequence[Token]]:
+        """Find the queries in brackets that the source joins."""
+        words = Words(replace(self._statement, tokens=self._source))
+        starts = True
+        while not words.done:
+            if starts and words.text() == "(" and keyword_of(words.rest()[1]) in _QUERIES:
+                yield words.brackets()
+                starts = False
+                continue
+            starts = words.text() in ("JOIN", ",")
+            if words.text() == "(":
+                words.brackets()
+            else:
+                words.skip()
 
 
-def _insert(statement: SqlStatement, tree: exp.Insert, source: QuerySource) -> InsertJob:
+def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJob:
+    """Read an INSERT up to its query."""
     statement.only(tree, _PARTS, "INSERT")
-    given, columns = tree.this, None
-    if isinstance(given, exp.Schema):
-        columns = tuple(_column(statement, column) for column in given.expressions)
-        given = given.this
+    given = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     if isinstance(given, exp.Directory):
         statement.refuse(given, "INSERT OVERWRITE DIRECTORY is not supported.")
     clause = given.args.get("partition") if isinstance(given, exp.Table) else None
-    by_name = bool(tree.args.get("by_name"))
     target = statement.table(given, "Inserting into")
     partitions, static = _partitions(statement, clause)
+    words.expect("INSERT")
+    overwrite = words.take("OVERWRITE")
+    if not overwrite:
+        words.expect("INTO")
+    words.take("TABLE")
+    words.table()
+    if words.take("PARTITION"):
+        words.brackets()
+    by_name = words.take_all("BY", "NAME")
+    columns = None
+    if words.text() == "(" and keyword_of(words.rest()[1]) not in _QUERIES:
+        columns = tuple(_column(statement, part) for part in separated(words.brackets()[1:-1]))
+    if not words.done and words.text() not in _QUERIES:
+        statement.refuse(words.next, f"INSERT with {words.text()} is not supported.")
     return InsertJob(
         target=target,
-        source=source,
-        overwrite=bool(tree.args.get("overwrite")),
+        source=QuerySource(""),
+        overwrite=overwrite,
         by_position=not by_name,
         columns=columns,
         partitions=partitions,
@@ -119,27 +227,43 @@ def _partitions(
     return (None, values) if statement.dynamic_keys(clause) else ((values,), None)
 
 
-def _column(statement: SqlStatement, node: exp.Expr) -> str:
-    if not isinstance(node, exp.Identifier):
-        statement.refuse(node, "The columns of an INSERT are names.")
-    return node.name.lower()
+def _column(statement: SqlStatement, tokens: Sequence[Token]) -> str:
+    words = Words(replace(statement, tokens=tokens or statement.tokens))
+    name = words.name()
+    if not tokens or not words.done:
+        statement.refuse(words.next, "The columns of an INSERT are names.")
+    return name.lower()
 
 
-def _with(statement: SqlStatement, tree: exp.Expr, query: exp.Expr) -> exp.Expr:
-    """A query with what a WITH before its INSERT defines for it."""
-    outer = tree.args.get("with_")
-    if outer is None:
-        return query
-    inner = query.args.get("with_")
-    if inner is None:
-        query.set("with_", outer.copy())
-        return query
-    names = {cte.alias.lower() for cte in outer.expressions}
-    for cte in inner.expressions:
-        if cte.alias.lower() in names:
-            statement.refuse(cte, f"{cte.alias} is defined twice.")
-    merged = outer.copy()
-    merged.set("expressions", [*merged.expressions, *inner.expressions])
-    merged.set("recursive", outer.args.get("recursive") or inner.args.get("recursive"))
-    query.set("with_", merged)
-    return query
+def _with(
+    statement: SqlStatement,
+    tree: exp.Expr,
+    outer: Sequence[Token],
+    body: Sequence[Token],
+    edits: Sequence[Edit],
+) -> str:
+    """Return a query with what a WITH before its INSERT defines for it."""
+    if not outer:
+        return statement.slice(body, edits)
+    first = statement.slice(outer, edits)
+    if keyword_of(body[0]) != "WITH":
+        return f"{first} {statement.slice(body, edits)}"
+    names = {cte.alias.lower() for cte in tree.args["with_"].expressions}
+    words = Words(replace(statement, tokens=body))
+    words.expect("WITH")
+    recursive = words.take("RECURSIVE")
+    own = Words(replace(statement, tokens=words.rest()))
+    while True:
+        at = own.next
+        if own.name().lower() in names:
+            statement.refuse(at, f"{at.text} is defined twice.")
+        own.until("(", "AS")
+        if own.text() == "(":
+            own.brackets()
+        own.expect("AS")
+        own.brackets()
+        if not own.take(","):
+            break
+    if recursive and keyword_of(outer[1]) != "RECURSIVE":
+        first = first.replace(outer[0].text, f"{outer[0].text} RECURSIVE", 1)
+    return f"{first}, {statement.slice(words.rest(), edits)}"

@@ -16,7 +16,7 @@ from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 
-WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES"})
+WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
 RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
 Explained = RowChange | CreateTableAsJob
 _DATABASES = ("DATABASES", "SCHEMAS")
@@ -251,7 +251,7 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
     limit = _literal_limit(tree)
     plain = _is_plain(tree)
     columns = None if not plain or tree.is_star else tuple(c.name.lower() for c in tree.expressions)
-    query = Inputs(statement, tree).query(tree)
+    query = Inputs(statement, tree).query(statement.tokens)
     (table,) = query.inputs.values() if plain and len(query.inputs) == 1 else (None,)
     if not isinstance(table, TableSource):
         return Select(query, limit=limit)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NoReturn, Self
 
 from sqlglot import exp
@@ -17,10 +18,26 @@ from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 _DEEPEST = 40
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_NESTED_TYPES = (TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT)
 TANGLED = "holds too much that stands in one another."
 UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
 
 TextPosition = exp.Expr | Token | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A place in the text of a statement and its replacement.
+
+    Attributes:
+        start: The offset of its first character.
+        end: The offset behind its last character.
+        text: The replacement.
+    """
+
+    start: int
+    end: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class SqlStatement:
         if (deep := _too_deep(self.tokens)) is not None:
             self.refuse(deep, f"More than {_DEEPEST} brackets stand in one another.")
         try:
-            trees = HiveAcidSql().parser().parse(list(self.tokens), self.text)
+            trees = HiveAcidSql().parser().parse(_readable(self.tokens), self.text)
         except ParseError as error:
             first = error.errors[0]
             # sqlglot counts up to the end of a word.
@@ -153,8 +170,32 @@ class SqlStatement:
             node, "The value of a partition key must be a literal or a parameter that has a value."
         )
 
-    def spark(self, node: exp.Expr) -> str:
-        """A tree as text for Spark."""
+    def slice(self, tokens: Sequence[Token], edits: Sequence[Edit] = ()) -> str:
+        """Return the text from the first to the last of some tokens, for Spark.
+
+        Spark gets the text of the author: a tree written as text again may have lost something.
+
+        Args:
+            tokens: Consecutive tokens of the statement.
+            edits: Replacements anywhere in the statement; those outside of the tokens are ignored.
+        """
+        at, end = tokens[0].start, tokens[-1].end + 1
+        parts = []
+        for edit in sorted(edits, key=lambda edit: edit.start):
+            if at <= edit.start and edit.end <= end:
+                parts += [self.text[at : edit.start], edit.text]
+                at = edit.end
+        text = "".join([*parts, self.text[at:end]])
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise self.error(
+                tokens[0], "It has half of a character, which Spark refuses."
+            ) from error
+        return text
+
+    def rendered(self, node: exp.Expr) -> str:
+        """Write a tree as text, which must have been checked completely."""
         try:
             text = to_spark(node)
             text.encode()
@@ -188,6 +229,27 @@ def tokens_of(text: str) -> list[Token]:
         return HiveAcidSql().tokenize(text)
     except TokenError as error:
         raise SqlError(f"A quote or a comment does not end: {error}.") from error
+
+
+def _readable(tokens: Sequence[Token]) -> list[Token]:
+    """Leave out tokens of Spark's syntax that sqlglot cannot read.
+
+    The tree only serves to find tables and clauses: Spark gets the text itself. These are the third
+    sign of ``>>>`` and the letter in ``X 'F0'``.
+    """
+    readable: list[Token] = []
+    types = shift = 0
+    before = None
+    for token, following in zip_longest(tokens, tokens[1:]):
+        types += token.token_type is TokenType.LT and before in _NESTED_TYPES
+        types -= token.token_type is TokenType.GT and types > 0
+        is_sign = token.token_type is TokenType.GT and types == 0
+        shift = shift + 1 if is_sign else 0
+        before = token.token_type
+        is_letter = token.text in ("X", "x") and following is not None
+        if shift != 3 and not (is_letter and following.token_type is TokenType.STRING):
+            readable.append(token)
+    return readable
 
 
 def _too_deep(tokens: Sequence[Token]) -> Token | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
@@ -12,6 +13,8 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.understood import require_understood
+from airflow_hiveacid.sql.words import Words
 
 # Hive's words for the delimiters of a row, and what the serde calls them.
 _DELIMITERS = {
@@ -42,7 +45,7 @@ _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJob:
     """TRUNCATE TABLE, or some partitions of it."""
-    statement.only(tree, ("expressions", "partition"), "TRUNCATE")
+    require_understood(statement, tree)
     if len(tree.expressions) != 1:
         statement.refuse(tree, "TRUNCATE of several tables is not supported.")
     clause = tree.args.get("partition")
@@ -60,7 +63,7 @@ def create_job(
     """CREATE TABLE of a transactional table, also LIKE another one, or AS a query."""
     if tree.args.get("kind") != "TABLE":
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
-    statement.only(tree, ("this", "kind", "exists", "properties", "expression"), "CREATE TABLE")
+    require_understood(statement, tree)
     table = _Table(statement)
     like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
@@ -106,14 +109,17 @@ class _Table:
             case exp.RowFormatDelimitedProperty():
                 self._serde = "TEXTFILE"
                 for name, value in node.args.items():
-                    if value is not None and name in _DELIMITERS:
+                    if value is not None:
                         self._serde_parameters[_DELIMITERS[name]] = _text(value)
             case exp.RowFormatSerdeProperty():
                 self._row_format(node)
             case exp.SerdeProperties():
                 self._serde_parameters |= _pairs(node.expressions)
             case exp.Property() if type(node) is exp.Property:
-                self._properties |= _pairs([node])
+                ((name, value),) = _pairs([node]).items()
+                if name in self._properties:
+                    self._statement.refuse(node, f"The property {name!r} is there twice.")
+                self._properties[name] = value
             case _:
                 part = node.key.removesuffix("property").upper()
                 self._statement.refuse(node, f"CREATE TABLE with {part} is not supported.")
@@ -149,9 +155,18 @@ class _Table:
         return CreateTableAsJob(
             target=self._statement.table(tree.this, "Creating"),
             partition_keys=tuple(key.name.lower() for key in self._keys),
-            source=Inputs(self._statement, query).query(query),
+            source=Inputs(self._statement, query).query(self._query_tokens()),
             **self._described(tree),
         )
+
+    def _query_tokens(self) -> Sequence[Token]:
+        """Return the tokens behind the AS of the query; others are in brackets or before names."""
+        words = Words(self._statement)
+        while True:
+            words.until("AS")
+            words.expect("AS")
+            if words.text() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+                return words.rest()
 
     def _described(self, tree: exp.Create) -> dict[str, Any]:
         """What all clauses say but the columns."""
@@ -244,7 +259,7 @@ def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[Colum
         for constraint in node.constraints:
             kind = constraint.args.get("kind")
             if not isinstance(kind, exp.CommentColumnConstraint):
-                statement.refuse(node, f"{statement.spark(constraint)} is not supported.")
+                statement.refuse(node, f"{statement.rendered(constraint)} is not supported.")
             comment = _text(kind.this)
         columns.append(ColumnSpec(node.name.lower(), _type(statement, node), comment))
     return columns
@@ -262,7 +277,7 @@ def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
             # Spark has a word of its own for it.
             part.set("this", exp.DType.USERDEFINED)
             part.set("kind", "timestamp with local time zone")
-    text = statement.spark(kind)
+    text = statement.rendered(kind)
     try:
         return str(parse_type(text))
     except UnsupportedTable as error:

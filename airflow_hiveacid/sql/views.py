@@ -26,8 +26,9 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         statement = SqlStatement.of(text, database)
         tree = made_plain(_query(statement))
         check_view(statement, tree)
+        plain = SqlStatement.of(statement.rendered(tree), database)
         # Apart from what the query that reads the view calls by a name of its own.
-        source = Inputs(statement, tree, f"_{view}_").query(tree)
+        source = Inputs(plain, _query(plain), f"_{view}_").query(plain.tokens)
         _check_again(source)
     except RecursionError:
         raise SqlError(f"The query of the view {view} {TANGLED}", remedy=UNTANGLE) from None
@@ -55,5 +56,5 @@ def _check_again(source: QuerySource) -> None:
     for table in tree.find_all(exp.Table):
         if table.db or table.name not in known:
             statement.refuse(table, "A view reads tables by their names only.")
-    if statement.spark(tree) != source.sql:
+    if statement.rendered(tree) != source.sql:
         statement.refuse(None, "It says different things to different readers.")

@@ -11,6 +11,53 @@ from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.sql.statement import SqlStatement
 
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING})
+
+
+def keyword_of(token: Token) -> str:
+    """Return a token in capitals, or nothing for a quoted text or name."""
+    return "" if token.token_type in _QUOTED else str(token.text).upper()
+
+
+class Nesting:
+    """The brackets and CASE expressions around the next token."""
+
+    def __init__(self) -> None:
+        self._open: list[bool] = []
+        self._after_dot = False
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether no bracket and no CASE is open."""
+        return not self._open
+
+    def pass_by(self, token: Token) -> None:
+        """Take note of a token."""
+        if token.token_type in _OPENING:
+            self._open.append(False)
+        elif token.token_type in _CLOSING:
+            # A CASE without END in brackets is left to Spark to refuse.
+            while self._open and self._open.pop():
+                pass
+        elif token.token_type is TokenType.CASE and not self._after_dot:
+            self._open.append(True)
+        elif token.token_type is TokenType.END and self._open and self._open[-1]:
+            self._open.pop()
+        self._after_dot = token.token_type is TokenType.DOT
+
+
+def separated(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """Split tokens at the commas outside of brackets and CASE expressions."""
+    parts, start, nesting = [], 0, Nesting()
+    for at, token in enumerate(tokens):
+        if nesting.is_outside and token.token_type is TokenType.COMMA:
+            parts.append(tokens[start:at])
+            start = at + 1
+        nesting.pass_by(token)
+    return [*parts, tokens[start:]]
+
 
 class Words:
     """The words of a statement, from left to right."""
@@ -41,7 +88,7 @@ class Words:
     def take_all(self, *words: str) -> bool:
         """Go on if these are the next words."""
         following = self._tokens[self._at : self._at + len(words)]
-        are_next = [token.text.upper() for token in following] == list(words)
+        are_next = [keyword_of(token) for token in following] == list(words)
         self._at += len(words) * are_next
         return are_next
 
@@ -71,12 +118,38 @@ class Words:
         if not self.done:
             self._statement.refuse(self.next, f"Expected the end before {self.text()!r}.")
 
-    def table(self) -> str:
-        """The full name of a table."""
-        at = self.next
+    def rest(self) -> Sequence[Token]:
+        """Return all tokens that are left, without reading them."""
+        return self._tokens[self._at :]
+
+    def dotted_name(self) -> list[str]:
+        """Read the parts of a name that dots separate."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
+        return parts
+
+    def alias(self, expected: str) -> None:
+        """Read the alias that a table has in the tree; columns after it are refused."""
+        if expected:
+            self.take("AS")
+            self.name()
+        if self.text() == "(":
+            self._statement.refuse(self.next, "Names of columns after an alias are not supported.")
+
+    def version(self) -> None:
+        """Read FOR VERSION AS OF 7, or FOR SYSTEM_TIME AS OF a time."""
+        self.take("FOR")
+        self.expect_one_of(("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME"))
+        self.expect("AS")
+        self.expect("OF")
+        self.take_one_of(("TIMESTAMP", "DATE"))
+        self.skip()
+
+    def table(self) -> str:
+        """The full name of a table."""
+        at = self.next
+        parts = self.dotted_name()
         if len(parts) > 2:
             self._statement.refuse(at, "A table of another catalog is not supported.")
         try:
@@ -142,15 +215,29 @@ class Words:
         return tuple(names)
 
     def brackets(self) -> Sequence[Token]:
-        """All words up to the bracket that closes the next one."""
-        start = self._at
-        self.expect("(")
-        depth = 1
-        while depth:
+        """Read a bracket with all tokens up to the one that closes it."""
+        start, nesting = self._at, Nesting()
+        if self.text() != "(":
+            self.expect("(")
+        while True:
             if self.done:
                 self._statement.refuse(self.next, "A bracket is not closed.")
-            depth += (self.next.text == "(") - (self.next.text == ")")
-            self._at += 1
+            nesting.pass_by(self.skip())
+            if nesting.is_outside:
+                return self._tokens[start : self._at]
+
+    def until(self, *keywords: str) -> Sequence[Token]:
+        """Read the tokens before the next of some keywords, or all of the rest.
+
+        Keywords within brackets or CASE ... END belong to an expression, as does IS DISTINCT FROM.
+        """
+        start, nesting, before = self._at, Nesting(), ""
+        while not self.done:
+            word = keyword_of(self.next)
+            if nesting.is_outside and word in keywords and (before, word) != ("DISTINCT", "FROM"):
+                break
+            nesting.pass_by(self.skip())
+            before = word
         return self._tokens[start : self._at]
 
     def order_by(self) -> tuple[str, ...]:

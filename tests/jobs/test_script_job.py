@@ -124,7 +124,7 @@ def test_only_definitions_need_no_spark() -> None:
         ),
         (
             CreateTableJob(target="a.b", columns=[ID], properties={"transactional": "false"}),
-            "insert_only says",
+            "The property 'transactional' cannot be changed",
         ),
         (UpdateJob(target="a.b", set={"x": "1"}, target_alias="a b"), "cannot be an alias"),
         (DeleteJob(target="a.b", inputs={"x-y": TableSource("a.b")}), "name of a view"),

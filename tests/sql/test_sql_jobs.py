@@ -50,15 +50,15 @@ CASES = {
     "INSERT INTO TABLE db.t (id, name) VALUES (1, 'a'), (2, NULL)": insert(
         "VALUES (1, 'a'), (2, NULL)", columns=("id", "name")
     ),
-    "INSERT INTO t TABLE feed": insert("SELECT * FROM `db__feed` AS `feed`", FEED),
+    "INSERT INTO t TABLE feed": insert("TABLE `db__feed`", FEED),
     "INSERT INTO t PARTITION (day = '2026-01-01', hour = 3) SELECT id FROM feed f": insert(
-        "SELECT id FROM `db__feed` AS f", FEED, partitions=({"day": "2026-01-01", "hour": "3"},)
+        "SELECT id FROM `db__feed` f", FEED, partitions=({"day": "2026-01-01", "hour": "3"},)
     ),
     "INSERT OVERWRITE TABLE t PARTITION (Day = NULL, hour) SELECT feed.id, 1 FROM feed": insert(
         "SELECT feed.id, 1 FROM `db__feed` AS `feed`", FEED, overwrite=True, static={"day": None}
     ),
     "INSERT INTO t SELECT * FROM feed FOR VERSION AS OF 7 JOIN feed b ON b.id = feed.id": insert(
-        "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` AS b ON b.id = feed.id",
+        "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` b ON b.id = feed.id",
         {
             "db__feed": TableSource("db.feed", as_of="7"),
             "db__feed_2": TableSource("db.feed"),
@@ -69,7 +69,7 @@ CASES = {
         {"db__feed": TableSource("db.feed", as_of="2026-03-01 12:00:00")},
     ),
     "INSERT INTO t SELECT * FROM TABLE_CHANGES('feed', 3, 9) c JOIN table_changes('e.f', 4) d ON true": insert(
-        "SELECT * FROM `db__feed` AS c JOIN `e__f` AS d ON TRUE",
+        "SELECT * FROM `db__feed` c JOIN `e__f` d ON true",
         {"db__feed": ChangesSource("db.feed", "3", "9"), "e__f": ChangesSource("e.f", "4")},
     ),
     "INSERT INTO t PARTITION (day) SELECT 1, 'x'": insert("SELECT 1, 'x'"),
@@ -103,9 +103,9 @@ CASES = {
             statements=[
                 replace(insert(selected), source=QuerySource(selected, FEED, COMMON))
                 for selected in (
-                    f"{A} SELECT s.id FROM _common_1 AS s JOIN _common_2 ON s.id = n",
+                    f"{A} SELECT s.id FROM _common_1 s JOIN _common_2 ON s.id = n",
                     f"{A}, b AS (SELECT 2) SELECT n, (SELECT * FROM b) "
-                    "FROM _common_1 AS s JOIN _common_2 ON s.id = n",
+                    "FROM _common_1 s JOIN _common_2 ON s.id = n",
                 )
             ]
         )
@@ -146,7 +146,7 @@ CASES = {
     ),
     "DELETE FROM t WHERE EXISTS (SELECT 1 FROM db.feed WHERE db.feed.id = t.id)": DeleteJob(
         target="db.t",
-        where="EXISTS(SELECT 1 FROM `db__feed` AS `feed` WHERE feed.id = t.id)",
+        where="EXISTS (SELECT 1 FROM `db__feed` AS `feed` WHERE feed.id = t.id)",
         inputs=FEED,
     ),
     """
@@ -169,7 +169,7 @@ CASES = {
     WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = o.n - 1
     """: MergeJob(
         target="other.orders",
-        source=QuerySource("SELECT * FROM (SELECT * FROM `db__feed` AS `feed`) AS s", FEED),
+        source=QuerySource("SELECT * FROM (SELECT * FROM `db__feed` AS `feed`) s", FEED),
         on="o.id = s.id",
         when=(
             MatchedUpdate({"n": "s.n", "name": "'x'"}, "o.n < s.n"),

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.file_names import stored_names
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.metastore.catalog import COLUMN_MAPPING
+from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 

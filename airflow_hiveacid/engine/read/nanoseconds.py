@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
+from airflow_hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
 from airflow_hiveacid.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -26,8 +27,6 @@ from airflow_hiveacid.orc.envelope import with_column_names
 from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-PROPERTY = "hiveacid.nanoseconds"
-_TRUNCATE, _REFUSE = "truncate", "refuse"
 _FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 
 
@@ -84,7 +83,7 @@ def check_nanoseconds(
                 f"{file.path} of {table.ref.full_name} has nanoseconds in the column {column},"
                 f" which {what} would cut to microseconds.",
                 remedy=f"Set {column} in the statement, or leave it out; or give"
-                f" {table.ref.full_name} the table property '{PROPERTY}'='{_TRUNCATE}' if they"
+                f" {table.ref.full_name} the table property '{NANOSECONDS}'='{TRUNCATE}' if they"
                 " may be cut.",
             )
 
@@ -113,7 +112,7 @@ def _check_partition_keys(
                     f" {key.name}, which {what} would cut to microseconds.",
                     remedy=f"Set {key.name} in the statement, exclude the partition by a condition"
                     f" on it, or give {table.ref.full_name} the table property"
-                    f" '{PROPERTY}'='{_TRUNCATE}' if they may be cut.",
+                    f" '{NANOSECONDS}'='{TRUNCATE}' if they may be cut.",
                 )
 
 
@@ -191,10 +190,10 @@ def _is_unsure(file: InspectedFile) -> bool:
 
 
 def _truncates(table: HiveTable) -> bool:
-    given = table.parameters.get(PROPERTY, _REFUSE).strip().lower()
-    if given not in (_TRUNCATE, _REFUSE):
+    given = table.parameters.get(NANOSECONDS, REFUSE).strip().lower()
+    if given not in (TRUNCATE, REFUSE):
         raise UserError(
-            f"{table.ref.full_name} has the property {PROPERTY}={given!r}.",
-            remedy=f"Set it to {_TRUNCATE} or {_REFUSE}.",
+            f"{table.ref.full_name} has the property {NANOSECONDS}={given!r}.",
+            remedy=f"Set it to {TRUNCATE} or {REFUSE}.",
         )
-    return given == _TRUNCATE
+    return given == TRUNCATE

@@ -6,11 +6,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import create_table, find_table
 from airflow_hiveacid.engine.statements.text_types import columns_of_query
 from airflow_hiveacid.errors import TableExists
-from airflow_hiveacid.jobs.catalog_jobs import RUN_PROPERTY
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import is_same_run
+from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 

@@ -1,0 +1,85 @@
+"""Which properties of a table may be set, and to which values."""
+
+from collections.abc import Mapping, Sequence
+
+from airflow_hiveacid.acid.column_mapping import ColumnMapping
+from airflow_hiveacid.acid.nearest import did_you_mean
+from airflow_hiveacid.acid.quantities import parse_duration
+from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import is_template, require_text
+
+COLUMN_MAPPING = "hiveacid.column_mapping"
+# The run that created the table.
+RUN_PROPERTY = "hiveacid.run_token"
+_OWN_PREFIX = "hiveacid."
+# What readers do with nanoseconds that Spark cannot hold.
+NANOSECONDS = "hiveacid.nanoseconds"
+TRUNCATE, REFUSE = "truncate", "refuse"
+_CHOICES: Mapping[str, Sequence[str]] = {
+    COLUMN_MAPPING: [*ColumnMapping],
+    NANOSECONDS: [TRUNCATE, REFUSE],
+}
+_SETTABLE = (RETENTION, CONSUMER_RETENTION, *_CHOICES)
+_STATISTICS = "Engines keep their statistics in it."
+_OURS = "This package keeps what it needs in it."
+_KIND = "A transactional table stays one of its kind."
+_RESERVED = {
+    "transactional": _KIND,
+    "transactional_properties": _KIND,
+    "external": _KIND,
+    "translated_to_external": _KIND,
+    "external.table.purge": _KIND,
+    "bucketing_version": "The rows that are there are distributed by it.",
+    "column_stats_accurate": _STATISTICS,
+    "numfiles": _STATISTICS,
+    "numfileserasurecoded": _STATISTICS,
+    "numpartitions": _STATISTICS,
+    "numrows": _STATISTICS,
+    "rawdatasize": _STATISTICS,
+    "totalsize": _STATISTICS,
+    "transient_lastddltime": "The metastore keeps the time of the last change in it.",
+    RUN_PROPERTY: _OURS,
+}
+
+
+def free_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a table's properties that users may set and unset."""
+    return {name: value for name, value in properties.items() if _why_reserved(name) is None}
+
+
+def require_settable(properties: Mapping[str, str | None]) -> None:
+    """Require properties that users may change, and valid values for those of this package.
+
+    Args:
+        properties: The new values; None unsets a property.
+
+    Raises:
+        InvalidJob: A property is reserved or unknown, or its value is invalid.
+    """
+    for name, value in properties.items():
+        require_text(name, "a property")
+        if (why := _why_reserved(name)) is not None:
+            raise InvalidJob(f"The property {name!r} cannot be changed. {why}")
+        if value is not None and name.startswith(_OWN_PREFIX) and not is_template(value):
+            _require_valid(name, value)
+
+
+def _require_valid(name: str, value: str) -> None:
+    if name not in _SETTABLE:
+        raise InvalidJob(
+            f"The property {name!r} is unknown.",
+            remedy=did_you_mean(name, _SETTABLE) or f"Known are {', '.join(_SETTABLE)}.",
+        )
+    choices = _CHOICES.get(name)
+    if choices is None:
+        parse_duration(value, name)
+    elif value.strip().lower() not in choices:
+        raise InvalidJob(
+            f"The property {name!r} cannot be {value[:100]!r}.",
+            remedy=f"Set it to {' or '.join(choices)}.",
+        )
+
+
+def _why_reserved(name: str) -> str | None:
+    return _RESERVED.get(name.lower())
