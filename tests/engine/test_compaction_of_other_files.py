@@ -1,5 +1,6 @@
 """Compactions of files that no INSERT of ours wrote: older, loaded, streamed, of other columns."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
@@ -210,5 +211,6 @@ def test_deletes_that_another_engine_has_not_sorted_are_applied(
     assert case.rows() == left
     (done,) = case.compact(type_).partitions
     assert done.outcome == "compacted", done
+    shutil.rmtree(deletes)
     assert case.rows() == left
     assert case.problems() == []

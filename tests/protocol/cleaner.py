@@ -41,6 +41,8 @@ class Cleaner:
             judged = _judge(state, note, seen, model.keeps("notes younger than the look stay"))
             if judged != FAILED or not model.keeps("notes go before the metastore forgets"):
                 notes.add(note._replace(marked=judged == FOUND))
+        if notes != state.notes and _has_lost_lock(state, number):
+            return state.ended(number, FAILED)
         state = state._replace(notes=frozenset(notes)).with_actor(number, next="list")
         if not model.keeps("list before asking for readers"):
             others = frozenset(n for n, t in enumerate(state.txns, 1) if t.state == OPEN)
@@ -100,6 +102,8 @@ class Cleaner:
             and not reading.cut_off
             and not any(each.first <= state.queue[at].highest for each in stay)
         )
+        if unmarked and _has_lost_lock(state, number):
+            return state.ended(number, FAILED)
         state = state.with_readers(unmarked)
         state = state.with_actor(number, plan=tuple(gone), requests=requests, beside=frozenset())
         return self._go_on(model, state, number)
@@ -117,6 +121,8 @@ class Cleaner:
 
     def _remove(self, model: Model, state: State, number: int) -> State:
         """Remove one directory, or a staging folder."""
+        if _has_lost_lock(state, number):
+            return state.ended(number, FAILED)
         first, *others = state.actors[number].plan
         if isinstance(first, Directory):
             left = frozenset(each for each in state.directories if each.name != first.name)
@@ -137,9 +143,16 @@ class Cleaner:
             for each in state.directories
         )
         if not late or not model.keeps("look again before marking as cleaned"):
+            if _has_lost_lock(state, number):
+                return state.ended(number, FAILED)
             state = state._replace(queue=(*state.queue[:at], done, *state.queue[at + 1 :]))
             state = forget_aborts(state, done.highest)
         return self._go_on(model, state.with_actor(number, requests=tuple(others)), number)
+
+
+def _has_lost_lock(state: State, number: int) -> bool:
+    """Whether a cleaner has been aborted, which it asks directly before each change."""
+    return state.txn(state.actors[number].txn).state != OPEN
 
 
 def _judge(state: State, note: Note, seen: Snapshot, keeps_young: bool) -> str:
