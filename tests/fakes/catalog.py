@@ -166,6 +166,7 @@ class Catalog:
         if told.get("CASCADE") == "true":
             for partition in table.partitions.values():
                 partition.sd.cols = list(new.sd.cols)
+        new.createTime, new.id = table.raw.createTime, table.raw.id
         table.raw = new
 
     def _rename(self, table: _Table, old: TableRef, new: Any) -> None:
