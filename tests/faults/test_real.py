@@ -7,10 +7,11 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
-from tests.faults.judge import Run
+from tests.faults.judge import run_of
 from tests.faults.operations import OPERATIONS
-from tests.faults.scenario import After, Scenario
+from tests.faults.scenario import Scenario
 from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.faults
@@ -35,7 +36,7 @@ def hms(request, tmp_path_factory):
 def judge(hms, tmp_path):
     def judge(scenario, *, spark=False):
         with MetastoreClient(hms.options) as client:
-            Run(scenario, hms, client, tmp_path, spark).judge()
+            run_of(scenario, hms, client, tmp_path, spark).judge()
 
     return judge
 

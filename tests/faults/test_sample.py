@@ -30,6 +30,7 @@ def test_what_went_wrong_once_goes_well(scenario, tmp_path):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_there_are_places_in_every_operation(version, places):
-    counts = {operation: places.changes(version, operation) for operation in OPERATIONS}
+    known = [name for name, each in OPERATIONS.items() if version in each.versions]
+    counts = {operation: places.changes(version, operation) for operation in known}
     assert min(counts.values()) >= 4, counts
     assert sum(counts.values()) >= 600, counts

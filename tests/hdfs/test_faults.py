@@ -13,9 +13,10 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
-from tests.faults.judge import Run, count_on_fake, judge_on_fake
-from tests.faults.scenario import After, Places, Scenario
+from tests.faults.judge import count_on_fake, judge_on_fake, run_of
+from tests.faults.scenario import Counts, Places, Scenario
 from tests.faults.test_real import TIMEOUT_SECONDS, WITH_SPARK
 from tests.hadoop.hdfs import Hdfs
 from tests.hdfs.conftest import metastore_on
@@ -35,7 +36,7 @@ def location(hdfs: Hdfs) -> str:
 
 @pytest.fixture(scope="session")
 def places(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    def count(scenario: Scenario) -> tuple[int, int]:
+    def count(scenario: Scenario) -> Counts:
         folder = tmp_path_factory.mktemp("count")
         return count_on_fake(scenario, folder, f"{hdfs.uri}/faults/{next(_FOLDERS)}")
 
@@ -65,4 +66,4 @@ def test_the_kill_of_a_driver_with_spark(
     strike = Strike(Kind.KILL, random.randrange(40))
     scenario = Scenario(impatient.version, operation, strike, random.choice(list(After)))
     with MetastoreClient(impatient.options) as client:
-        Run(scenario, impatient, client, tmp_path, spark=True).judge()
+        run_of(scenario, impatient, client, tmp_path, spark=True).judge()
