@@ -9,7 +9,7 @@ class After(StrEnum):
     NOTHING = "nothing"
     WRITE = "others write"
     FORGET = "all is compacted, cleaned and forgotten"
-    # In these a sleeping process goes on before the next try, so that it may commit a second time.
+    # After these a paused process goes on before the next try, so that it may commit.
     EXPIRE = "its transactions expire"
     EXPIRE_AND_WRITE = "its transactions expire and others write"
     EXPIRE_AND_CLEAN = "its transactions expire and all is compacted and cleaned"
@@ -19,5 +19,5 @@ class After(StrEnum):
 
     @property
     def wakes_first(self) -> bool:
-        """Whether a sleeping process goes on before the next try."""
-        return self in (After.EXPIRE, After.EXPIRE_AND_WRITE, After.EXPIRE_AND_CLEAN)
+        """Whether a paused process goes on before the next try."""
+        return self.name.startswith("EXPIRE") or self is After.REBALANCE

@@ -131,11 +131,17 @@ class Places:
         """How many changes it makes."""
         return self._of(version, operation).changes
 
-    def draw(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
+    def draw(self, seed: int, only: str | None = None) -> Scenario:
+        """The scenario of a seed.
+
+        Args:
+            seed: The seed.
+            only: The version of the metastore; None draws one.
+        """
         random = Random(seed)
         while True:
             version, operation = random.choice(VERSIONS), random.choice(list(OPERATIONS))
+            version = only or version
             known = version in OPERATIONS[operation].versions
             if known and self._is_supported(version, operation):
                 break

@@ -25,6 +25,9 @@ class NoStreams:
     def set(self, name: str, value: Any) -> None:
         """Settings of Spark change nothing here."""
 
+    def get(self, name: str) -> None:
+        """No setting has a value."""
+
     def getConf(self) -> Self:  # noqa: N802
         return self
 
@@ -105,20 +108,25 @@ class Query:
     def _next(self) -> tuple[int, Batch] | None:
         planned = len(list((self._checkpoint / "offsets").iterdir()))
         done = len(list((self._checkpoint / "commits").iterdir()))
-        files = sorted(self._source.iterdir())
+        log = self._checkpoint / "sources" / "0"
+        log.mkdir(parents=True, exist_ok=True)
         if planned == done:
-            if self._end(planned - 1) == len(files):
+            logged = {path for entry in log.iterdir() for path in _paths(entry)}
+            files = [path for path in map(str, self._source.iterdir()) if path not in logged]
+            if not files:
                 return None
-            offsets = f'v1\n{{"batchTimestampMs": {planned}}}\n{{"logOffset": {len(files)}}}'
+            entries = [{"path": path, "timestamp": 0, "batchId": planned} for path in sorted(files)]
+            (log / str(planned)).write_text("\n".join(["v1", *map(json.dumps, entries)]))
+            offsets = f'v1\n{{"batchTimestampMs": {planned}}}\n{{"logOffset": {planned}}}'
             (self._checkpoint / "offsets" / str(planned)).write_text(offsets)
             planned += 1
         rows = Batch()
-        for file in files[self._end(planned - 2) : self._end(planned - 1)]:
-            rows += [Row(*json.loads(line).values()) for line in file.read_text().splitlines()]
+        for path in _paths(log / str(planned - 1)):
+            lines = Path(path).read_text().splitlines()
+            rows += [Row(*json.loads(line).values()) for line in lines]
         return planned - 1, rows
 
-    def _end(self, batch: int) -> int:
-        if batch < 0:
-            return 0
-        last = (self._checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
-        return int(json.loads(last)["logOffset"])
+
+def _paths(entry: Path) -> list[str]:
+    """The files of an entry in the log of a source."""
+    return [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]

@@ -13,11 +13,10 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import count_on_fake, judge_on_fake, run_of
 from tests.faults.scenario import Counts, Places, Scenario
-from tests.faults.test_real import TIMEOUT_SECONDS, WITH_SPARK
+from tests.faults.test_real import AFTERS, TIMEOUT_SECONDS, WITH_SPARK
 from tests.hadoop.hdfs import Hdfs
 from tests.hdfs.conftest import metastore_on
 from tests.versions import VERSIONS
@@ -64,6 +63,6 @@ def test_the_kill_of_a_driver_with_spark(
 ) -> None:
     random = Random(f"{operation} {impatient.version}")
     strike = Strike(Kind.KILL, random.randrange(40))
-    scenario = Scenario(impatient.version, operation, strike, random.choice(list(After)))
+    scenario = Scenario(impatient.version, operation, strike, random.choice(AFTERS))
     with MetastoreClient(impatient.options) as client:
         run_of(scenario, impatient, client, tmp_path, spark=True).judge()
