@@ -123,7 +123,7 @@ class StreamRun(Run):
             super()._let_others()
             return
         self._time_out()
-        self._first = self._rows()
+        self._first, self._done = self._rows(), False
         self._add(2)
         self._new = self._expected(self._old)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import ConflictError, HiveAcidError
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
@@ -172,16 +172,17 @@ class Run:
             assert seen == self._old, f"it said {told.error}, and shows {seen}"
         # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
         fault = self.scenario.fault if self._tries == 1 else self.scenario.again
-        if isinstance(fault, Net) and told.error not in (
-            None,
-            "UnsupportedMetastore",
-        ):
+        final = {None, "UnsupportedMetastore", *(_GONE if self.scenario.after in _CLEANS else ())}
+        if isinstance(fault, Net) and told.error not in final:
             assert told.retryable, f"the network healed, and nobody tries again: {told.message}"
 
     def _let_others(self) -> None:
         """What happens until the next try."""
         after = self.scenario.after
         if after is After.NOTHING:
+            return
+        if after is After.REBALANCE:
+            self._rebalance()
             return
         self._time_out()
         if after in _WRITES and self._is_acid(self.tables.main):
@@ -191,8 +192,6 @@ class Run:
             self._expect_strangers(applied)
         if after in (After.FORGET, After.EXPIRE_AND_CLEAN):
             self._look_after()
-        if after is After.REBALANCE:
-            self._rebalance()
         if after is After.RECREATE:
             self._recreate()
 
@@ -212,15 +211,24 @@ class Run:
     def _rebalance(self) -> None:
         """Delete the row with the highest row id of a file, compact, and rebalance."""
         applied, main = self._is_applied(), str(self.tables.main)
-        with silently():
-            self.tables.run(DeleteJob(target=main, where="id IN (4)"))
-            for kind in ("major", "rebalance"):
-                job = CompactJob(target=main, type=kind, parallel=1)
-                assert self.tables.run(job).error is None
+        compactions = [CompactJob(target=main, type=kind) for kind in ("major", "rebalance")]
+        jobs = [DeleteJob(target=main, where="id IN (4)"), *compactions]
+        if not all(map(self._runs_beside, jobs)):
+            # The process holds a lock.
+            self._time_out()
+            assert all(map(self._runs_beside, jobs))
         rows = self._new if applied else self._old
         rows[main] = [row for row in rows[main] if row.id != 4]
         if not applied:
             self._new = self._expected(self._old)
+
+    def _runs_beside(self, job: Job) -> bool:
+        """Whether a job succeeds beside a process that may be paused."""
+        with silently():
+            try:
+                return self.tables.run(replace(job, lock_wait_seconds=1)).error is None
+            except ConflictError:
+                return False
 
     def _recreate(self) -> None:
         """Drop one table, and make it again with other rows."""
