@@ -26,6 +26,7 @@ def test_every_state_keeps_all_promises(name: str) -> None:
     # Or the model has come to a stop where it should go on.
     assert found.states > 500
     assert found.depth > 15
+    print(f"{name}: {found}")
 
 
 @pytest.mark.parametrize("case", BREAKS, ids=lambda case: case.what)
@@ -68,7 +69,7 @@ def test_a_value_that_is_used_as_an_identity_is_noticed(case: Break) -> None:
 def test_every_state_of_a_larger_model_of_identities_keeps_all_promises(model: SmallModel) -> None:
     found = _search(model)
     assert found.broken is None, found
-    print(f"{type(model).__name__}: {found}")
+    print(f"{type(model).__name__}: {found}{'' if found.complete else ', and there are more'}")
 
 
 @pytest.mark.protocol
