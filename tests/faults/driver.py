@@ -51,6 +51,7 @@ class Told:
         message: What the error says.
         retryable: Whether the error says that another try can help.
         changes: What it changed, in words.
+        reads: How many files it read, and folders it listed.
     """
 
     status: int
@@ -59,6 +60,7 @@ class Told:
     message: str = ""
     retryable: bool = False
     changes: tuple[str, ...] = ()
+    reads: int = 0
 
 
 class Driver:
@@ -190,4 +192,4 @@ def _drive(
     finally:
         effects.end()
     sys.stdout.flush()
-    Path(told).write_text(json.dumps(said | {"changes": effects.seen}))
+    Path(told).write_text(json.dumps(said | {"changes": effects.seen, "reads": effects.reads}))

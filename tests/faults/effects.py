@@ -27,6 +27,7 @@ from tests.faults.hdfs_client import WatchedClient
 # Calls that only say that somebody is still there.
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
 _CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate")
+_LISTING = ("os.listdir", "os.scandir")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SLOW_SECONDS = 0.2
 _NEED_ROOM = ("open", "write", "os.mkdir")
@@ -38,6 +39,7 @@ class Kind(StrEnum):
 
     KILL = "kill"  # SIGKILL; of what is being written, half arrives.
     PAUSE = "pause"  # SIGSTOP, until somebody sends SIGCONT.
+    PAUSE_READING = "pause reading"  # The same before a file is read or a folder is listed.
     FULL = "full"  # From now on nothing can be created; of what is being written, half arrives.
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
@@ -51,7 +53,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Strike:
-    """A fault and its place: before the change of this number, counted from 0."""
+    """A fault and its place: before the change, or the read, of this number, counted from 0."""
 
     kind: Kind
     place: int
@@ -62,6 +64,7 @@ class Effects:
 
     Attributes:
         seen: All changes so far, in words.
+        reads: How many files were read and folders listed so far.
     """
 
     def __init__(self, strike: Strike | None, below: str) -> None:
@@ -72,6 +75,7 @@ class Effects:
             below: The folder that counts: of other files only this process knows.
         """
         self.seen: list[str] = []
+        self.reads = 0
         self._strike = strike
         self._below = below
         self._lock = threading.RLock()
@@ -116,7 +120,8 @@ class Effects:
             number = len(self.seen)
             self.seen.append(f"{event} {what}")
             strike = self._strike
-            struck = strike is not None and number == strike.place
+            reading = strike is not None and strike.kind is Kind.PAUSE_READING
+            struck = strike is not None and not reading and number == strike.place
             if struck and event != "call" and strike.kind is Kind.FAIL:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             if struck and not (event == "write" and strike.kind in (Kind.KILL, Kind.FULL)):
@@ -125,6 +130,15 @@ class Effects:
             time.sleep(_SLOW_SECONDS)
         self.refuse(event)
         return struck
+
+    def read(self) -> None:
+        """Count a read, before which a process can fall asleep."""
+        if threading.current_thread().name.startswith("heartbeat"):
+            return
+        with self._lock:
+            number, self.reads = self.reads, self.reads + 1
+            if self._strike == Strike(Kind.PAUSE_READING, number):
+                os.kill(os.getpid(), signal.SIGSTOP)
 
     def carry_out(self, kind: Kind) -> None:
         """Let the fault strike."""
@@ -190,6 +204,9 @@ class Effects:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _LISTING and str(arguments[0]).startswith(self._below):
+            self.read()
+            return
         if event == "open":
             path, _, flags = arguments
             if not isinstance(path, str) or not (flags or 0) & _WRITING:
@@ -207,6 +224,7 @@ class Effects:
 
     def _open(self, path: str, mode: str) -> Any:
         if mode == "rb":
+            self.read()
             self.refuse("read")
             return open(path, mode)
         return io.BufferedWriter(_WatchedFile(self, path, mode))

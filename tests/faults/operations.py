@@ -1,8 +1,9 @@
-"""Every operation that a fault can strike at: the table it begins with, its job, and its result."""
+"""Every operation that a fault can strike at: the tables it begins with, its job, and its result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import orc
@@ -10,16 +11,30 @@ from pyarrow import orc
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.jobs.catalog_jobs import DropTableJob, RenameTableJob
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    UpdateJob,
+)
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.faults.rows import DELETED, Row, change, write_source
+from tests.faults.after import After
+from tests.faults.rows import DELETED, Change, Row, change, write_source
 from tests.faults.without_spark import carry_out
 from tests.places import place_of
+from tests.versions import VERSIONS
 
 FIRST = [Row(n, "first", p) for n, p in ((1, "a"), (2, "a"), (3, "b"), (4, "b"))]
 SECOND = [Row(n, "second", p) for n, p in ((5, "a"), (6, "b"))]
@@ -32,6 +47,10 @@ CHANGES = [
 ]
 
 
+# The rows of each table, by its full name.
+Rows = dict[str, list[Row]]
+
+
 class Tables:
     """The tables of one scenario, in a database of its own.
 
@@ -39,12 +58,14 @@ class Tables:
         main: The table that is struck at.
         other: Another one, for transactions over both.
         folder: A place for sources.
+        creations: How many tables were created again.
     """
 
     def __init__(self, client: MetastoreClient, database: str, folder: Path) -> None:
         self.client = client
         self.main, self.other = TableRef(database, "main"), TableRef(database, "other")
         self.folder = folder
+        self.creations = 0
         client.create_database(database)
 
     @property
@@ -66,9 +87,14 @@ class Tables:
     def fill(self, ref: TableRef, *, delete: bool = True) -> None:
         """Two inserts and a delete: six rows, of which one is deleted again."""
         for rows in (FIRST, SECOND):
-            self.run(self.insert(ref, rows))
+            self.run(self.insert(ref, self.of_creation(rows)))
         if delete:
             self.run(DeleteJob(target=str(ref), where="id IN (2)"))
+
+    def of_creation(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows as they are in this creation of a table: none has those of an earlier one."""
+        suffix = f" {self.creations}" if self.creations else ""
+        return [row._replace(v=row.v + suffix) for row in rows]
 
     def insert(self, ref: TableRef, rows: Sequence[Row], *, overwrite: bool = False) -> InsertJob:
         return InsertJob(target=str(ref), source=self.source(rows), overwrite=overwrite)
@@ -87,25 +113,44 @@ class Operation:
     """Something that is done to tables.
 
     Attributes:
-        begin: Makes the tables.
+        build: Makes a table.
         job: Makes the job, without metastore and token.
+        both: Whether there are two tables.
+        rebuild: Makes a table that was dropped again; None is as at first.
+        restores: The rows of the version that is restored.
+        versions: The versions of the metastore that it works on.
+        excludes: What others cannot do meanwhile without a change of what is expected.
     """
 
-    begin: Callable[[Tables], None]
+    build: Callable[[Tables, TableRef], None]
     job: Callable[[Tables], Job]
+    both: bool = False
+    rebuild: Callable[[Tables, TableRef], None] | None = None
+    restores: Sequence[Row] = ()
+    versions: Sequence[str] = VERSIONS
+    excludes: frozenset[After] = frozenset({After.COPY})
 
-    def expected(self, job: Job, before: Sequence[Sequence[Row]]) -> list[list[Row]]:
+    def afters(self, version: str) -> list[After]:
+        """What others can do meanwhile."""
+        old = {After.REBALANCE} if version[0] == "3" else set()
+        return [after for after in After if after not in self.excludes | old]
+
+    def begin(self, tables: Tables) -> None:
+        """Make all tables."""
+        for ref in (tables.main, tables.other) if self.both else (tables.main,):
+            self.build(tables, ref)
+
+    def expected(self, job: Job, before: Rows, tables: Tables) -> Rows:
         """The rows of the tables when the job is done, by those before it."""
-        jobs = job.statements if isinstance(job, MultiTableJob) else [job]
-        return [
-            change(jobs[number], rows).of(rows) if number < len(jobs) else sorted(rows)
-            for number, rows in enumerate(before)
-        ]
+        jobs = {each.target: each for each in _statements(job)}
+        return {
+            name: self._change(jobs[name], rows, tables).of(rows) if name in jobs else sorted(rows)
+            for name, rows in before.items()
+        }
 
-    def counts(self, job: Job, before: Sequence[Sequence[Row]]) -> tuple[int, int, int]:
+    def counts(self, job: Job, before: Rows, tables: Tables) -> tuple[int, int, int]:
         """How many rows the job inserts, updates and deletes."""
-        jobs = job.statements if isinstance(job, MultiTableJob) else [job]
-        changes = [change(each, rows) for each, rows in zip(jobs, before, strict=False)]
+        changes = [self._change(each, before[each.target], tables) for each in _statements(job)]
         updated = sum(each.updated for each in changes)
         come, gone = (
             sum(len(each.come) for each in changes),
@@ -113,26 +158,47 @@ class Operation:
         )
         return come - updated, updated, gone - updated
 
-
-def _filled(tables: Tables) -> None:
-    tables.create(tables.main)
-    tables.fill(tables.main)
-
-
-def _filled_both(tables: Tables) -> None:
-    for ref in (tables.main, tables.other):
-        tables.create(ref)
-        tables.fill(ref)
+    def _change(self, job: Job, rows: Sequence[Row], tables: Tables) -> Change:
+        if not self.restores:
+            return change(job, rows)
+        then = tables.of_creation(self.restores)
+        if self.build is _overwritten_insert_only:
+            return Change(come=then, replaces=True)
+        come = [row for row in then if row not in rows]
+        return Change([row for row in rows if row not in then], come)
 
 
-def _filled_insert_only(tables: Tables) -> None:
-    tables.create(tables.main, TableKind.INSERT_ONLY)
-    tables.fill(tables.main, delete=False)
+def _statements(job: Job) -> Sequence[Any]:
+    return job.statements if isinstance(job, MultiTableJob) else [job]
 
 
-def _plain_files(tables: Tables) -> None:
-    tables.create(tables.main, TableKind.NOT_ACID)
-    for partition in tables.client.get_partitions(tables.main):
+def _filled(tables: Tables, ref: TableRef) -> None:
+    tables.create(ref)
+    tables.fill(ref)
+
+
+def _filled_insert_only(tables: Tables, ref: TableRef) -> None:
+    tables.create(ref, TableKind.INSERT_ONLY)
+    tables.fill(ref, delete=False)
+
+
+def _overwritten_insert_only(tables: Tables, ref: TableRef) -> None:
+    """Three versions, of which the first two are kept only until a cleaner comes."""
+    _filled_insert_only(tables, ref)
+    tables.run(tables.insert(ref, NEW[:2], overwrite=True))
+
+
+def _compacted_twice(tables: Tables, ref: TableRef) -> None:
+    """A table whose early versions are kept only until a cleaner comes."""
+    _filled(tables, ref)
+    tables.run(UpdateJob(target=str(ref), set={"v": "'changed'"}, where="id IN (1, 3)"))
+    tables.run(CompactJob(target=str(ref), type="major", parallel=1))
+    tables.run(DeleteJob(target=str(ref), where="id IN (5, 6)"))
+
+
+def _plain_files(tables: Tables, ref: TableRef) -> None:
+    tables.create(ref, TableKind.NOT_ACID)
+    for partition in tables.client.get_partitions(ref):
         folder = place_of(partition.folder)
         rows = [row for row in FIRST if row.p == partition.values[0]]
         columns = {"id": pa.array([r.id for r in rows], pa.int32()), "v": [r.v for r in rows]}
@@ -140,13 +206,13 @@ def _plain_files(tables: Tables) -> None:
             orc.write_table(pa.table(columns), sink)
 
 
-def _compacted(tables: Tables) -> None:
+def _compacted(tables: Tables, ref: TableRef) -> None:
     """Something for a cleaner: what a compaction has replaced, and what an abort has left."""
-    _filled(tables)
+    _filled(tables, ref)
     txn = tables.client.open_txn("somebody", "host", None)
-    write_id = tables.client.allocate_write_id(txn, tables.main)
-    tables.client.add_dynamic_partitions(txn, write_id, tables.main, ["p=a"], 2)
-    table = tables.client.get_table(tables.main)
+    write_id = tables.client.allocate_write_id(txn, ref)
+    tables.client.add_dynamic_partitions(txn, write_id, ref, ["p=a"], 2)
+    table = tables.client.get_table(ref)
     root = place_of(table.folder)
     left = root / "p=a" / f"delta_{write_id:07d}_{write_id:07d}_0000"
     left.mkdir()
@@ -155,11 +221,65 @@ def _compacted(tables: Tables) -> None:
     staging.mkdir()
     (staging / "file").write_text("half a file")
     tables.client.abort_txn(txn)
-    tables.run(CompactJob(target=str(tables.main), type="major", parallel=1))
+    tables.run(CompactJob(target=str(ref), type="major", parallel=1))
 
 
 def _both(tables: Tables) -> Job:
     return MultiTableJob(statements=(_merge(tables), _update(tables, tables.other)))
+
+
+def _inserts(tables: Tables) -> Job:
+    inserts = (tables.insert(tables.main, NEW), tables.insert(tables.other, NEW))
+    return MultiTableJob(statements=inserts)
+
+
+def _restore(version: int) -> Callable[[Tables], Job]:
+    return lambda tables: RestoreJob(target=str(tables.main), as_of=str(version))
+
+
+def _update_rows(tables: Tables) -> Job:
+    # Others delete this row before they rebalance.
+    update = UpdateJob(target=str(tables.main), set={"v": "'updated'"}, where="id IN (4)")
+    return replace(update, conflict_policy="rows")
+
+
+def _export(tables: Tables) -> Job:
+    changes = ChangesSource(str(tables.main), after="0", up_to="3", net=True)
+    return ExportChangesJob(source=changes, path=f"file:{tables.folder}/export", format="json")
+
+
+def _replacement(tables: Tables) -> Job:
+    """Replace a table by a copy with more rows."""
+    database = tables.main.database
+    new, old = f"{database}.next", f"{database}.old"
+    copy = QuerySource("SELECT * FROM t", {"t": TableSource(str(tables.main))})
+    return ScriptJob.of(
+        [
+            CreateTableAsJob(target=new, source=copy, partition_keys=("p",)),
+            InsertJob(target=new, source=tables.source(NEW)),
+            RenameTableJob(target=str(tables.main), new_name=old),
+            RenameTableJob(target=new, new_name=str(tables.main)),
+            DropTableJob(target=old),
+        ]
+    )
+
+
+def _stream(tables: Tables) -> Job:
+    for number, row in enumerate(NEW):
+        folder = tables.folder / "stream"
+        folder.mkdir(exist_ok=True)
+        write_source(folder / f"{number}.json", [row])
+    return StreamJob(
+        name="feed",
+        source=StreamSource(
+            format="json",
+            options={"path": f"file:{tables.folder}/stream"},
+            schema="id INT, v STRING, p STRING",
+        ),
+        statements=(InsertJob(target=str(tables.main), source=BatchSource()),),
+        checkpoint=f"file:{tables.folder}/checkpoint",
+        trigger="available_now",
+    )
 
 
 def _merge(tables: Tables) -> MergeJob:
@@ -183,18 +303,39 @@ def _compaction(type_: str) -> Callable[[Tables], Job]:
     return lambda tables: CompactJob(target=str(tables.main), type=type_, parallel=1)
 
 
+NEW_VERSIONS = [version for version in VERSIONS if version[0] == "4"]
 NEW = [Row(10, "new", "a"), Row(11, "new", "b"), Row(12, "new", "c")]
+_REBALANCES = frozenset({After.COPY, After.REBALANCE})
+# A script of definitions is no transaction: rows that others write between its statements get lost.
+_ALL_BUT_EXPIRY = frozenset(After) - {After.NOTHING, After.EXPIRE}
 OPERATIONS = {
     "insert": Operation(_filled, lambda t: t.insert(t.main, NEW)),
     "overwrite": Operation(_filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True)),
     "update": Operation(_filled, lambda t: _update(t, t.main)),
     "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
     "merge": Operation(_filled, _merge),
-    "two tables": Operation(_filled_both, _both),
+    "two tables": Operation(_filled, _both, both=True),
     "minor compaction": Operation(_filled, _compaction("minor")),
     "major compaction": Operation(_filled, _compaction("major")),
-    "insert-only insert": Operation(_filled_insert_only, lambda t: t.insert(t.main, NEW)),
-    "insert-only compaction": Operation(_filled_insert_only, _compaction("major")),
-    "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main))),
-    "conversion": Operation(_plain_files, lambda t: ConvertJob(target=str(t.main))),
+    "insert-only insert": Operation(
+        _filled_insert_only, lambda t: t.insert(t.main, NEW), excludes=_REBALANCES
+    ),
+    "insert-only compaction": Operation(
+        _filled_insert_only, _compaction("major"), excludes=_REBALANCES
+    ),
+    # In a table that was created again, the names that it is about to remove are read.
+    "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_filled),
+    "conversion": Operation(
+        _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES
+    ),
+    "update of rows": Operation(_filled, _update_rows),
+    "two inserts": Operation(_filled, _inserts, both=True),
+    "restore": Operation(_compacted_twice, _restore(2), restores=[*FIRST, *SECOND]),
+    "insert-only restore": Operation(
+        _overwritten_insert_only, _restore(1), restores=FIRST, excludes=_REBALANCES
+    ),
+    "rebalance": Operation(_filled, _compaction("rebalance"), versions=NEW_VERSIONS),
+    "export": Operation(_filled, _export),
+    "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),
+    "stream": Operation(_filled, _stream, excludes=frozenset()),
 }

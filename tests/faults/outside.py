@@ -47,7 +47,7 @@ class Outsider:
 
     def __init__(self, client: MetastoreClient, ref: TableRef) -> None:
         self._client = client
-        self._ref = ref
+        self.ref = ref
         self.root = place_of(client.get_table(ref).folder)
 
     def rows(self) -> list[Row]:
@@ -77,11 +77,11 @@ class Outsider:
         left += [
             f"{lock} is held"
             for lock in self._client.show_locks()
-            if lock.database == self._ref.database
+            if lock.database == self.ref.database
         ]
         return left + [
             f"the request {each} is not over"
-            for each in CompactionQueue(self._client).show(self._ref)
+            for each in CompactionQueue(self._client).show(self.ref)
             if each.state in ("initiated", "working")
         ]
 
@@ -100,12 +100,12 @@ class Outsider:
         txns = ValidTxnList.from_open_txns(
             answer.high_watermark, answer.open_txns, answer.aborted_bits
         )
-        return txns, self._client.get_valid_write_ids([self._ref], txns)[self._ref.full_name]
+        return txns, self._client.get_valid_write_ids([self.ref], txns)[self.ref.full_name]
 
     def _look(self) -> Seen:
         seen = Seen()
         txns, write_ids = self._snapshot()
-        for partition in self._client.get_partitions(self._ref):
+        for partition in self._client.get_partitions(self.ref):
             folder = place_of(partition.folder)
             self._look_into(folder, partition.values[0] or "", txns, write_ids, seen)
         seen.rows.sort()

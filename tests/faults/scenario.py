@@ -2,22 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from random import Random
-from typing import Self
+from typing import NamedTuple, Self
 
+from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
 from tests.faults.operations import OPERATIONS
 from tests.proxy import Harm
 from tests.versions import VERSIONS
-
-
-class After(StrEnum):
-    """What others do between the fault and the next try."""
-
-    NOTHING = "nothing"
-    WRITE = "others write"
-    FORGET = "all is compacted, cleaned and forgotten"
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,13 @@ NET_KINDS = [
 ]
 # Kills and zombies are what most of it is about; waiting shows nothing where nobody is impatient.
 _KINDS = [kind for kind in Kind if kind not in (Kind.SLOW, Kind.BUSY)]
-_KINDS += [Kind.KILL, Kind.PAUSE] * 3 + NET_KINDS
+_KINDS += [Kind.KILL, Kind.PAUSE, Kind.PAUSE_READING] * 3 + NET_KINDS
 # On an object store no file of this machine has a size that matters; what it does of its own are
 # refusals, slowness and answers that get lost.
-S3_KINDS = [kind for kind in _KINDS if kind is not Kind.LIMIT] + [Kind.BUSY, Kind.TWICE] * 3
+S3_KINDS = [kind for kind in _KINDS if kind not in (Kind.LIMIT, Kind.PAUSE_READING)] + [
+    Kind.BUSY,
+    Kind.TWICE,
+] * 3
 # How often the second try is hit as well.
 _OFTEN = 0.5
 
@@ -104,48 +99,67 @@ class Scenario:
         return cls(version, operation, _fault(kind, int(place)), After(after), second)
 
 
+class Counts(NamedTuple):
+    """How many places an operation has: changes, calls of the metastore, and reads."""
+
+    changes: int
+    calls: int
+    reads: int
+
+
 class Places:
     """Where faults can strike at operations: counted once for each, by letting it happen.
 
     Args:
-        count: Tells how many changes and how many calls an operation makes.
+        count: Counts the places of an operation.
         kinds: What can happen; the more often, the likelier.
         is_supported: Whether there is an operation with a version of the metastore.
     """
 
     def __init__(
         self,
-        count: Callable[[Scenario], tuple[int, int]],
+        count: Callable[[Scenario], Counts],
         kinds: Sequence[str] = _KINDS,
         is_supported: Callable[[str, str], bool] = lambda *_: True,
     ) -> None:
         self._count = count
         self._kinds = kinds
         self._is_supported = is_supported
-        self._known: dict[Scenario, tuple[int, int]] = {}
+        self._known: dict[Scenario, Counts] = {}
 
     def changes(self, version: str, operation: str) -> int:
         """How many changes it makes."""
-        return self._of(version, operation)[0]
+        return self._of(version, operation).changes
 
-    def draw(self, seed: int) -> Scenario:
-        """The scenario of a seed."""
+    def draw(self, seed: int, only: str | None = None) -> Scenario:
+        """The scenario of a seed.
+
+        Args:
+            seed: The seed.
+            only: The version of the metastore; None draws one.
+        """
         random = Random(seed)
         while True:
             version, operation = random.choice(VERSIONS), random.choice(list(OPERATIONS))
-            if self._is_supported(version, operation):
+            version = only or version
+            known = version in OPERATIONS[operation].versions
+            if known and self._is_supported(version, operation):
                 break
-        after = random.choice(list(After))
-        changes, calls = self._of(version, operation)
+        after = random.choice(OPERATIONS[operation].afters(version))
+        counts = self._of(version, operation)
 
         def fault() -> Strike | Net:
-            kind = random.choice(self._kinds)
-            return _fault(kind, random.randrange(calls if kind in NET_KINDS else changes))
+            while True:
+                kind = random.choice(self._kinds)
+                places = counts.calls if kind in NET_KINDS else counts.changes
+                places = counts.reads if kind is Kind.PAUSE_READING else places
+                if places:
+                    return _fault(kind, random.randrange(places))
 
         again = fault() if random.random() < _OFTEN else None
         return Scenario(version, operation, fault(), after, again)
 
-    def _of(self, version: str, operation: str) -> tuple[int, int]:
+    def _of(self, version: str, operation: str) -> Counts:
         scenario = Scenario(version, operation)
         if scenario not in self._known:
             self._known[scenario] = self._count(scenario)

@@ -7,12 +7,12 @@ import pytest
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
-from tests.faults.scenario import NET_KINDS, After, Net, Scenario
-from tests.versions import VERSIONS
+from tests.faults.scenario import NET_KINDS, Net, Scenario
 
 pytestmark = pytest.mark.faults
 
 FIRST_SEED = int(os.environ.get("FAULTS_FIRST_SEED", "1000"))
+CASES = [(version, name) for name, each in OPERATIONS.items() for version in each.versions]
 SEEDS = range(FIRST_SEED, FIRST_SEED + int(os.environ.get("FAULTS", "2000")))
 
 
@@ -23,7 +23,8 @@ def judge_all(tmp_path_factory):
         for number, fault in enumerate(faults):
             # What others do meanwhile takes turns, another one for each kind and operation.
             turn = number + len(fault.kind) + len(operation)
-            scenario = Scenario(version, operation, fault, list(After)[turn % len(After)])
+            afters = OPERATIONS[operation].afters(version)
+            scenario = Scenario(version, operation, fault, afters[turn % len(afters)])
             try:
                 judge_on_fake(scenario, tmp_path_factory.mktemp("fault"))
             except Exception as error:  # noqa: BLE001 - all of them are told, in the end
@@ -34,16 +35,14 @@ def judge_all(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", [Kind.KILL, Kind.PAUSE])
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("version", "operation"), CASES)
 @pytest.mark.timeout(3600)
 def test_a_kill_or_a_stop_at_every_place(version, operation, kind, places, judge_all):
     strikes = [Strike(kind, place) for place in range(places.changes(version, operation) + 1)]
     judge_all(version, operation, strikes)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("version", "operation"), CASES)
 def test_every_harm_to_a_commit(version, operation, judge_all):
     # A compaction commits each of two partitions.
     commits = [f"{kind} of commit_txn" for kind in NET_KINDS]

@@ -11,6 +11,10 @@ SEEDS = range(24)
 # What has gone wrong once.
 FAILED = [
     "3.1.3/two tables/read only/127/all is compacted, cleaned and forgotten/fail question/34",
+    "4.0.1/two tables/full/145/a table is dropped and created again/kill/57",
+    "3.1.3/export/pause/7/a table is dropped and created again",
+    "3.1.3/script/limit/89/nothing/cut answer/52",
+    "4.0.1/stream/kill/47/a copy of the checkpoint goes on",
     "4.0.1/minor compaction/pause/38/nothing/lose answer/31",
     "3.1.3/merge/lose questions/25/all is compacted, cleaned and forgotten/pause/54",
 ]
@@ -30,6 +34,7 @@ def test_what_went_wrong_once_goes_well(scenario, tmp_path):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_there_are_places_in_every_operation(version, places):
-    counts = {operation: places.changes(version, operation) for operation in OPERATIONS}
+    known = [name for name, each in OPERATIONS.items() if version in each.versions]
+    counts = {operation: places.changes(version, operation) for operation in known}
     assert min(counts.values()) >= 4, counts
     assert sum(counts.values()) >= 600, counts

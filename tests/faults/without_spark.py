@@ -16,16 +16,18 @@ from py4j.protocol import Py4JError
 from pyarrow import orc
 from pyspark.errors import PythonException
 
-from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine import run as application
+from airflow_hiveacid.engine import streams
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
@@ -33,16 +35,29 @@ from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    UpdateJob,
+)
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
-from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage
-from tests.faults.rows import Row, change
+from tests.faults.rows import Change, Row, change
+from tests.faults.rows_of_tables import rows_with_ids
+from tests.faults.streaming import NoStreams
+from tests.faults.without_frames import without_frames
 
-_OPERATIONS = {UpdateJob: Operation.UPDATE, DeleteJob: Operation.DELETE, MergeJob: Operation.MERGE}
+_OPERATIONS = {
+    UpdateJob: Operation.UPDATE,
+    DeleteJob: Operation.DELETE,
+    MergeJob: Operation.MERGE,
+}
+Rows = dict[tuple[str, RowId], Row]
 _DELETE_COLUMNS = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
 
 
@@ -63,13 +78,17 @@ def without_spark() -> Iterator[None]:
         patch.setattr(statement, "scan_session", lambda spark: spark)
         patch.setattr(application, "statement_of", _statement_of)
         patch.setattr(FlatRowsWriter, "write_rows", _write_rows)
+        patch.setattr(streams, "scan_session", lambda spark: spark)
+        patch.setattr(streams, "statement_of", _statement_of)
+        without_frames(patch)
         yield
 
 
-class NoSpark:
+class NoSpark(NoStreams):
     """What the engine asks a Spark session for when no rows are concerned."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sparkContext = self
 
     @property
@@ -124,6 +143,7 @@ class _Statement(Statement):
     """The change that a job describes, its rows found and written by Python."""
 
     job: Any
+    batch: Any = None
 
     @property
     def operation(self) -> Operation:
@@ -131,43 +151,68 @@ class _Statement(Statement):
             return Operation.OVERWRITE if self.job.overwrite else Operation.INSERT
         return _OPERATIONS[type(self.job)]
 
+    @property
+    def changes_single_rows(self) -> bool:
+        return isinstance(self.job, UpdateJob | DeleteJob)
+
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
+        self.batch = preparation.batch
+        source = getattr(self.job, "source", None)
+        if isinstance(source, QuerySource):
+            tables = (each for each in source.inputs.values() if isinstance(each, TableSource))
+            self.reads = [TableRef.parse(each.name) for each in tables]
 
     def run(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
             full_acid = context.table.kind is TableKind.FULL_ACID
-            seen = _rows_with_ids(context) if full_acid else {}
-            changed = change(self.job, seen.values())
-        with context.phases(Phase.WRITE):
-            gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
-            if gone:
-                context.output.write_deletes(*delete_keys(context, gone))
-            if changed.come:
-                rows: Any = changed.come
-                context.output.write_rows(rows, replace=changed.replaces)
-        updated = changed.updated
-        return Counts(len(changed.come) - updated, updated, len(gone) - updated)
+            seen = rows_with_ids(context, context.table) if full_acid else {}
+            changed = self._change(context, seen)
+        return _written(context, seen, changed)
+
+    def _change(self, context: WriteContext, seen: Rows) -> Change:
+        job = self.job
+        if isinstance(job, InsertJob) and isinstance(job.source, BatchSource):
+            return Change(come=self.batch)
+        if self.reads:
+            (source,) = self.reads
+            rows = rows_with_ids(context, context.client.get_table(source))
+            return Change(come=sorted(rows.values()))
+        return change(job, seen.values())
 
 
-def _statement_of(spark: object, job: Job, orc_codec: str | None) -> _Statement:
-    return _Statement(TableRef.parse(job.target), orc_codec, job)
+class _Restore(RestoreStatement):
+    """A restore: the engine's own, but for the rows of full ACID tables."""
+
+    def run(self, context: WriteContext) -> Counts:
+        if context.table.kind is TableKind.INSERT_ONLY:
+            return super().run(context)
+        with context.phases(Phase.READ):
+            then = rows_with_ids(context, context.table, self.as_of)
+            seen = rows_with_ids(context, context.table)
+            come = [row for key, row in then.items() if key not in seen]
+            gone = [row for key, row in seen.items() if key not in then]
+        return _written(context, seen, Change(gone, come))
 
 
-def _rows_with_ids(context: WriteContext) -> dict[tuple[str, RowId], Row]:
-    """All rows that the transaction sees, by partition and row id."""
-    rules = Rules.HIVE3 if context.client.version is MetastoreVersion.HMS3 else Rules.HIVE4
-    write_ids = context.txn.snapshot.write_ids[context.table.ref.full_name]
-    found = {}
-    for partition in context.client.get_partitions(context.table.ref):
-        storage = Storage.of(partition.folder)
-        files = list_files(storage)
-        state = read_state(storage, files, write_ids, context.txn.snapshot.txns, rules=rules)
-        p = partition.values[0] or ""
-        for batch in visible_rows(storage, state, write_ids, rules):
-            for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
-                found[p, row_id] = Row(row["id"], row["v"], p)
-    return found
+def _written(context: WriteContext, seen: Rows, changed: Change) -> Counts:
+    """Stage a change of rows."""
+    with context.phases(Phase.WRITE):
+        gone = sorted(row_id for row_id, row in seen.items() if row in changed.gone)
+        if gone:
+            context.output.write_deletes(*delete_keys(context, gone))
+        if changed.come:
+            rows: Any = changed.come
+            context.output.write_rows(rows, replace=changed.replaces)
+    updated = changed.updated
+    return Counts(len(changed.come) - updated, updated, len(gone) - updated)
+
+
+def _statement_of(spark: object, job: Any, orc_codec: str | None) -> Statement:
+    target = TableRef.parse(job.target)
+    if isinstance(job, RestoreJob):
+        return _Restore(target, orc_codec, AsOf.parse(job.as_of))
+    return _Statement(target, orc_codec, job)
 
 
 def _write_rows(

@@ -14,9 +14,9 @@ import pytest
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.faults.effects import Kind, Strike
-from tests.faults.judge import Run, count_on_fake, judge_on_fake
-from tests.faults.scenario import After, Places, Scenario
-from tests.faults.test_real import TIMEOUT_SECONDS, WITH_SPARK
+from tests.faults.judge import count_on_fake, judge_on_fake, run_of
+from tests.faults.scenario import Counts, Places, Scenario
+from tests.faults.test_real import AFTERS, TIMEOUT_SECONDS, WITH_SPARK
 from tests.hadoop.hdfs import Hdfs
 from tests.hdfs.conftest import metastore_on
 from tests.versions import VERSIONS
@@ -35,7 +35,7 @@ def location(hdfs: Hdfs) -> str:
 
 @pytest.fixture(scope="session")
 def places(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    def count(scenario: Scenario) -> tuple[int, int]:
+    def count(scenario: Scenario) -> Counts:
         folder = tmp_path_factory.mktemp("count")
         return count_on_fake(scenario, folder, f"{hdfs.uri}/faults/{next(_FOLDERS)}")
 
@@ -63,6 +63,6 @@ def test_the_kill_of_a_driver_with_spark(
 ) -> None:
     random = Random(f"{operation} {impatient.version}")
     strike = Strike(Kind.KILL, random.randrange(40))
-    scenario = Scenario(impatient.version, operation, strike, random.choice(list(After)))
+    scenario = Scenario(impatient.version, operation, strike, random.choice(AFTERS))
     with MetastoreClient(impatient.options) as client:
-        Run(scenario, impatient, client, tmp_path, spark=True).judge()
+        run_of(scenario, impatient, client, tmp_path, spark=True).judge()

@@ -5,9 +5,19 @@ model is strong enough to notice.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.protocol.cleaner import Cleaner
 from tests.protocol.compactor import Compactor
+from tests.protocol.identities.change_feeds import ChangeFeeds, Consumer
+from tests.protocol.identities.cleanings import Cleanings
+from tests.protocol.identities.row_numbers import NEW_KEY, RowNumbers
+from tests.protocol.identities.row_numbers import Writer as RowWriter
+from tests.protocol.identities.runs import Runs
+from tests.protocol.identities.scripts import Scripts
+from tests.protocol.identities.second_commits import SecondCommits
+from tests.protocol.identities.small_model import Promise, SmallModel
+from tests.protocol.identities.streams import Streams
 from tests.protocol.invariants import Invariant
 from tests.protocol.metastore import Version
 from tests.protocol.reader import Reader
@@ -41,11 +51,11 @@ class Break:
     """
 
     what: str
-    model: Model
-    breaks: Invariant
+    model: Any
+    breaks: Invariant | Promise
 
     @property
-    def whole(self) -> Model:
+    def whole(self) -> Any:
         """The same model with all rules."""
         return replace(self.model, broken=frozenset())
 
@@ -227,5 +237,209 @@ BREAKS = (
         "staging of the dead goes",
         roles=(_APPEND,),
         faults=1,
+    ),
+)
+
+_CONSUMER = Consumer("c", "t", "p")
+_CHANGES_OF_ROWS = (RowWriter("update", 2), RowWriter("delete", 2))
+_INSERTS = (RowWriter("insert", NEW_KEY), RowWriter("insert", NEW_KEY), RowWriter("append", 3))
+_OWN_REWRITES = frozenset({"compaction", "rebalance", "ordered rebalance"})
+REWRITES = _OWN_REWRITES | {"rebalance of Hive"}
+# The small models with all rules, each with every step that its breaks need.
+SMALL_MODELS: dict[str, SmallModel] = {
+    "second commits": SecondCommits(),
+    "row numbers, changes": RowNumbers(writers=_CHANGES_OF_ROWS, maintenance=REWRITES),
+    "row numbers, inserts": RowNumbers(
+        writers=_INSERTS, maintenance=frozenset({"compaction", "ordered rebalance"})
+    ),
+    "a consumer": ChangeFeeds(consumers=(_CONSUMER,)),
+    "consumers of two tables": ChangeFeeds(consumers=(_CONSUMER, Consumer("d", "u", "p"))),
+    "consumers of one table": ChangeFeeds(consumers=(_CONSUMER, Consumer("d", "t", "p"))),
+    "a consumer with two targets": ChangeFeeds(consumers=(_CONSUMER, Consumer("c", "t", "q"))),
+    "runs": Runs(),
+    "streams": Streams(),
+    "streams, one note": Streams(notes=1),
+    "cleanings": Cleanings(),
+    "cleanings, drops without a lock": Cleanings(drops_without_lock=True),
+    "scripts": Scripts(),
+}
+
+
+def _small(
+    what: str, name: str, breaks: Promise, *rules: str, model: SmallModel | None = None
+) -> Break:
+    return Break(what, replace(model or SMALL_MODELS[name], broken=frozenset(rules)), breaks)
+
+
+# What treats a row id, a name, a number or a position as an identity, or an empty record as evidence.
+IDENTITY_BREAKS = (
+    _small(
+        "a second commit takes an empty record of reads for evidence",
+        "second commits",
+        Promise.COMPLETE_READ,
+        "alive after the last read",
+    ),
+    _small(
+        "a transaction is confirmed alive before its last read",
+        "second commits",
+        Promise.COMPLETE_READ,
+        "confirm after the last read",
+    ),
+    _small(
+        "a second commit does not compare versions",
+        "second commits",
+        Promise.NO_LOST_UPDATE,
+        "a second commit compares versions",
+    ),
+    _small(
+        "a second commit does not compare the creation of its tables",
+        "second commits",
+        Promise.OTHER_TABLE,
+        "a second commit compares tables",
+    ),
+    _small(
+        "row ids are searched for after a rewrite that is not proved to keep them",
+        "row numbers, changes",
+        Promise.RIGHT_ROWS,
+        "renumbered rows are refused",
+    ),
+    _small(
+        "new rows are searched for by write id after an ordered rebalance",
+        "row numbers, inserts",
+        Promise.RIGHT_ROWS,
+        "renumbered rows are refused",
+    ),
+    _small(
+        "row ids are searched for, and a rebalance of this provider reuses them",
+        "",
+        Promise.RIGHT_ROWS,
+        "renumbered rows are refused",
+        "a rebalance never reuses row ids",
+        model=RowNumbers(writers=_CHANGES_OF_ROWS, maintenance=_OWN_REWRITES),
+    ),
+    _small(
+        "a compaction removes the evidence of a rebalance before it",
+        "row numbers, changes",
+        Promise.RIGHT_ROWS,
+        "a compaction keeps the evidence of earlier rewrites",
+    ),
+    _small(
+        "an exported range does not name the creation of its table",
+        "a consumer",
+        Promise.EXPORTED,
+        "a range names its table",
+    ),
+    _small(
+        "an exported range names neither table nor consumer, and two tables share a folder",
+        "consumers of two tables",
+        Promise.EXPORTED,
+        "a range names its table",
+        "a range names its consumer",
+    ),
+    _small(
+        "an exported range does not name its consumer",
+        "consumers of one table",
+        Promise.EXPORTED,
+        "a range names its consumer",
+    ),
+    _small(
+        "a cursor is used for another creation of its table",
+        "a consumer",
+        Promise.EXPORTED,
+        "a cursor is of one creation",
+    ),
+    _small(
+        "a cursor is used for another target",
+        "a consumer with two targets",
+        Promise.EXPORTED,
+        "a cursor has one target",
+    ),
+    _small(
+        "a cursor is stored in the definition of the table",
+        "a consumer",
+        Promise.DEFINITION,
+        "a cursor is stored beside the definition",
+    ),
+    _small(
+        "only the table of the first statement has a note",
+        "runs",
+        Promise.ONCE,
+        "a note in each table",
+    ),
+    _small(
+        "a note is judged by all tables of its run",
+        "runs",
+        Promise.ONCE,
+        "a table proves alone",
+    ),
+    _small(
+        "a note does not name the creation of its table",
+        "",
+        Promise.TRUE,
+        "a note names the creation of its table",
+        model=Runs(recreated=2),
+    ),
+    _small(
+        "a note is proved by the name of a directory",
+        "runs",
+        Promise.TRUE,
+        "a note names the creation of its table",
+        "a directory is known by its transaction",
+    ),
+    _small(
+        "neither note nor position has the digest of a batch",
+        "streams",
+        Promise.NO_ROW_LOST,
+        "a note has the digest of its batch",
+        "the position has a digest",
+    ),
+    _small(
+        "a note has no digest of its batch",
+        "streams",
+        Promise.NO_ROW_LOST,
+        "a note has the digest of its batch",
+    ),
+    _small(
+        "a batch before the position is skipped without its note",
+        "streams, one note",
+        Promise.NO_ROW_LOST,
+        "a batch without its note is refused",
+    ),
+    _small(
+        "a cleaner confirms lock and table only before its first deletion",
+        "cleanings",
+        Promise.OTHER_TABLE,
+        "confirm before each deletion",
+    ),
+    _small(
+        "a cleaner confirms its lock but not the table",
+        "cleanings, drops without a lock",
+        Promise.OTHER_TABLE,
+        "the table is confirmed",
+    ),
+    _small(
+        "a cleaner confirms nothing",
+        "cleanings",
+        Promise.OTHER_TABLE,
+        "the lock is confirmed",
+        "the table is confirmed",
+    ),
+    _small(
+        "a script has no progress note",
+        "scripts",
+        Promise.STATEMENT_ONCE,
+        "a progress note",
+    ),
+    _small(
+        "a script counts its completed statements",
+        "scripts",
+        Promise.SCRIPT_COMPLETE,
+        "a digest for each statement",
+    ),
+    _small(
+        "a begun statement is recognized by the name of its table",
+        "scripts",
+        Promise.SCRIPT_COMPLETE,
+        "a begun statement is recognized by the identity of its table",
     ),
 )

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from tests.protocol.invariants import Invariant, broken_in
-from tests.protocol.roles import Model
-from tests.protocol.state import State
+from tests.protocol.invariants import broken_in
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Found:
     states: int
     depth: int
     complete: bool
-    broken: Invariant | None = None
+    broken: str | None = None
     trace: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -33,24 +32,24 @@ class Found:
         return f"{self.broken}: broken by {len(self.trace)} steps\n{lines}"
 
 
-def search(model: Model, most: int = 10**9, visit: Callable[[State], None] | None = None) -> Found:
+def search(
+    model: Any, most: int = 10**9, *, check: Callable[[Any, Any], str | None] = broken_in
+) -> Found:
     """Look at every state that a model can get into.
 
     Args:
-        model: The model.
+        model: The model: with a first state, the steps before it, and the steps of a state.
         most: Stop after so many states.
-        visit: Is called with each state, once.
+        check: Returns the promise that a state breaks, or None.
     """
     start = model.start
     # Where each state was first come from. States are compared as a whole, not by a hash of them.
-    came: dict[State, tuple[State, str] | None] = {start: None}
+    came: dict[Any, tuple[Any, str] | None] = {start: None}
     front, depth = [start], 0
     while front:
         following = []
         for state in front:
-            if visit is not None:
-                visit(state)
-            broken = broken_in(model, state)
+            broken = check(model, state)
             if broken is not None:
                 return Found(len(came), depth, False, broken, (*model.before, *_way(came, state)))
             for label, after in model.steps(state):
@@ -64,7 +63,7 @@ def search(model: Model, most: int = 10**9, visit: Callable[[State], None] | Non
     return Found(len(came), depth, True)
 
 
-def _way(came: dict[State, tuple[State, str] | None], state: State) -> Iterator[str]:
+def _way(came: dict[Any, tuple[Any, str] | None], state: Any) -> Iterator[str]:
     labels = []
     while (step := came[state]) is not None:
         state, label = step

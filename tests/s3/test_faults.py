@@ -14,9 +14,10 @@ import pytest
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.faults.after import After
 from tests.faults.effects import Kind, Strike
-from tests.faults.judge import Run, count_on_fake, judge_on_fake
-from tests.faults.scenario import S3_KINDS, After, Places, Scenario
+from tests.faults.judge import count_on_fake, judge_on_fake, run_of
+from tests.faults.scenario import S3_KINDS, Counts, Places, Scenario
 from tests.s3.store import S3Store
 
 pytestmark = pytest.mark.s3
@@ -45,7 +46,7 @@ def is_supported(version: str, operation: str) -> bool:
 
 @pytest.fixture(scope="session")
 def places(s3: S3Store, tmp_path_factory: pytest.TempPathFactory) -> Places:
-    def count(scenario: Scenario) -> tuple[int, int]:
+    def count(scenario: Scenario) -> Counts:
         folder = tmp_path_factory.mktemp("count")
         return count_on_fake(scenario, folder, f"{s3.uri}/faults/{next(_FOLDERS)}")
 
@@ -92,5 +93,5 @@ def test_a_fault_at_a_real_metastore(
 ) -> None:
     scenario = Scenario("4.0.1", operation, Strike(kind, place), After.WRITE)
     with MetastoreClient(impatient.options) as client:
-        Run(scenario, impatient, client, tmp_path).judge()
+        run_of(scenario, impatient, client, tmp_path).judge()
     assert s3.uploads(f"{s3.uri}/impatient") == []

@@ -1,0 +1,23 @@
+"""What others do between a fault and the next try."""
+
+from enum import StrEnum
+
+
+class After(StrEnum):
+    """What others do between the fault and the next try."""
+
+    NOTHING = "nothing"
+    WRITE = "others write"
+    FORGET = "all is compacted, cleaned and forgotten"
+    # After these a paused process goes on before the next try, so that it may commit.
+    EXPIRE = "its transactions expire"
+    EXPIRE_AND_WRITE = "its transactions expire and others write"
+    EXPIRE_AND_CLEAN = "its transactions expire and all is compacted and cleaned"
+    RECREATE = "a table is dropped and created again"
+    REBALANCE = "others rebalance"
+    COPY = "a copy of the checkpoint goes on"
+
+    @property
+    def wakes_first(self) -> bool:
+        """Whether a paused process goes on before the next try."""
+        return self.name.startswith("EXPIRE") or self is After.REBALANCE

@@ -1,0 +1,46 @@
+"""The rows of a table, read by plain Python with the engine's own rules of which files count."""
+
+from typing import Any
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.maintenance.table_history import version_of
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.scan.visible_rows import visible_rows
+from airflow_hiveacid.storage.folder import Storage
+from tests.faults.rows import Row
+
+
+def rows_with_ids(
+    context: Any, table: HiveTable, as_of: AsOf | None = None
+) -> dict[tuple[str, RowId], Row]:
+    """All rows that a transaction sees, by partition and row id.
+
+    Args:
+        context: With a client, and the transaction that reads.
+        table: The table.
+        as_of: The version; None is the newest.
+    """
+    return visible_in(context.client, context.reader._txn.snapshot, table, as_of)
+
+
+def visible_in(
+    client: Any, snapshot: Any, table: HiveTable, as_of: AsOf | None = None
+) -> dict[tuple[str, RowId], Row]:
+    """All rows of a version in a snapshot, by partition and row id."""
+    rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+    now = snapshot.write_ids[table.ref.full_name]
+    write_ids = version_of(client, table.ref, as_of, now)
+    found = {}
+    for partition in client.get_partitions(table.ref):
+        storage = Storage.of(partition.folder)
+        files = list_files(storage)
+        state = read_state(storage, files, write_ids, snapshot.txns, rules=rules, now=now)
+        p = partition.values[0] or ""
+        for batch in visible_rows(storage, state, write_ids, rules):
+            for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
+                found[p, row_id] = Row(row["id"], row["v"], p)
+    return found

@@ -1,0 +1,348 @@
+"""A scenario that is carried out and judged from outside."""
+
+import contextlib
+import io
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import ConflictError, HiveAcidError
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift.answers import TxnState
+from tests.fakes.metastore import FakeMetastore
+from tests.faults.after import After
+from tests.faults.driver import ESCAPED, Driver, Told, drive
+from tests.faults.effects import Kind, Strike
+from tests.faults.operations import OPERATIONS, Rows, Tables
+from tests.faults.outside import Outsider
+from tests.faults.rows import Row
+from tests.faults.scenario import Counts, Net, Scenario
+from tests.proxy import Harm, Proxy
+
+TOKEN = "a run"
+# Errors that say openly that nobody knows yet whether it was applied.
+_UNCERTAIN = {"CommitUncertain"}
+_PAUSES = (Kind.PAUSE, Kind.PAUSE_READING)
+# What another try can be told where the version that it wants is gone.
+_GONE = {"VersionGone", "VersionUnknown"}
+_SECONDS = 60
+_PATIENCE_SECONDS = 3
+_NUMBERS = itertools.count(1)
+_WRITES = (After.WRITE, After.FORGET, After.EXPIRE_AND_WRITE)
+_CLEANS = (After.FORGET, After.EXPIRE_AND_CLEAN)
+_STRANGERS = [Row(90, "another writer", "b")]
+
+
+@dataclass
+class Run:
+    """A scenario on a metastore.
+
+    Attributes:
+        scenario: What happens.
+        metastore: Where.
+        client: Its client.
+        folder: A place for files beside the tables.
+        spark: Whether the first try is a driver with Spark.
+    """
+
+    scenario: Scenario
+    metastore: Any
+    client: MetastoreClient
+    folder: Path
+    spark: bool = False
+
+    # What a cleaning leaves in the folder of a table.
+    _stays: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        self._operation = OPERATIONS[self.scenario.operation]
+        self.tables = Tables(self.client, f"faults_{next(_NUMBERS)}", self.folder)
+        self._operation.begin(self.tables)
+        self._job: Job = replace(
+            self._operation.job(self.tables), metastore=self.client.options, run_token=TOKEN
+        )
+        self._old = self._rows()
+        self._new = self._expected(self._old)
+        self._tries = 1
+        self._done = False  # Somebody was told that it is.
+        self._below = str(self._outsiders()[0].root.parent)
+
+    def _outsiders(self) -> list[Outsider]:
+        return [Outsider(self.client, ref) for ref in self.tables.both]
+
+    def _expected(self, rows: Rows) -> Rows:
+        return self._operation.expected(self._job, rows, self.tables)
+
+    def judge(self) -> None:
+        """Let it happen, and compare what was told with what others see."""
+        again = self.scenario.again
+        with contextlib.ExitStack() as stack:
+            zombies = [self._try(self.scenario.fault, stack, spark=self.spark)]
+            self._let_others()
+            if self.scenario.after.wakes_first:
+                self._wake([zombie for zombie in zombies if zombie is not None])
+                zombies = [None]
+            if again is not None:
+                self._tries += 1
+                zombies.append(self._try(again, stack))
+            elif zombies[0] is not None:
+                self._retry()
+            self._wake([zombie for zombie in zombies if zombie is not None])
+        self._retry()
+        self._finish()
+
+    def count(self) -> Counts:
+        """Let it happen without a fault, and count its places."""
+        proxy = Proxy(self.metastore)
+        options = replace(self.client.options, uris=proxy.uri)
+        told = drive(replace(self._job, metastore=options), self.folder, None, self._below)
+        proxy.close()
+        self._check_told(told)
+        assert told.report is not None
+        return Counts(len(told.changes), len(proxy.calls), told.reads)
+
+    def _try(
+        self, fault: Strike | Net | None, stack: contextlib.ExitStack, *, spark: bool = False
+    ) -> Driver | None:
+        """Let a try be hit by a fault.
+
+        Returns:
+            Its driver, if that is asleep now; it ends with the stack.
+        """
+        job, below = self._next_job(), self._below
+        proxy = None
+        if isinstance(fault, Net):
+            proxy = Proxy(
+                self.metastore,
+                fault.call,
+                arrives=fault.arrives,
+                harm=fault.harm,
+                after=fault.place,
+                times=fault.times,
+            )
+            silent = fault.harm in (Harm.HOLD, Harm.DELAY)
+            options = replace(
+                self.client.options, uris=proxy.uri, read_timeout_seconds=1 if silent else 20
+            )
+            job, fault, below = replace(job, metastore=options), None, "/"
+        driver = stack.enter_context(Driver(job, self.folder, fault, below, spark=spark))
+        if fault is not None and fault.kind in _PAUSES and driver.wait_until_paused():
+            return driver
+        told = driver.wait()
+        if proxy is not None:
+            proxy.let_through()
+            proxy.close()
+        self._check_told(told)
+        return None
+
+    def _wake(self, zombies: Sequence[Driver]) -> None:
+        """Let those that are asleep go on, the older one first."""
+        for zombie in zombies:
+            zombie.resume()
+            # It may wait for the younger one.
+            zombie.ends_within(_PATIENCE_SECONDS)
+        for told in [zombie.wait() for zombie in zombies]:
+            if told.report is None:
+                assert told.error not in (None, ESCAPED), told
+                assert told.retryable, f"a zombie is told never to try again: {told.message}"
+            self._done |= told.report is not None
+        self._check_zombies(self._rows())
+
+    def _check_zombies(self, seen: Rows) -> None:
+        assert seen == self._new or (seen == self._old and not self._done), seen
+
+    def _check_told(self, told: Told) -> None:
+        """What the client heard is what happened."""
+        seen = self._rows()
+        assert seen in (self._old, self._new), f"neither old nor new rows: {seen}"
+        assert told.error != ESCAPED, told.message
+        self._done |= told.report is not None
+        if told.report is not None:
+            assert seen == self._new, f"it said done, and shows {seen}"
+        elif self._tries == 1 and told.error is not None and told.error not in _UNCERTAIN:
+            assert seen == self._old, f"it said {told.error}, and shows {seen}"
+        # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
+        fault = self.scenario.fault if self._tries == 1 else self.scenario.again
+        final = {None, "UnsupportedMetastore", *(_GONE if self.scenario.after in _CLEANS else ())}
+        if isinstance(fault, Net) and told.error not in final:
+            assert told.retryable, f"the network healed, and nobody tries again: {told.message}"
+
+    def _let_others(self) -> None:
+        """What happens until the next try."""
+        after = self.scenario.after
+        if after is After.NOTHING:
+            return
+        if after is After.REBALANCE:
+            self._rebalance()
+            return
+        self._time_out()
+        if after in _WRITES and self._is_acid(self.tables.main):
+            applied = self._is_applied()
+            with silently():
+                self.tables.run(self.tables.insert(self.tables.main, _STRANGERS))
+            self._expect_strangers(applied)
+        if after in (After.FORGET, After.EXPIRE_AND_CLEAN):
+            self._look_after()
+        if after is After.RECREATE:
+            self._recreate()
+
+    def _is_applied(self) -> bool:
+        """Whether the rows show that the job was applied."""
+        return self._rows() == self._new != self._old
+
+    def _expect_strangers(self, applied: bool) -> None:
+        """Reckon with the rows of another writer, which come before the job or after it."""
+        main = str(self.tables.main)
+        if applied:
+            self._new[main] = sorted([*self._new[main], *_STRANGERS])
+        else:
+            self._old[main] = sorted([*self._old[main], *_STRANGERS])
+            self._new = self._expected(self._old)
+
+    def _rebalance(self) -> None:
+        """Delete the row with the highest row id of a file, compact, and rebalance."""
+        applied, main = self._is_applied(), str(self.tables.main)
+        compactions = [CompactJob(target=main, type=kind) for kind in ("major", "rebalance")]
+        jobs = [DeleteJob(target=main, where="id IN (4)"), *compactions]
+        if not all(map(self._runs_beside, jobs)):
+            # The process holds a lock.
+            self._time_out()
+            assert all(map(self._runs_beside, jobs))
+        rows = self._new if applied else self._old
+        rows[main] = [row for row in rows[main] if row.id != 4]
+        if not applied:
+            self._new = self._expected(self._old)
+
+    def _runs_beside(self, job: Job) -> bool:
+        """Whether a job succeeds beside a process that may be paused."""
+        with silently():
+            try:
+                return self.tables.run(replace(job, lock_wait_seconds=1)).error is None
+            except ConflictError:
+                return False
+
+    def _recreate(self) -> None:
+        """Drop one table, and make it again with other rows."""
+        assert self.scenario.fault is not None
+        refs = self.tables.both
+        ref = refs[self.scenario.fault.place % len(refs)]
+        applied = self._is_applied()
+        self.client.drop_table(ref)
+        self.tables.creations += 1
+        with silently():
+            (self._operation.rebuild or self._operation.build)(self.tables, ref)
+        fresh = Outsider(self.client, ref).rows()
+        if applied and len(refs) > 1:
+            # The other table proves that the run was applied.
+            self._new[str(ref)] = fresh
+            return
+        self._done = False
+        self._old[str(ref)] = fresh
+        self._new = self._expected(self._old)
+
+    def _next_job(self) -> Job:
+        """The job of the next try: the order of its statements is another one each time."""
+        job = self._job
+        if isinstance(job, MultiTableJob) and self._tries % 2 == 0:
+            return replace(job, statements=job.statements[::-1], target="")
+        return job
+
+    def _retry(self) -> None:
+        """One more try makes it right, and a third one changes nothing."""
+        for number in range(2):
+            self._tries += 1
+            try:
+                with silently():
+                    report = self.tables.run(replace(self._next_job(), metastore=None))
+            except HiveAcidError as error:
+                self._check_refusal(error)
+                return
+            assert report.error is None, f"try {number + 2} failed: {report.error}"
+            self._expect(self._new)
+            self._done = True
+            self._check_report(report)
+            self._check_compacted()
+
+    def _check_refusal(self, error: HiveAcidError) -> None:
+        """Another try may be refused where a version is gone, and then has changed nothing."""
+        if error.id not in _GONE or self.scenario.after not in _CLEANS or self._done:
+            raise error
+        self._expect(self._old)
+        self._new = self._old
+
+    def _check_report(self, report: Any) -> None:
+        if not hasattr(report, "rows_inserted") or isinstance(self._job, CleanJob | CompactJob):
+            return
+        if self._operation.restores and self.scenario.after is After.REBALANCE:
+            return  # Rows with other ids are deleted and inserted again.
+        expected = self._operation.counts(self._job, self._old, self.tables)
+        told = (report.rows_inserted, report.rows_updated, report.rows_deleted)
+        assert told == expected, f"the report says {told}"
+
+    def _check_compacted(self) -> None:
+        """A compaction that is done leaves few directories."""
+        if isinstance(self._job, CompactJob) and self.scenario.after is After.NOTHING:
+            read = self._outsiders()[0].directories()
+            most = 2 if self._job.type == "minor" and self.scenario.version[0] == "4" else 1
+            assert max(map(len, read.values())) <= most, f"nothing was compacted: {read}"
+
+    def _finish(self) -> None:
+        """Compaction and cleaning leave nothing behind."""
+        self._look_after()
+        self._expect(self._new)
+        left = [each for outsider in self._outsiders() for each in outsider.left_over()]
+        left = [each for each in left if not each.startswith(self._stays)]
+        assert not left, left
+
+    def _look_after(self) -> None:
+        """What is done to every table every night."""
+        for ref in filter(self._is_acid, self.tables.both):
+            with silently():
+                for job in (
+                    CleanJob(target=str(ref)),
+                    CompactJob(target=str(ref), type="major", parallel=1),
+                    CleanJob(target=str(ref)),
+                    CleanJob(target=str(ref)),
+                ):
+                    self.tables.run(job)
+        if isinstance(self.metastore, FakeMetastore):
+            self.metastore.keep_house()
+
+    def _is_acid(self, ref: TableRef) -> bool:
+        return self.client.get_table(ref).kind is not TableKind.NOT_ACID
+
+    def _time_out(self) -> None:
+        """Wait until the metastore has given up on who is not heard of any more."""
+        deadline = time.monotonic() + _SECONDS
+        while left := self._open_txns():
+            assert time.monotonic() < deadline, f"still open: {left}"
+            if isinstance(self.metastore, FakeMetastore):  # Nothing in it ever times out.
+                for txn_id in left:
+                    self.client.abort_txn(txn_id)
+            time.sleep(0 if isinstance(self.metastore, FakeMetastore) else 0.2)
+
+    def _open_txns(self) -> list[int]:
+        known = self.client.get_open_txns_info()
+        return [txn.txn_id for txn in known if txn.state is TxnState.OPEN]
+
+    def _rows(self) -> Rows:
+        return {str(each.ref): each.rows() for each in self._outsiders()}
+
+    def _expect(self, rows: Rows) -> None:
+        seen = self._rows()
+        assert seen == rows, f"others see {seen} instead of {rows}"
+
+
+@contextlib.contextmanager
+def silently() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
