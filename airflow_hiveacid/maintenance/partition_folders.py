@@ -63,7 +63,7 @@ def partition_folders(
     if table.partition_keys:
         locations = partition_locations(client, table)
         folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
-    _refuse_shared(table, folders, other_locations(client, table.ref))
+    _refuse_shared(table, folders, other_locations(client, table))
     if partitions is None:
         return folders
     named = frozenset(partitions)

@@ -11,10 +11,10 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-_WANTED = ("catName", "dbName", "tableName", "sd.location", "partitionKeys.name")
+_WANTED = ("dbName", "tableName", "sd.location", "partitionKeys.name")
 
 
-def other_locations(client: MetastoreClient, besides: TableRef) -> Iterator[tuple[str, str]]:
+def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
     """Find the locations of all tables of all databases, and of their partitions.
 
     Args:
@@ -25,15 +25,16 @@ def other_locations(client: MetastoreClient, besides: TableRef) -> Iterator[tupl
     Yields:
         "database.table" or "database.table/partition" with its location; views have none.
     """
+    catalog = besides.raw.catName  # The databases that a client lists are of one catalog.
     for database in client.get_databases():
         for table in projected_tables(client, database, client.get_tables(database), _WANTED):
             ref = TableRef(table.dbName, table.tableName)
-            if ref == besides or not table.sd.location:
+            if ref == besides.ref or not table.sd.location:
                 continue
             yield ref.full_name, table.sd.location
             keys = [key.name for key in table.partitionKeys or ()]
             try:
-                found = _partition_locations(client, ref, table.catName, keys) if keys else {}
+                found = _partition_locations(client, ref, catalog, keys) if keys else {}
             except TableNotFound:
                 continue  # It was dropped a moment ago.
             for partition, location in found.items():

@@ -96,11 +96,13 @@ def test_cleaning_in_a_random_catalog_deletes_no_foreign_file(catalog):
         root = Path(folder).resolve()
         (root / "real").mkdir()
         (root / "link").symlink_to(root / "real")
-        with FakeMetastore("4.0.1", directory=root) as metastore:
-            with MetastoreClient(metastore.options) as client:
-                tables = _create(client, root, catalog)
-                cleaned = sum(_clean(root, index, tables, catalog) for index in range(len(tables)))
-                event(f"{cleaned} tables cleaned")
+        with (
+            FakeMetastore("4.0.1", directory=root) as metastore,
+            MetastoreClient(metastore.options) as client,
+        ):
+            tables = _create(client, root, catalog)
+            cleaned = sum(_clean(root, index, tables, catalog) for index in range(len(tables)))
+            event(f"{cleaned} tables cleaned")
 
 
 def _create(client, root, catalog):
