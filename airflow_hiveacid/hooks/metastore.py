@@ -87,6 +87,8 @@ class HiveAcidMetastoreHook(BaseHook):
             token_env=token_env,
             column_mapping=self._column_mapping(),
             write_events=self._write_events(),
+            allowed_locations=conf.get("hive_acid", "allowed_locations", fallback="").strip()
+            or None,
             **kerberos,
         )
 

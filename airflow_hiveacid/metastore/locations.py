@@ -47,9 +47,15 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
     Args:
         client: The metastore; version 3 answers more slowly, because it always sends everything.
         table: A table with partitions.
+
+    Raises:
+        AccessRefused: A location is not allowed.
     """
     keys = [key.name for key in table.partition_keys]
-    return _partition_locations(client, table.ref, table.raw.catName, keys)
+    locations = _partition_locations(client, table.ref, table.raw.catName, keys)
+    for location in locations.values():
+        client.allowed_locations.require(location)
+    return locations
 
 
 def _partition_locations(

@@ -345,7 +345,7 @@ def test_it_shows_real_tables_and_no_secret(
     assert streams == {"instance": "", "streams": [codec.encode(state)], "error": None}
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
     refused = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
-    assert (refused["streams"], refused["error"]["id"]) == ([], "PermissionRefused")
+    assert (refused["streams"], refused["error"]["id"]) == ([], "AccessRefused")
 
 
 def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):
