@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import AirflowException, conf
+from airflow.sdk import get_current_context
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
@@ -31,7 +32,7 @@ _OUTCOME = (
 def require_access(user: str, accesses: Iterable[Access]) -> None:
     """Ask the authorizer for every access; without an authorizer all are allowed.
 
-    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page.
+    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, or ``process``.
     :param accesses: The accesses.
     :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails.
     """
@@ -77,6 +78,14 @@ def user_of(dag_id: str) -> str:
     :param dag_id: The DAG.
     """
     return f"dag:{dag_id}"
+
+
+def current_user() -> str:
+    """Name the user that the running task acts for; ``process`` outside of a task."""
+    try:
+        return user_of(get_current_context()["ti"].dag_id)
+    except (RuntimeError, AirflowException):
+        return "process"
 
 
 def audit(

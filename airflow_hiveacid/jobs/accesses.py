@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.multi_table_job import StatementsJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 from airflow_hiveacid.jobs.write_jobs import UpdateJob
 
@@ -62,7 +64,7 @@ def _accesses(job: Job) -> Iterator[Access]:
             yield Access(part.name.lower(), None, READ)
         elif isinstance(part, ExportChangesJob):
             yield Access(part.target.lower(), None, READ)
-        elif isinstance(part, Job):
+        elif isinstance(part, Job) and not isinstance(part, StatementsJob | ScriptJob):
             columns = tuple(part.set) if isinstance(part, UpdateJob) else None
             for table in part.tables:
                 yield Access(table.lower(), columns, _kind(part))

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from airflow_hiveacid.acid.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
@@ -82,9 +83,21 @@ def _refuse_shared(
     table: HiveTable, folders: Sequence[PartitionFolder], others: Iterable[tuple[str, str]]
 ) -> None:
     mounts = MountTables(hadoop_properties())
+    # Most partitions lie in few directories, whose links are followed once.
+    real_directory = lru_cache(maxsize=1000)(os.path.realpath)
+
+    def resolve(path: str) -> str:
+        above, name = os.path.split(path)
+        try:
+            real = os.path.join(real_directory(above), name)
+            if name in ("", ".", "..") or os.path.islink(real):
+                return os.path.realpath(path)
+        except ValueError:  # It holds a null character, which no directory can have.
+            return path
+        return real
 
     def places_of(location: str) -> frozenset[Place]:
-        return places(location, mounts, _real_path)
+        return places(location, mounts, resolve)
 
     root = places_of(table.folder)
     locations = {
@@ -104,13 +117,6 @@ def _refuse_shared(
     for other, location in others:
         if (overlapping := everything.overlapping(places_of(location))) is not None:
             raise _shared(overlapping, other, location)
-
-
-def _real_path(path: str) -> str:
-    try:
-        return os.path.realpath(path)
-    except ValueError:  # It holds a null character, which no directory can have.
-        return path
 
 
 def _shared(one: str, other: str, where: str) -> SharedLocation:
