@@ -11,8 +11,6 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-_WANTED = ("dbName", "tableName", "sd.location", "partitionKeys.name")
-
 
 def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
     """Find the locations of all tables of all databases, and of their partitions.
@@ -27,7 +25,7 @@ def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tup
     """
     catalog = besides.raw.catName  # The databases that a client lists are of one catalog.
     for database in client.get_databases():
-        for table in projected_tables(client, database, client.get_tables(database), _WANTED):
+        for table in projected_tables(client, database, client.get_tables(database)):
             ref = TableRef(table.dbName, table.tableName)
             if ref == besides.ref or not table.sd.location:
                 continue
