@@ -65,6 +65,10 @@ class UserError(HiveAcidError):
     exit_code = 20
 
 
+class AccessRefused(UserError):
+    """The authorizer, or the list of allowed locations, refuses an access."""
+
+
 class ApplicationNotFound(UserError):
     """The packaged Spark application is not where it should be."""
 

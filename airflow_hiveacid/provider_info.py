@@ -169,6 +169,25 @@ def _options() -> dict[str, Any]:
             "example": "hdfs://nn1:8020, s3a://warehouse",
             "default": "",
         },
+        "allowed_locations": {
+            "description": "The locations of tables, partitions, and files that jobs and sensors may "
+            "open: schemes, with hosts or buckets, separated by commas. Nothing means all. It is part of "
+            "each metastore connection, so that drivers in clusters obey it, too.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "hdfs://nn1:8020, s3a://warehouse",
+            "default": "",
+        },
+        "authorizer": {
+            "description": "The dotted path of a callable that allows or refuses every job, every "
+            "read, and every row of the page: `authorizer(user=..., table=..., columns=..., "
+            "action=...)` returns True to allow. Everything else refuses, also an exception and "
+            "an import that fails. Nothing means that Airflow's permissions decide alone.",
+            "version_added": "0.1.0",
+            "type": "string",
+            "example": "company.security.may_access",
+            "default": "",
+        },
         "write_events": {
             "description": "Whether writes report their new files to the metastore's listeners, for "
             "connections that do not choose: auto, always or never.",

@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.dev.distribution import (
     cache_folder,
     find_java,
     prepare,
+    require_checksums,
     spark_jars,
 )
 
@@ -51,6 +52,7 @@ def fetch_jars(folder: Path) -> None:
     )
     if answer.returncode != 0:
         raise SystemExit(f"The jars could not be fetched:\n{answer.stdout[-3000:]}{answer.stderr}")
+    require_checksums(folder.glob("*/*.jar"), IVY_FILE.with_suffix(".sha256"))
 
 
 def lay_out_metastore(distribution: Distribution, home: Path) -> None:

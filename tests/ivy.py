@@ -7,7 +7,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from airflow_hiveacid.metastore.dev.distribution import cache_folder, find_java, spark_jars
+from airflow_hiveacid.metastore.dev.distribution import (
+    cache_folder,
+    find_java,
+    require_checksums,
+    spark_jars,
+)
 
 
 def fetched(name: str, megabytes: int, ivy_file: Path) -> Path:
@@ -43,3 +48,4 @@ def _fetch(scratch: Path, ivy_file: Path) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise RuntimeError(f"{ivy_file.name}: not all could be fetched:\n{answer.stdout[-3000:]}")
+    require_checksums((scratch / "lib").iterdir(), ivy_file.with_suffix(".sha256"))

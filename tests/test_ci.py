@@ -30,6 +30,32 @@ def test_the_workflow_runs_targets_of_the_makefile_and_nothing_else() -> None:
     assert all(f"$({setting})" in MAKEFILE for setting in settings)
 
 
+def test_actions_are_pinned_by_commit() -> None:
+    actions = [
+        step["uses"] for job in workflow().values() for step in job["steps"] if "uses" in step
+    ]
+    assert actions
+    assert [
+        each for each in actions if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each)
+    ] == []
+
+
+def test_a_changed_download_changes_the_key_of_the_cache() -> None:
+    for job in workflow().values():
+        [key] = [
+            step["with"]["key"] for step in job["steps"] if "actions/cache@" in step.get("uses", "")
+        ]
+        hashed = {file for pattern in re.findall("'(.*?)'", key) for file in ROOT.glob(pattern)}
+        listed = [
+            *ROOT.glob("airflow_hiveacid/metastore/dev/releases.py"),
+            *ROOT.glob("airflow_hiveacid/metastore/dev/*.sha256"),
+            *ROOT.glob("deploy/jars.*"),
+            *ROOT.glob("tests/**/*-ivy.*"),
+        ]
+        assert len(listed) > 8
+        assert {file for file in listed if file not in hashed} == set()
+
+
 def test_its_matrix_is_what_the_package_promises() -> None:
     matrix = workflow()["versions"]["strategy"]["matrix"]
     promised = [line.split(" :: ")[-1] for line in PROJECT["classifiers"] if "Python :: 3." in line]

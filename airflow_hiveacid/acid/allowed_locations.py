@@ -1,10 +1,10 @@
-"""Which of the locations that others wrote into the metastore a process may open."""
+"""The locations of the metastore that a process may open."""
 
 import re
 from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.errors import InvalidJob, PermissionRefused
+from airflow_hiveacid.errors import AccessRefused, InvalidJob
 
 _RULE = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)(?:://(?P<host>[^/\s]*))?")
 _LOCATION = re.compile(
@@ -44,7 +44,7 @@ class AllowedLocations:
         """Refuse a location that is not allowed.
 
         Raises:
-            PermissionRefused: It is not.
+            AccessRefused: It is not allowed.
         """
         match = _LOCATION.fullmatch(location)
         scheme = ((match and match["scheme"]) or "file").lower()
@@ -52,8 +52,8 @@ class AllowedLocations:
         if self.rules and not any(
             scheme == allowed and hosts in (None, host) for allowed, hosts in self.rules
         ):
-            raise PermissionRefused(
+            raise AccessRefused(
                 f"{location!r} is not among the locations that may be opened here.",
-                remedy="If it should be, add its scheme and host to page_locations in the section"
-                " hive_acid of Airflow's configuration.",
+                remedy="If it should be, add its scheme and host to allowed_locations (for jobs) or "
+                "page_locations (for the page) in the section hive_acid of Airflow's configuration.",
             )

@@ -18,7 +18,9 @@ from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.authorization import current_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
+from airflow_hiveacid.jobs.accesses import READ, Access
 from airflow_hiveacid.jobs.metastore_options import (
     AUTO,
     KERBEROS,
@@ -87,6 +89,8 @@ class HiveAcidMetastoreHook(BaseHook):
             token_env=token_env,
             column_mapping=self._column_mapping(),
             write_events=self._write_events(),
+            allowed_locations=conf.get("hive_acid", "allowed_locations", fallback="").strip()
+            or None,
             **kerberos,
         )
 
@@ -135,9 +139,13 @@ class HiveAcidMetastoreHook(BaseHook):
         :param reads: The tables that are read.
         :param run_token: Names the transaction, so that a later try can find it.
         :param lock_wait_seconds: How long to wait for the locks.
+        :raises AccessRefused: The authorizer refuses a table.
         """
         from airflow_hiveacid.metastore.txn.transaction import Transaction
 
+        written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
+        accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
+        require_access(current_user(), accesses)
         lineage = get_hook_lineage_collector()
         for table in reads:
             lineage.add_input_asset(self, uri=self._uri(table))

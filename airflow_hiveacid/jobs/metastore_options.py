@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
@@ -56,6 +57,8 @@ class MetastoreOptions:
         write_events: Whether a write reports its new files to the metastore's listeners, for
             replication and Impala. "auto" does so if the metastore's own configuration has
             listeners of transactions, or `hive.metastore.dml.events`.
+        allowed_locations: The locations of tables and files that jobs may open: schemes, with hosts
+            or buckets, such as "hdfs://nn1:8020, s3a://bucket". None allows all.
     """
 
     uris: str
@@ -73,6 +76,7 @@ class MetastoreOptions:
     kerberos_min_protection: str | None = None
     column_mapping: str | None = None
     write_events: str = AUTO
+    allowed_locations: str | None = None
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
@@ -114,6 +118,9 @@ class MetastoreOptions:
         if self.column_mapping is not None:
             require_choice(self.column_mapping, list(ColumnMapping), "metastore.column_mapping")
         require_choice(self.write_events, WRITE_EVENTS, "metastore.write_events")
+        if self.allowed_locations is not None:
+            require_text(self.allowed_locations, "metastore.allowed_locations")
+            AllowedLocations.parse(self.allowed_locations)
         for name in ("user", "tls_ca_file", "token_env", *_OF_KERBEROS):
             if getattr(self, name) is not None:
                 require_text(getattr(self, name), f"metastore.{name}")

@@ -63,6 +63,19 @@ def unmarked_token(token: str) -> str:
     return run + statement
 
 
+def dag_of(token: str, instance: str) -> str | None:
+    """Return the DAG whose run a token names; None if that is not known here.
+
+    Args:
+        token: A run token, or what the metastore has kept of it.
+        instance: The id of this Airflow; "" where none is configured. DAGs of others are not known.
+    """
+    dag, slash, _ = token.removeprefix("source of ").partition("/")
+    known, colon, own = dag.rpartition(":")
+    # A cut token keeps its DAG as long as a slash follows.
+    return own if slash and known == instance and bool(colon) == bool(instance) else None
+
+
 def is_same_run(token: str, other: str) -> bool:
     """Whether two tokens are of one run, be it of different statements of its script.
 

@@ -1,15 +1,17 @@
-"""The folders of a table and its partitions, and the check that nobody else uses them."""
+"""The folders of a table and its partitions, and the check that no other table uses them."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import partition_locations, table_locations
-from airflow_hiveacid.storage.filesystems import real_place
+from airflow_hiveacid.metastore.locations import other_locations, partition_locations
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.hadoop_configuration import hadoop_properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def partition_folders(
 
     Raises:
         InvalidJob: Partitions are asked of a table that has none.
-        SharedLocation: Another table or partition lies there, around there or inside.
+        SharedLocation: Another table or partition may have its files in a folder, around it or
+            inside it.
     """
     if partitions is not None and not table.partition_keys:
         raise InvalidJob(f"{table.ref} has no partitions.")
@@ -61,7 +64,7 @@ def partition_folders(
     if table.partition_keys:
         locations = partition_locations(client, table)
         folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
-    _refuse_shared(table, folders, table_locations(client))
+    _refuse_shared(table, folders, other_locations(client, table))
     if partitions is None:
         return folders
     named = frozenset(partitions)
@@ -77,28 +80,44 @@ def folder_of(table: str, partition: str | None, location: str) -> PartitionFold
 
 
 def _refuse_shared(
-    table: HiveTable, folders: Sequence[PartitionFolder], tables: Sequence[tuple[TableRef, str]]
+    table: HiveTable, folders: Sequence[PartitionFolder], others: Iterable[tuple[str, str]]
 ) -> None:
-    root = real_place(table.folder)
-    own = {root: table.ref.full_name}
-    for folder in folders:
-        if folder.partition is not None:
-            name = f"{table.ref}/{folder.partition}"
-            first = own.setdefault(real_place(folder.location), name)
-            if first != name:
-                raise _shared(name, first, folder.location)
-    others = {real_place(location): ref.full_name for ref, location in tables if ref != table.ref}
-    for parts, name in (others | own).items():
-        if parts in own and parts in others:
-            raise _shared(name, others[parts], "/".join(parts))
-        for depth in range(len(parts) - 1, 1, -1):
-            above = parts[:depth]
-            # Partitions lie in the folder of their table; how others lie is none of our business.
-            inside = None if parts in own and above == root else own.get(above)
-            around = others.get(above) if parts in own else None
-            if other := inside or around:
-                raise _shared(name, other, "/".join(parts))
+    mounts = MountTables(hadoop_properties())
+    # Most partitions lie in few directories, whose links are followed once.
+    real_directory = lru_cache(maxsize=1000)(os.path.realpath)
+
+    def resolve(path: str) -> str:
+        above, name = os.path.split(path)
+        try:
+            real = os.path.join(real_directory(above), name)
+            if name in ("", ".", "..") or os.path.islink(real):
+                return os.path.realpath(path)
+        except ValueError:  # It holds a null character, which no directory can have.
+            return path
+        return real
+
+    def places_of(location: str) -> frozenset[Place]:
+        return places(location, mounts, resolve)
+
+    root = places_of(table.folder)
+    locations = {
+        f"{table.ref}/{folder.partition}": folder.location
+        for folder in folders
+        if folder.partition is not None
+    }
+    partitions = {name: places_of(location) for name, location in locations.items()}
+    own = OwnPlaces(partitions.items())
+    for name, found in partitions.items():
+        # Partitions lie inside the folder of their table, never at it or around it.
+        if any(place.may_be_inside(partition) for place in root for partition in found):
+            raise _shared(name, table.ref.full_name, locations[name])
+        if (neighbor := own.overlapping(found, besides=name)) is not None:
+            raise _shared(name, neighbor, locations[name])
+    everything = OwnPlaces([(table.ref.full_name, root), *partitions.items()])
+    for other, location in others:
+        if (overlapping := everything.overlapping(places_of(location))) is not None:
+            raise _shared(overlapping, other, location)
 
 
 def _shared(one: str, other: str, where: str) -> SharedLocation:
-    return SharedLocation(f"{one} and {other} have their files in one place: {where}.")
+    return SharedLocation(f"{one} and {other} have, or may have, files in one directory: {where}.")

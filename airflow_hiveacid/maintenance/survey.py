@@ -154,9 +154,9 @@ class Survey:
             quiet: The ``quiet`` of a survey with the same policy of the same partitions.
             everything: Measure tables, too, that cannot be compacted; the sizes of their
                 partitions say why.
-            allowed: Which locations may be opened; None is all.
+            allowed: Which locations may be opened; None is those of the client.
         """
-        self._allowed = allowed or AllowedLocations()
+        self._allowed = allowed or client.allowed_locations
         self._client = client
         self._everything = everything
         self._policy = policy or CompactionPolicy()

@@ -76,7 +76,7 @@ def table_history(
         allowed: Which locations may be opened; None is all.
 
     Raises:
-        PermissionRefused: The table, or a partition, is at another location.
+        AccessRefused: The table, or a partition, is at another location.
         StorageError: There is no time left before all directories were seen.
         DataError: A directory cannot be read.
         NotTransactional: The table is none that has versions.

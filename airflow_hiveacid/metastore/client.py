@@ -6,6 +6,7 @@ from copy import copy
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
@@ -42,6 +43,7 @@ class MetastoreClient:
         call: Makes any declared call; for what has a class of its own, like the compaction queue.
         within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
         listeners: Whether the metastore wants to know of added files.
+        allowed_locations: The locations that tables and partitions may have.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:
@@ -50,6 +52,7 @@ class MetastoreClient:
         self.call = self._session.call
         self.within = self._session.within
         self.listeners = Listeners(options, self.config_value)
+        self.allowed_locations = AllowedLocations.parse(options.allowed_locations or "")
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +128,11 @@ class MetastoreClient:
         return list(self.call(idl_tables.get_all_tables, database, about=database))
 
     def get_table(self, ref: TableRef) -> HiveTable:
-        """Describe a table."""
+        """Describe a table.
+
+        Raises:
+            AccessRefused: Its location is not allowed.
+        """
         request = idl_tables.GetTableRequest(
             dbName=ref.database,
             tblName=ref.name,
@@ -139,6 +146,8 @@ class MetastoreClient:
             about=ref.full_name,
             read=lambda answer: HiveTable.from_thrift(answer.table, self.column_mapping),
         )
+        if table.location:
+            self.allowed_locations.require(table.location)
         return table
 
     def create_table(
@@ -183,7 +192,7 @@ class MetastoreClient:
         """Describe partitions: all, or those of the given names that exist."""
         table = self.get_table(ref)
         wanted = self.get_partition_names(ref) if names is None else names
-        return [
+        partitions = [
             partition
             for batch in _batches(wanted)
             for partition in self.call(
@@ -195,6 +204,9 @@ class MetastoreClient:
                 read=lambda raw: [HivePartition.from_thrift(table, partition) for partition in raw],
             )
         ]
+        for partition in partitions:
+            self.allowed_locations.require(partition.location)
+        return partitions
 
     def add_partitions(self, ref: TableRef, partitions: Sequence[HivePartition]) -> None:
         """Add partitions that are missing, and their folders; outside of any transaction."""

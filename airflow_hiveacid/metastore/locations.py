@@ -1,46 +1,71 @@
-"""Where all tables lie, and where the partitions of one lie, in few calls and small answers."""
+"""The locations of all tables and partitions, in few calls and small answers."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-_WANTED = ("dbName", "tableName", "sd.location")
 
-
-def table_locations(client: MetastoreClient) -> list[tuple[TableRef, str]]:
-    """Where every table of every database has its folder; views have none.
+def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
+    """Find the locations of all tables of all databases, and of their partitions.
 
     Args:
-        client: Whom to ask: two calls per database, and more only for a very large one.
+        client: The metastore: two calls per database and 200 tables, and one for each table with
+            partitions, as no call lists the partitions of several tables.
+        besides: The table that is left out.
+
+    Yields:
+        "database.table" or "database.table/partition" with its location; views have none.
     """
-    return [
-        (TableRef(table.dbName, table.tableName), table.sd.location)
-        for database in client.get_databases()
-        for table in projected_tables(client, database, client.get_tables(database), _WANTED)
-        if table.sd.location
-    ]
+    catalog = besides.raw.catName  # The databases that a client lists are of one catalog.
+    for database in client.get_databases():
+        for table in projected_tables(client, database, client.get_tables(database)):
+            ref = TableRef(table.dbName, table.tableName)
+            if ref == besides.ref or not table.sd.location:
+                continue
+            yield ref.full_name, table.sd.location
+            keys = [key.name for key in table.partitionKeys or ()]
+            try:
+                found = _partition_locations(client, ref, catalog, keys) if keys else {}
+            except TableNotFound:
+                continue  # It was dropped a moment ago.
+            for partition, location in found.items():
+                yield f"{ref}/{partition}", location
 
 
 def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, str]:
-    """The location of each partition of a table, by the partition's name.
+    """Find the location of each partition of a table, by the partition's name.
 
     Args:
-        client: Whom to ask; version 3 answers more slowly, because it always sends everything.
+        client: The metastore; version 3 answers more slowly, because it always sends everything.
         table: A table with partitions.
+
+    Raises:
+        AccessRefused: A location is not allowed.
     """
-    ref, keys = table.ref, [key.name for key in table.partition_keys]
+    keys = [key.name for key in table.partition_keys]
+    locations = _partition_locations(client, table.ref, table.raw.catName, keys)
+    for location in locations.values():
+        client.allowed_locations.require(location)
+    return locations
+
+
+def _partition_locations(
+    client: MetastoreClient, ref: TableRef, catalog: str, keys: list[str]
+) -> dict[str, str]:
     if client.version is MetastoreVersion.HMS3:
         specs = client.call(
             idl_tables.get_partitions_pspec, ref.database, ref.name, -1, about=ref.full_name
         )
     else:
         request = idl_tables.GetPartitionsRequest(
-            catName=table.raw.catName,
+            catName=catalog,
             dbName=ref.database,
             tblName=ref.name,
             projectionSpec=idl_tables.GetPartitionsProjectionSpec(["values", "sd.location"]),

@@ -10,8 +10,9 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.assets import emit_assets
+from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.job import Job
@@ -64,6 +65,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         self._running: JobT | None = None
         self._report: dict[str, Any] | None = None
         self._began = 0.0
+        self._is_new = False
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
@@ -77,22 +79,31 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the job and return its report."""
         self._began = time.time()
+        self._is_new = True
         return self._guarded(context, self._run)
 
     def _guarded(
         self, context: "Context", run: "Callable[[JobT, Context], dict[str, Any]]"
     ) -> dict[str, Any]:
         """Run what brings the report, with our errors as failures of the task."""
+        job: Job = self.job
         try:
-            self._running = self._prepare(context)
+            job = self._running = self._prepare(context)
             report = run(self._running, context)
         except HiveAcidError as error:
             self.log.debug("The task fails.", exc_info=True)
+            refused = isinstance(error, AccessRefused)
+            audit(job, context, "refused" if refused else "failed", error=error)
             # What it follows from would come after it in the log, where nobody finds it any more.
             raise task_failure(error) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            audit(job, context, "killed", error=error)
             self.on_kill()
             raise
+        except Exception as error:
+            audit(job, context, "failed", error=error)
+            raise
+        audit(job, context, "done", report=report)
         self._tell(self._running, report, context)
         self.log.info("%s", outcome(report, time.time() - self._began))
         return report
@@ -148,6 +159,9 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             run_id=None if self.once_per is None else context["ti"].run_id,
         )
         job.validate()
+        if self._is_new:
+            # Not after a deferral: what the application has committed stays committed.
+            require_job_access(job, context)
         return job
 
 

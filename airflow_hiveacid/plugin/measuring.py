@@ -10,6 +10,8 @@ from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
 
 log = logging.getLogger(__name__)
+# However many users force it, so much time is between two measurements.
+_FORCED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,13 @@ class Measuring:
         """What is known; measures again in the background when that is too old.
 
         Args:
-            anew: Somebody wants it measured again, whatever its age. That is done as long as the
-                server is left alone for half of the time.
+            anew: Measure again, whatever its age. All users together are limited: between two
+                measurements are 10 seconds, or as many as the last one took.
         """
         with self._lock:
             now = self._clock()
-            age = self._known.seconds or 0 if anew else self._refresh_seconds
+            forced = max(self._known.seconds or 0, _FORCED_SECONDS)
+            age = min(forced, self._refresh_seconds) if anew else self._refresh_seconds
             due = self._tried_at is None or now - self._tried_at >= age
             if due and not self._known.running:
                 self._known = replace(self._known, running=True, done=0)

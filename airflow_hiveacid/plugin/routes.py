@@ -19,6 +19,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
+from airflow_hiveacid.plugin.access import PageAccess, UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import (
@@ -103,8 +104,8 @@ def show_page() -> str:
     return page()
 
 
-def _known(metastore: OfMetastore, anew: bool = False) -> Measured:
-    return metastore.measuring.look(anew=anew)
+def _known(metastore: OfMetastore, access: UserAccess, anew: bool = False) -> Measured:
+    return access.measured(metastore.measuring.look(anew=anew))
 
 
 Known = Annotated[Measured, Depends(_known)]
@@ -169,38 +170,41 @@ def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
 
 
 @app.get("/api/tables/{table}")
-def show_table(table: str, metastore: OfMetastore) -> dict[str, Any]:
+def show_table(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
     """All that is known of the health of a table."""
-    health: dict[str, Any] = codec.encode(_health(metastore, table))
+    health: dict[str, Any] = codec.encode(_health(metastore, table, access))
     return health | {"instance": instance_id()}
 
 
 @app.get("/api/tables/{table}/history")
-def show_history(table: str, metastore: OfMetastore) -> dict[str, Any]:
+def show_history(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
     """What has been written to a table and compacted; it is looked up now."""
-    wanted = _health(metastore, table).table
+    wanted = _health(metastore, table, access).table
     return {
         "instance": instance_id(),
-        **_answer("entries", lambda: metastore.history(wanted)),
+        **_answer("entries", lambda: access.history(metastore.history(wanted))),
     }
 
 
 @app.get("/api/tables/{table}/streams")
-def show_streams(table: str, metastore: OfMetastore) -> dict[str, Any]:
+def show_streams(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
     """How the streams into a table are doing; it is looked up now."""
-    wanted = _health(metastore, table).table
+    wanted = _health(metastore, table, access).table
     return {
         "instance": instance_id(),
-        **_answer("streams", lambda: metastore.streams(wanted)),
+        **_answer("streams", lambda: access.streams(metastore.streams(wanted))),
     }
 
 
 @app.get("/api/tables/{table}/versions/{write_id}")
 def show_version(
-    table: str, write_id: Annotated[int, Path(ge=0, lt=2**63)], metastore: OfMetastore
+    table: str,
+    write_id: Annotated[int, Path(ge=0, lt=2**63)],
+    metastore: OfMetastore,
+    access: UserAccess,
 ) -> dict[str, Any]:
     """The directories of one write; they are looked up now."""
-    wanted = _health(metastore, table).table
+    wanted = _health(metastore, table, access).table
     return _answer("directories", lambda: metastore.directories(wanted, write_id))
 
 
@@ -211,10 +215,10 @@ def _answer(name: str, look: Callable[[], object]) -> dict[str, Any]:
         return {name: [], "error": codec.encode(ErrorReport.of(error))}
 
 
-def _health(metastore: Metastore, table: str) -> TableHealth:
+def _health(metastore: Metastore, table: str, access: PageAccess) -> TableHealth:
     for health in metastore.measuring.look().tables or ():
-        if health.table == table:
-            return health
+        if health.table == table and access.sees(table):
+            return access.health(health)
     raise HTTPException(404, "There is no such table, or it was not measured yet.")
 
 

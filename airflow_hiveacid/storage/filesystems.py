@@ -1,4 +1,4 @@
-"""Which file system a location means, where it really is, and its errors in our words.
+"""Which file system a location means, and its errors in our words.
 
 A location is the metastore's text. It is not url-encoded: a partition folder may really be called
 ``d=a%2Fb``, so a location is never given to anything that decodes it.
@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
 
 import pyarrow as pa  # noqa: TID253
 from pyarrow import fs  # noqa: TID253
@@ -34,8 +33,6 @@ _S3 = ("s3", "s3a", "s3n")
 # pauses in between.
 S3_TRIES = 10
 _AZURE = ("abfs", "abfss")
-_SAME_SCHEMES = (_S3, _AZURE)
-_HDFS_PORT = 8020
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 
@@ -93,23 +90,6 @@ def s3_place(location: str) -> str | None:
     if match is None or (match["scheme"] or "").lower() not in _S3:
         return None
     return (match["host"] or "") + match["path"]
-
-
-def real_place(location: str) -> tuple[str, ...]:
-    """Where a location really is, part by part: the same for all spellings, with links followed.
-
-    It need not be a location that could be opened.
-    """
-    match = _LOCATION.fullmatch(location)
-    if match is None:
-        return (location,)
-    scheme, host = (match["scheme"] or "file").lower(), (match["host"] or "").lower()
-    path = os.path.normpath(f"/{match['path']}".replace("//", "/"))
-    if scheme == "file":
-        return ("file", "", *PurePosixPath(os.path.realpath(path)).parts[1:])
-    family = next((group for group in _SAME_SCHEMES if scheme in group), (scheme,))[0]
-    host = host.removesuffix(f":{_HDFS_PORT}") if scheme == "hdfs" else host
-    return (family, host, *PurePosixPath(path).parts[1:])
 
 
 def _storage_error(error: OSError, path: str) -> StorageError:

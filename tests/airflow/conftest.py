@@ -188,3 +188,22 @@ def cluster(
     monkeypatch.setattr("airflow.sdk.execution_time.xcom.XCom.set", push)
     with KubernetesServer() as kubernetes:
         yield SparkCluster(tmp_path, kubernetes, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def airflow() -> Any:
+    """Airflow's API server, which takes seconds to import."""
+    from airflow.api_fastapi.app import create_app
+    from airflow.utils.db import initdb
+
+    initdb()
+    return create_app(apps="core")
+
+
+@pytest.fixture
+def browser(airflow: Any) -> Iterator[Any]:
+    """A browser without a login."""
+    from fastapi.testclient import TestClient
+
+    with TestClient(airflow, base_url="http://localhost") as client:
+        yield client

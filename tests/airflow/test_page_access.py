@@ -8,10 +8,8 @@ from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
-from airflow.api_fastapi.app import create_app, get_auth_manager
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.models.dagbundle import DagBundleModel
-from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
@@ -28,6 +26,7 @@ from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.storage.folder import Storage
+from tests.airflow.page_users import bearer, token
 
 try:
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
@@ -45,28 +44,6 @@ TABLES = (
     TableHealth(table="shop.orders", kind="full_acid", deltas=3, measured_at=1.0),
     TableHealth(table="shop.<b>bold</b>", kind="full_acid", measured_at=1.0),
 )
-
-
-@pytest.fixture(scope="module")
-def airflow():
-    initdb()
-    return create_app(apps="core")
-
-
-@pytest.fixture
-def browser(airflow):
-    """Somebody who is not signed in."""
-    with TestClient(airflow, base_url="http://localhost") as client:
-        yield client
-
-
-def token(role):
-    user = SimpleAuthManagerUser(username="jane", role=role)
-    return get_auth_manager().generate_jwt(user)
-
-
-def bearer(role):
-    return {"Authorization": f"Bearer {token(role)}"}
 
 
 def unreachable(table, write_id=None):
@@ -345,7 +322,7 @@ def test_it_shows_real_tables_and_no_secret(
     assert streams == {"instance": "", "streams": [codec.encode(state)], "error": None}
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
     refused = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
-    assert (refused["streams"], refused["error"]["id"]) == ([], "PermissionRefused")
+    assert (refused["streams"], refused["error"]["id"]) == ([], "AccessRefused")
 
 
 def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):

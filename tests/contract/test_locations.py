@@ -1,4 +1,4 @@
-"""Where all tables lie, asked of real metastores of both versions."""
+"""The locations of all tables and partitions, from real metastores of both versions."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import many_tables
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import table_locations
+from airflow_hiveacid.metastore.locations import other_locations
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE
@@ -36,13 +36,30 @@ def test_every_kind_of_table_of_every_database_is_there(
     other = TableRef("default", f"of_{database}")
     client.create_table(HiveTable.new(other, COLUMNS))
     try:
-        locations = dict(table_locations(client))
-        for ref in (full, insert_only, other):
-            assert locations[ref] == client.get_table(ref).location
+        locations = dict(other_locations(client, client.get_table(full)))
+        for ref in (insert_only, other):
+            assert locations[ref.full_name] == client.get_table(ref).location
     finally:
         client.drop_table(other)
-    assert locations[plain].rstrip("/") == elsewhere.replace("file:///", "file:/")
-    assert view.ref not in locations
+    assert locations[plain.full_name].rstrip("/") == elsewhere.replace("file:///", "file:/")
+    assert {full.full_name, view.ref.full_name}.isdisjoint(locations)
+
+
+def test_partitions_of_other_tables_are_there(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    ref, own = TableRef(database, "days"), TableRef(database, "own")
+    keys = [HiveColumn("day", "string"), HiveColumn("hour", "int")]
+    for each in (ref, own):
+        client.create_table(HiveTable.new(each, COLUMNS, partition_keys=keys))
+    table = client.get_table(ref)
+    inside, outside = (HivePartition.new(table, ["2026-11-20", hour]) for hour in ("1", "2"))
+    outside.raw.sd.location = tmp_path.as_uri()
+    client.add_partitions(ref, [inside, outside])
+    locations = dict(other_locations(client, client.get_table(own)))
+    assert locations[f"{ref}/day=2026-11-20/hour=1"] == f"{table.location}/day=2026-11-20/hour=1"
+    elsewhere = locations[f"{ref}/day=2026-11-20/hour=2"]
+    assert elsewhere.rstrip("/").replace("file:///", "file:/") == f"file:{tmp_path}"
 
 
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
@@ -52,7 +69,11 @@ def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(
     refs = {TableRef(database, f"t{number}") for number in range(5)}
     for ref in refs:
         client.create_table(HiveTable.new(ref, COLUMNS))
-    assert {ref for ref, _ in table_locations(client) if ref.database == database} == refs
+    own = TableRef(database, "own")
+    client.create_table(HiveTable.new(own, COLUMNS))
+    others = other_locations(client, client.get_table(own))
+    found = {name for name, _ in others if name.startswith(f"{database}.")}
+    assert found == {ref.full_name for ref in refs}
 
 
 def test_thousands_of_names_can_be_asked_for(client: MetastoreClient, database: str) -> None:

@@ -10,9 +10,9 @@ from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.errors import (
+    AccessRefused,
     HiveAcidError,
     InvalidJob,
-    PermissionRefused,
     StorageError,
 )
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
@@ -133,9 +133,9 @@ def test_only_locations_that_are_allowed_are_opened(client, database, others, ba
     monkeypatch.setattr(ReadOnlyStorage, "of", lambda place: opened.append(place) or of(place))
     allowed = AllowedLocations.parse("hdfs://nn:8020, s3a")
     for health in HealthMeter(client, allowed=allowed).measure(database):
-        assert health.error.id == "PermissionRefused"
+        assert health.error.id == "AccessRefused"
         assert "page_locations" in health.error.remedy
-    with pytest.raises(PermissionRefused):
+    with pytest.raises(AccessRefused):
         table_history(client, bad.ref, allowed=allowed)
     assert opened == []
 
@@ -161,7 +161,7 @@ def test_a_rule_names_a_scheme_and_maybe_a_host(hms, rules, location, fine):
     if fine:
         allowed.require(location)
     else:
-        with pytest.raises(PermissionRefused):
+        with pytest.raises(AccessRefused):
             allowed.require(location)
 
 

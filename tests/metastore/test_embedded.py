@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev import distribution
 from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,
     find_java,
     java_command,
     prepare,
+    require_checksums,
 )
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.dev.releases import RELEASES
@@ -210,9 +213,18 @@ def test_two_processes_share_one_fetch(
         tar.add(home / "lib", "top/lib")
         tar.add(home / "scripts", "top/scripts")
 
+    # Packed anew, the archive is another file than the published one.
+    digest = sha256(archive.read_bytes()).hexdigest()
+    listed = distribution._CHECKSUMS.read_text().splitlines()
+    name = archive.name.replace("-bin", "")
+    checksums = tmp_path / "downloads.sha256"
+    others = [line for line in listed if not line.endswith(name)]
+    checksums.write_text("\n".join([*others, f"{digest}  {name}"]))
     program = (
-        "from airflow_hiveacid.metastore.dev.distribution import prepare;"
-        f"print(prepare({release.version!r}, print).database)"
+        "from pathlib import Path;"
+        "from airflow_hiveacid.metastore.dev import distribution;"
+        f"distribution._CHECKSUMS = Path({str(checksums)!r});"
+        f"print(distribution.prepare({release.version!r}, print).database)"
     )
     both = [
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -238,3 +250,38 @@ def test_a_failed_fetch_names_what_is_missing_and_leaves_nothing(
         prepare("4.0.1", print)
     assert "HIVEACID_IVY_SETTINGS" in error.value.remedy
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["metastore-4.0.1.lock"]
+
+
+def test_a_file_with_another_checksum_is_refused(tmp_path: Path) -> None:
+    listed, jar = tmp_path / "listed.sha256", tmp_path / "driver-1.jar"
+    jar.write_bytes(b"tested")
+    listed.write_text(f"{sha256(b'tested').hexdigest()}  driver-1.jar\n")
+    require_checksums([jar], listed)
+    jar.write_bytes(b"changed")
+    with pytest.raises(EmbeddedMetastoreFailed, match=r"driver-1\.jar has the SHA-256 checksum"):
+        require_checksums([jar], listed)
+    with pytest.raises(EmbeddedMetastoreFailed, match="expects no such file"):
+        require_checksums([jar.rename(tmp_path / "other.jar")], listed)
+
+
+@pytest.mark.server
+def test_a_changed_archive_is_refused_before_it_is_unpacked(tmp_path: Path, mirror: Path) -> None:
+    release = RELEASES["3.1.3"]
+    for coordinates in (*release.libraries, release.archive):
+        folder = publish(mirror, coordinates)
+        name = f"{folder.parent.name}-{folder.name}"
+        file = f"{name}-bin.tar.gz" if coordinates == release.archive else f"{name}.jar"
+        (folder / file).write_bytes(b"changed")
+    with pytest.raises(EmbeddedMetastoreFailed, match="SHA-256"):
+        prepare(release.version, print)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["metastore-3.1.3.lock"]
+
+
+def test_every_download_has_a_checksum() -> None:
+    listed = {line.split()[1] for line in distribution._CHECKSUMS.read_text().splitlines()}
+    names = set()
+    for release in RELEASES.values():
+        _, module, revision = release.archive.split(":")
+        names.add(f"{module}-{revision}.tar.gz")
+        names |= {"-".join(library.split(":")[1:]) + ".jar" for library in release.libraries}
+    assert names == listed

@@ -1,13 +1,12 @@
 import pickle
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours, real_place
+from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -76,37 +75,3 @@ def test_errors_survive_the_way_back_from_a_worker() -> None:
     with pytest.raises(DiskFull) as told, os_errors_as_ours("t"):
         raise OSError(28, "No space left on device")
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("file:/a/b", "/a/b/"),
-        ("file:/a/b", "file:///a//./b"),
-        ("s3a://bucket/a", "s3://bucket/a/"),
-        ("hdfs://NN:8020/a", "hdfs://nn/a"),
-        ("abfss://c@x.dfs.core.windows.net/a", "abfs://c@x.dfs.core.windows.net/a"),
-    ],
-)
-def test_a_place_is_the_same_in_every_spelling(one: str, other: str) -> None:
-    assert real_place(one) == real_place(other)
-
-
-def test_different_places_differ(tmp_path: Path) -> None:
-    locations = [
-        f"file:{tmp_path}",
-        f"file:{tmp_path}/a",
-        f"file:{tmp_path}/a%2Fb",
-        f"file:{tmp_path}/a/b",
-        f"hdfs://nn{tmp_path}",
-        f"s3://b{tmp_path}",
-        "jdbc:whatever",
-        "",
-    ]
-    assert len({real_place(location) for location in locations}) == len(locations)
-
-
-def test_a_place_is_where_links_lead(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert real_place(f"file:{tmp_path}/link/x") == real_place(f"file:{tmp_path}/real/x")

@@ -6,6 +6,7 @@ that processes which need it at the same moment wait for one download and never 
 """
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import re
@@ -15,7 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from airflow_hiveacid.errors import EmbeddedMetastoreFailed, JavaMissing
 from airflow_hiveacid.metastore.dev.releases import JAVA, RELEASES, Release
 
 Progress = Callable[[str], None]
+_CHECKSUMS = Path(__file__).with_name("downloads.sha256")
 _OWN_JAVA = "Name the folder of one that will do in HIVEACID_METASTORE_JAVA_HOME."
 
 
@@ -175,9 +177,12 @@ def _fetch(target: Distribution, progress: Progress) -> None:
             f"Hive Metastore {release.version} could not be fetched:\n{''.join(lines[-30:])}",
             remedy="Behind a mirror, name an ivysettings.xml in HIVEACID_IVY_SETTINGS.",
         )
-    left_out = tuple(f"lib/{name}" for name in release.left_out)
     _, module, revision = release.archive.split(":")
-    with tarfile.open(downloads / f"{module}-{revision}.tar.gz") as archive:
+    tarball = downloads / f"{module}-{revision}.tar.gz"
+    jars = sorted(downloads.glob("*.jar"))
+    require_checksums([tarball, *jars], _CHECKSUMS)
+    left_out = tuple(f"lib/{name}" for name in release.left_out)
+    with tarfile.open(tarball) as archive:
         for member in archive:
             # The archive's single top folder goes; of the rest we need the jars and the schema.
             name = member.name.partition("/")[2]
@@ -189,10 +194,35 @@ def _fetch(target: Distribution, progress: Progress) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as sink:
                     shutil.copyfileobj(source, sink)
-    for jar in downloads.glob("*.jar"):
+    for jar in jars:
         jar.rename(lib / jar.name)
     shutil.rmtree(downloads)
     _write_marker_jar(lib / "acid-markers.jar", release.empty_classes)
+
+
+def require_checksums(files: Iterable[Path], listed: Path) -> None:
+    """Refuse files that differ from those that this version of the package was tested with.
+
+    Ivy compares a file only with the checksum that the same server sends.
+
+    Args:
+        files: The downloaded files.
+        listed: The expected SHA-256 checksums, as the program sha256sum writes them.
+
+    Raises:
+        EmbeddedMetastoreFailed: A file is not listed, or its checksum is another one.
+    """
+    expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
+    for file in files:
+        with file.open("rb") as content:
+            found = hashlib.file_digest(content, "sha256").hexdigest()
+        if found != expected.get(file.name):
+            raise EmbeddedMetastoreFailed(
+                f"The download {file.name} has the SHA-256 checksum {found}; {listed.name} expects "
+                f"{expected.get(file.name, 'no such file')}.",
+                remedy="Find out who changed the file in the Maven repository or mirror before "
+                "you run it.",
+            )
 
 
 def _ivy_file(release: Release) -> str:
