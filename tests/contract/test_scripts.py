@@ -387,6 +387,9 @@ def test_a_cleaning_removes_old_progress_and_no_other(scripts: Scripts) -> None:
     job = CleanJob(target=f"{scripts.database}.t", metastore=scripts.client.options)
     assert clean(scripts.client, job).removed == ()
     os.utime(note := scripts.note(), (0, 0))
+    # By the clock of the storage, which the newest file shows, nothing is old yet.
+    assert clean(scripts.client, job).removed == ()
+    note.with_name("newer.json").touch()
     (shown,) = clean(scripts.client, replace(job, dry_run=True)).removed
     assert urlsplit(shown.path).path == str(note)
     assert note.exists()
