@@ -77,7 +77,7 @@ class GoldenTable:
 
     def hive_table(self) -> HiveTable:
         """What a metastore would say about it."""
-        return HiveTable.new(
+        table = HiveTable.new(
             TableRef("default", self.name),
             [HiveColumn(*each) for each in self.columns.items()],
             partition_keys=[HiveColumn(*each) for each in self.partition_keys.items()],
@@ -86,6 +86,8 @@ class GoldenTable:
             format=self.format,
             serde_parameters=self.serde_parameters,
         )
+        table.raw.createTime = 1
+        return table
 
     def hive_partitions(self) -> list[HivePartition]:
         """What a metastore would say about its partitions; none where there are no keys."""

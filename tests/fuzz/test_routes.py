@@ -14,6 +14,7 @@ from airflow_hiveacid.cli import main as command_line
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin import routes as page_routes
+from airflow_hiveacid.plugin.access import PageAccess
 from airflow_hiveacid.plugin.measuring import Measured
 from tests.fuzz.driver import INPUTS, WORDS, Source, fuzz
 
@@ -62,7 +63,7 @@ def get():
     }
     page_routes.app.dependency_overrides |= allow | {
         page_routes._metastore: lambda: fake,
-        get_user: lambda: None,
+        get_user: lambda: SimpleNamespace(get_name=lambda: "jane"),
     }
 
     dependants, look = {}, utils.get_dependant
@@ -82,6 +83,10 @@ def get():
             patch.setattr(module, "run_in_threadpool", here)
         patch.setattr(utils, "get_dependant", known)
         patch.setattr(page_routes, "tables_of_dag", lambda dag_id: ["shop.*"])
+        # There is no database of Airflow's.
+        for catalog in ("_assets", "_tables_of_dags"):
+            patch.setattr(PageAccess, catalog, {})
+        patch.setattr(PageAccess, "_reads_dag", lambda *_: True)
         with asyncio.Runner() as runner:
             yield lambda url: runner.run(_answer(page_routes.app, url))
     page_routes.app.dependency_overrides.clear()
