@@ -49,7 +49,7 @@ class Inputs:
         within = range(tokens[0].start, tokens[-1].end + 1) if tokens else range(0)
         edits, known = [], set()
         for table in self._tree.find_all(exp.Table):
-            start = _offset(table, "start")
+            start = _start_of(table)
             if start is None or start not in within:
                 continue
             alias = table.args.get("alias")
@@ -194,10 +194,10 @@ class Inputs:
         return table.name.lower() not in _defined_above(table)
 
 
-def _offset(table: exp.Table, side: str) -> int | None:
+def _start_of(table: exp.Table) -> int | None:
     """Return where the name of a table starts; None for a table that is not in the text."""
     parts = [table.args.get("db"), table.this]
-    offsets = [part.meta[side] for part in parts if part is not None and side in part.meta]
+    offsets = [part.meta["start"] for part in parts if part is not None and "start" in part.meta]
     return min(offsets, default=None)
 
 
