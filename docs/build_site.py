@@ -32,7 +32,9 @@ def main() -> int:
 
 def sources() -> Iterator[Path]:
     """What the site is made of: pages, pictures, and the DAGs that pages lead to."""
-    yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+    yield from (
+        ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    )
     yield ROOT / "deploy" / "README.md"
     yield DOCS / "site.css"
     yield from (DOCS / "images").iterdir()
