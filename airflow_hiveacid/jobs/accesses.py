@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
@@ -13,6 +14,8 @@ from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 from airflow_hiveacid.jobs.write_jobs import UpdateJob
 
 READ = "read"
+# To see a table in a list of tables.
+SHOW = "show"
 _LOCATIONS = ("path", "location", "managed_location", "checkpoint")
 
 
@@ -31,13 +34,13 @@ class Access:
     action: str
 
 
-def accesses_of(job: Job) -> tuple[Access, ...]:
-    """List the accesses of a job and all jobs inside it, without repetition.
+def accesses_of(job: object) -> tuple[Access, ...]:
+    """List the accesses of a job, or of a question in SQL, and of all jobs inside it.
 
     A query names its inputs; tables that Spark finds by other names are not among them.
 
     Args:
-        job: The job.
+        job: The job or the question.
     """
     return tuple(dict.fromkeys(_accesses(job)))
 
@@ -58,10 +61,12 @@ def paths_of(job: Job) -> tuple[str, ...]:
     )
 
 
-def _accesses(job: Job) -> Iterator[Access]:
+def _accesses(job: object) -> Iterator[Access]:
     for part in _parts(job):
         if isinstance(part, TableSource | ChangesSource):
             yield Access(part.name.lower(), None, READ)
+        elif isinstance(part, TableRef):
+            yield Access(part.full_name, None, READ)
         elif isinstance(part, ExportChangesJob):
             yield Access(part.target.lower(), None, READ)
         elif isinstance(part, Job) and not isinstance(part, StatementsJob | ScriptJob):

@@ -172,9 +172,12 @@ class Inspection:
                     committed.append(note)
                 elif outcome is RunOutcome.ABORTED:
                     garbage.append(Garbage(note.path, 0, _ABORTED, is_file=True))
-                elif outcome is RunOutcome.UNPROVEN and note.note is not None:
-                    if foreign := notes.foreign_directory(note.note):
-                        keep.append(Stay(note.path, _FOREIGN.format(foreign)))
+                elif (
+                    outcome is RunOutcome.UNPROVEN
+                    and note.note is not None
+                    and (foreign := notes.foreign_directory(note.note))
+                ):
+                    keep.append(Stay(note.path, _FOREIGN.format(foreign)))
         return InspectedFolder(
             folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
         )

@@ -21,7 +21,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.plugin.access import PageAccess, UserAccess
+from airflow_hiveacid.plugin.access import UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measured
