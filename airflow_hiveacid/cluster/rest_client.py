@@ -3,6 +3,8 @@
 import http.client
 import time
 import urllib.request
+from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import IO
 from urllib.parse import urlsplit
 
@@ -10,9 +12,30 @@ MOST_BYTES = 16 << 20
 _PIECE = 1 << 16
 
 
-def is_page(url: object) -> bool:
-    """Whether a text is an address of the web, fit to be a link."""
-    return isinstance(url, str) and url.isprintable() and host_of(url) is not None
+class KnownHosts:
+    """The hosts of a cluster, by its connection alone: what a server answers adds none."""
+
+    def __init__(self, addresses: Iterable[str], names: Iterable[str] = ()) -> None:
+        """Collect the hosts.
+
+        Args:
+            addresses: The addresses of servers. Hosts of the same domains are known, too.
+            names: More hosts, and domains with all their hosts: ``*.example.com``.
+        """
+        hosts = {host for address in addresses if (host := host_of(address))}
+        domains = {f".{host.partition('.')[2]}" for host in hosts if not _is_ip_address(host)}
+        given = {name.lower() for name in names}
+        self._hosts = hosts | given
+        self._domains = (
+            # A domain with one label may be that of all companies, such as .com.
+            *(domain for domain in domains if domain.count(".") > 1),
+            *(name[1:] for name in given if name.startswith("*.")),
+        )
+
+    def has(self, url: object) -> bool:
+        """Return whether a text is a printable http or https address on a known host."""
+        host = host_of(url) if isinstance(url, str) and url.isprintable() else None
+        return host is not None and (host in self._hosts or host.endswith(self._domains))
 
 
 def host_of(url: str) -> str | None:
@@ -22,6 +45,13 @@ def host_of(url: str) -> str | None:
     except ValueError:
         return None
     return parts.hostname if parts.scheme in ("http", "https") else None
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False
 
 
 def ask(request: urllib.request.Request, seconds: float, most_bytes: int = MOST_BYTES) -> bytes:

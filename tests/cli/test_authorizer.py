@@ -53,12 +53,14 @@ def tables(client, database):
         ("clean {}", "clean"),
         ("analyze {}", "analyze"),
         ("compact {}", "compact"),
-        ("restore {} 0", "restore"),
+        ("restore {} --as-of 0", "restore"),
         ("consumers list {}", "read"),
         ("consumers forget {} c", "read"),
     ],
 )
-def test_commands_on_a_table_ask_before_they_begin(hiveacid, tables, database, use, command, action):
+def test_commands_on_a_table_ask_before_they_begin(
+    hiveacid, tables, database, use, command, action
+):
     use("refuse_secret")
     status, printed = hiveacid(*command.format(f"{database}.secret").split())
     assert (status, f"{USER} may not {action} {database}.secret" in printed) == (20, True), printed

@@ -213,7 +213,7 @@ def accesses_of_statements(statements: Sequence[Statement]) -> list[Access]:
     accesses = []
     for statement in statements:
         given = vars(statement)
-        columns = tuple(given["set"]) if statement.operation is Operation.UPDATE else None
+        columns = tuple(given["set"]) if "set" in given else None
         kind = type(statement).__name__.removesuffix("Statement").lower()
         accesses.append(Access(statement.target.full_name, columns, kind))
         for name, value in given.items():
