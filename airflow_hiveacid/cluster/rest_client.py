@@ -1,12 +1,16 @@
 """HTTP to the services of a cluster, whose answers are not trusted."""
 
+import base64
 import http.client
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
+
+from airflow_hiveacid.errors import InvalidConnection, KerberosLibraryMissing
 
 MOST_BYTES = 16 << 20
 _PIECE = 1 << 16
@@ -57,7 +61,8 @@ def _is_ip_address(host: str) -> bool:
 def ask(request: urllib.request.Request, seconds: float, most_bytes: int = MOST_BYTES) -> bytes:
     """Return the whole answer to a request.
 
-    A redirect is not followed: it may lead to another host.
+    A redirect is not followed: it may lead to another host. A server that asks for Kerberos gets the
+    ticket of this process (SPNEGO), so the host has to be a known one.
 
     Args:
         request: The request, by http or https.
@@ -68,10 +73,11 @@ def ask(request: urllib.request.Request, seconds: float, most_bytes: int = MOST_
         urllib.error.HTTPError: The status is an error or a redirect.
         OSError: The server does not answer in time, or the address has another scheme.
         http.client.HTTPException: The answer is not HTTP, or too long.
+        InvalidConnection: The server asks for Kerberos, and there is no ticket for it.
     """
     end = time.monotonic() + seconds
     answer = bytearray()
-    with _OPENER.open(request, timeout=seconds) as response:
+    with _opened(request, seconds) as response:
         while piece := response.read1(_PIECE):
             answer += piece
             if len(answer) > most_bytes:
@@ -79,6 +85,34 @@ def ask(request: urllib.request.Request, seconds: float, most_bytes: int = MOST_
             if time.monotonic() > end:
                 raise TimeoutError("the answer does not end")
     return bytes(answer)
+
+
+def _opened(request: urllib.request.Request, seconds: float) -> Any:
+    try:
+        return _OPENER.open(request, timeout=seconds)
+    except urllib.error.HTTPError as error:
+        asked = error.headers.get_all("WWW-Authenticate") or []
+        if error.code != 401 or not any(each.lower().startswith("negotiate") for each in asked):
+            raise
+        error.close()
+    proof = base64.b64encode(_ticket_for(host_of(request.full_url) or "")).decode()
+    request.add_unredirected_header("Authorization", f"Negotiate {proof}")
+    return _OPENER.open(request, timeout=seconds)
+
+
+def _ticket_for(host: str) -> bytes:
+    # This module is imported wherever an operator is, and Kerberos is rarely needed.
+    from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
+    from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
+
+    try:
+        return SystemContext(f"HTTP@{host}", None, {}).step(b"")
+    except (GssFailure, KerberosLibraryMissing) as failure:
+        raise InvalidConnection(
+            f"{host} asks for Kerberos, and there is no ticket for HTTP@{host}: {failure}.",
+            remedy="Run airflow kerberos or kinit for the user of this process, with KRB5CCNAME in its "
+            "environment.",
+        ) from failure
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -187,7 +187,7 @@ class YarnApplications:
                         raise InvalidConnection(
                             f"YARN at {address} refuses the user {self._user!r}: {error}.",
                             remedy="Set a login in the Spark connection that may see and end the "
-                            "application. Kerberos is not supported here.",
+                            "application; with Kerberos, the ticket decides.",
                         ) from error
                     # One on standby redirects, or answers so when it knows none that is active.
                     standby = 300 <= error.code < 400

@@ -74,6 +74,7 @@ class Server:
         self.asked: list[str] = []
         self.bodies: list[Any] = []
         self.location = ""
+        self.headers: dict[str, str] = {}
         told = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -87,6 +88,8 @@ class Server:
                 self.send_response(status)
                 if 300 <= status < 400 and told.location:
                     self.send_header("Location", told.location)
+                for header in told.headers.items():
+                    self.send_header(*header)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -361,6 +364,19 @@ def test_a_log_is_read_from_a_node_and_from_where_it_has_handed_it_on_to(
     manager.will_log("stdout", "handed on\n")
     known = YarnApplications([manager.url], "hive", hosts=["localhost"])
     assert known.log_tail(ID) == ["handed on"]
+
+
+def test_a_server_that_asks_for_kerberos_needs_a_ticket(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none'}")
+    server.will(401, "")
+    with pytest.raises(InvalidConnection, match="refuses the user"):
+        applications(server).get(ID)
+    server.headers = {"WWW-Authenticate": "Negotiate"}
+    with pytest.raises(InvalidConnection, match=r"127\.0\.0\.1 asks for Kerberos"):
+        applications(server).get(ID)
+    assert applications(server).log_tail(ID) == []
 
 
 def test_an_answer_has_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

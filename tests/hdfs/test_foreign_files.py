@@ -18,7 +18,7 @@ NUMBERS = itertools.count()
 def test_cleaning_in_a_random_catalog_deletes_no_foreign_file(hdfs: Hdfs) -> None:
     port = hdfs.uri.rpartition(":")[2]
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(CATALOGS)
     def clean(catalog: list[object]) -> None:
         path = f"/random{next(NUMBERS)}"

@@ -80,8 +80,8 @@ def _create(client, world, catalog):
             txn = client.open_txn("writer", "localhost", None)
             client.allocate_write_id(txn, table.ref)
             client.commit_txn(txn)
-        for spot in partitions or [spot]:
-            own = place_of(f"{world.root}/{'/'.join(spot.path)}")
+        for place in partitions or [spot]:
+            own = place_of(f"{world.root}/{'/'.join(place.path)}")
             for name in (Delta(1, 1, 0).name, Delta(2, 2, 0).name, Base(2).name):
                 if not (own / name).exists():
                     table.make(name, folder=own)
