@@ -29,9 +29,9 @@ class FileAccess:
         """Set the limits.
 
         Args:
-            seconds: How long a caller waits for a look.
-            most: How many looks there are at once.
-            most_of_table: How many of them are at one table.
+            seconds: The time that a caller waits for a look.
+            most: The most looks at one time.
+            most_of_table: The most of them at one table.
         """
         self._seconds = seconds
         self._most = most
