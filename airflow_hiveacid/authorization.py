@@ -13,8 +13,8 @@ from airflow.sdk import get_current_context
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
-from airflow_hiveacid.jobs.accesses import Access, accesses_of, paths_of
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
+from airflow_hiveacid.jobs.job import Access, Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -7,11 +7,10 @@ from importlib import import_module
 from airflow_hiveacid.acid.constraints import is_default
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.sources import SOURCE, QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 
 TARGET = "the target"
-SOURCE = "the source"
 
 # An input and a column of it; the input is TARGET, SOURCE or a view that a query reads.
 Origin = tuple[str, str]

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.script_report import AnyReport
+from airflow_hiveacid.jobs.report import Report
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_master(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_spark(job: Job, master: str, name: str) -> AnyReport:
+def run_on_spark(job: Job, master: str, name: str) -> Report:
     """Run a job, its log on stderr: what an application logs is progress here, and no result.
 
     What the metastore knows to be wrong is told before Spark starts.

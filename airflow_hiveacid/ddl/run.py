@@ -19,8 +19,9 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     TablePropertiesJob,
 )
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 

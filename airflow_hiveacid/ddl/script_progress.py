@@ -19,8 +19,9 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob, RenameTableJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import BegunStatement, DoneStatement, ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home

@@ -23,21 +23,21 @@ from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.report import CompactReport, Report, RunReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import BegunStatement
-from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
 
 
-def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> AnyReport:
+def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> Report:
     """Run a job once and for all: what an earlier try of it has committed is not done again.
 
     Args:

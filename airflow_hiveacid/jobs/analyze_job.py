@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     require_list,
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.job import freeze
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class AnalyzeJob(CatalogJob):
         columns: The columns of which statistics are stored; None is all.
         rows_only: Store the number of rows and files only.
     """
+
+    tag: ClassVar[str] = "analyze"
 
     partitions: Sequence[str] | None = None
     columns: Sequence[str] | None = None

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableFormat
-from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.field_checks import freeze, is_template
+from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableAsJob(Job):
+class CreateTableAsJob(ScriptedJob):
     """Create a transactional table with the columns of a query, then insert the query's rows.
 
     The metastore creates tables outside of transactions: until the insert commits, others see the
@@ -24,6 +25,9 @@ class CreateTableAsJob(Job):
         partition_keys: The names of those of its columns that are partition keys, in order.
         bucket_columns: See CreateTableJob, also for all that follows.
     """
+
+    tag: ClassVar[str] = "create_table_as"
+    creates: ClassVar[bool] = True
 
     source: QuerySource
     partition_keys: Sequence[str] = ()
@@ -39,6 +43,16 @@ class CreateTableAsJob(Job):
     def __post_init__(self) -> None:
         freeze(self, "partition_keys")
         freeze(self, "bucket_columns")
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The insert."""
+        return (self.insert,)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The query."""
+        return self.source
 
     @property
     def insert(self) -> InsertJob:

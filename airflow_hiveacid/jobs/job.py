@@ -1,15 +1,16 @@
-"""What all jobs have in common.
+"""The base classes of all jobs.
 
-DAG authors write jobs, JSON carries them, and the Spark application runs them. A job checks itself
-without touching any server, so that mistakes show while a DAG is parsed. Text that still holds a
-template is checked again when it has been rendered.
+DAG authors write jobs, JSON carries them, and the Spark application runs them. A job validates itself
+without a server, so that mistakes are found while a DAG is parsed. Text with a template is validated
+again after it was rendered. A job describes itself: generic code asks its attributes instead of its class.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
     require_choice,
@@ -17,14 +18,39 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.report import Report, RunReport
 from airflow_hiveacid.jobs.run_token import marked_token, source_token
+from airflow_hiveacid.jobs.sources import QuerySource, Source
 
+# The action of an access that only reads; other actions are tags of jobs.
+READ = "read"
 OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access to a table.
+
+    Attributes:
+        table: "database.table", or a database.
+        columns: The columns; None means that all may be accessed.
+        action: "read", or the tag of the job: "merge", "insert", "clean", "drop_table", ...
+    """
+
+    table: str
+    columns: tuple[str, ...] | None
+    action: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What all jobs that write one table have in common.
+    """A unit of work on one table.
+
+    Class attributes of a concrete job:
+
+    - ``tag`` identifies the class in JSON, records, and audit logs;
+    - ``report`` is the type of the report;
+    - ``creates`` and ``removes`` state whether the name of the target appears or disappears.
 
     Attributes:
         target: The table, "database.table".
@@ -40,6 +66,12 @@ class Job:
             else zlib. Only Hive 4 reads zstd.
     """
 
+    tag: ClassVar[str]
+    report: ClassVar[type[Report]] = RunReport
+    creates: ClassVar[bool] = False
+    removes: ClassVar[bool] = False
+    _concrete: ClassVar[dict[str, type["Job"]]] = {}
+
     target: str
     metastore: MetastoreOptions | None = None
     run_token: str | None = None
@@ -49,9 +81,19 @@ class Job:
     conflict_policy: ConflictPolicy | str = "hive"
     orc_codec: OrcCodec | str | None = None
 
+    def __init_subclass__(cls) -> None:
+        # A dataclass with slots is defined twice; the second class has the same tag.
+        if "tag" in vars(cls):
+            Job._concrete[cls.tag] = cls
+
+    @classmethod
+    def kinds(cls) -> list[type["Job"]]:
+        """Return the concrete jobs of this kind, as far as their modules are imported."""
+        return [each for each in Job._concrete.values() if issubclass(each, cls)]
+
     def __str__(self) -> str:
         """The job as YAML, as Airflow shows it among the rendered templates."""
-        # It knows all kinds of jobs.
+        # job_text imports this module.
         from airflow_hiveacid.jobs.job_text import job_text
 
         return job_text(self)
@@ -78,6 +120,31 @@ class Job:
     def tables(self) -> tuple[str, ...]:
         """The tables that the job writes, by their full names."""
         return (self.target,)
+
+    @property
+    def parts(self) -> "tuple[Job, ...]":
+        """The jobs with one table each that this job consists of."""
+        return (self,)
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches that the job reads, by their names in its expressions."""
+        return {}
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The query whose rows the job writes."""
+        return None
+
+    @property
+    def operation(self) -> Operation:
+        """The operation on the target, which determines locks and permitted kinds of tables."""
+        return Operation.INSERT
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the accesses of the job, without those of its sources and of jobs inside it."""
+        for table in self.tables:
+            yield Access(table.lower(), None, self.tag)
 
     @property
     def token(self) -> str | None:
@@ -114,11 +181,9 @@ class Job:
         raise NotImplementedError
 
 
-def freeze(job: object, name: str) -> None:
-    """Make a list a tuple: an author may well write one, and a job must equal its JSON copy."""
-    value = getattr(job, name)
-    if isinstance(value, list):
-        object.__setattr__(job, name, tuple(value))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedJob(Job):
+    """Base of the jobs that a script may contain."""
 
 
 def _render(value: Any, template: Callable[[str], str], where: str) -> Any:

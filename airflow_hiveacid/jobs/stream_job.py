@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, StatementsJob
+from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import (
@@ -20,6 +21,7 @@ from airflow_hiveacid.jobs.sources import (
     PathFormat,
     TableSource,
 )
+from airflow_hiveacid.jobs.stream_report import StreamReport
 
 AVAILABLE_NOW = "available_now"
 # Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.
@@ -93,6 +95,9 @@ class StreamJob(StatementsJob):
             the error says that this would cause otherwise.
         target: The table of the first statement, which is filled in.
     """
+
+    tag: ClassVar[str] = "stream"
+    report: ClassVar[type[Report]] = StreamReport
 
     name: str
     source: StreamSource
