@@ -28,6 +28,7 @@ class AnalyzeJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "analyze"
+    done: ClassVar[str] = "analyzed"
 
     partitions: Sequence[str] | None = None
     columns: Sequence[str] | None = None
@@ -36,6 +37,11 @@ class AnalyzeJob(CatalogJob):
     def __post_init__(self) -> None:
         freeze(self, "partitions")
         freeze(self, "columns")
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """None: statistics are not part of the definition."""
+        return ()
 
     def _validate_own(self) -> None:
         if self.partitions is not None:

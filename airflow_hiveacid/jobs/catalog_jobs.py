@@ -40,6 +40,7 @@ class CreateDatabaseJob(DatabaseJob):
     """
 
     tag: ClassVar[str] = "create_database"
+    done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
 
     comment: str | None = None
@@ -62,10 +63,16 @@ class DropDatabaseJob(DatabaseJob):
     """
 
     tag: ClassVar[str] = "drop_database"
+    done: ClassVar[str] = "dropped"
     removes: ClassVar[bool] = True
 
     if_exists: bool = False
     cascade: bool = False
+
+    @property
+    def defines(self) -> None:
+        """All tables of the database."""
+        return None
 
     def _validate_own(self) -> None:
         if self.target.lower() == "default":
@@ -84,6 +91,7 @@ class CreateTableLikeJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "create_table_like"
+    done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
 
     like: str
@@ -110,6 +118,7 @@ class DropTableJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "drop_table"
+    done: ClassVar[str] = "dropped"
     removes: ClassVar[bool] = True
 
     if_exists: bool = False
@@ -127,9 +136,15 @@ class RenameTableJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "rename_table"
+    done: ClassVar[str] = "renamed"
     removes: ClassVar[bool] = True
 
     new_name: str
+
+    @property
+    def defines(self) -> None:
+        """Both names."""
+        return None
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield the accesses to both names."""
@@ -158,6 +173,7 @@ class AddColumnsJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "add_columns"
+    done: ClassVar[str] = "columns added"
 
     columns: Sequence[ColumnSpec]
 
@@ -186,6 +202,7 @@ class TablePropertiesJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "table_properties"
+    done: ClassVar[str] = "properties changed"
 
     set: Mapping[str, str] = field(default_factory=dict)
     unset: Sequence[str] = ()

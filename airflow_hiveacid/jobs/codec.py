@@ -133,7 +133,7 @@ def _decode_tagged(choices: Sequence[Any], data: Any, where: str, tolerant: bool
     (key,) = {key for key, _ in known}
     given = data.get(key)
     if not isinstance(given, str) or (key, given) not in known:
-        names = ", ".join(name for _, name in known)
+        names = ", ".join(sorted(name for _, name in known))
         raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
     return _decode_dataclass(known[key, given], data, where, tolerant)
 

@@ -27,6 +27,7 @@ class CreateTableAsJob(ScriptedJob):
     """
 
     tag: ClassVar[str] = "create_table_as"
+    done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
 
     source: QuerySource
@@ -48,6 +49,11 @@ class CreateTableAsJob(ScriptedJob):
     def parts(self) -> tuple[Job, ...]:
         """The insert."""
         return (self.insert,)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table."""
+        return (self.target,)
 
     @property
     def query(self) -> QuerySource | None:

@@ -46,6 +46,11 @@ class ColumnSpec:
 class CatalogJob(ScriptedJob):
     """Base of the jobs that need only the metastore, and no Spark."""
 
+    @property
+    def defines(self) -> tuple[str, ...] | None:
+        """The target."""
+        return self.tables
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTableJob(CatalogJob):
@@ -66,6 +71,7 @@ class CreateTableJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "create_table"
+    done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
 
     columns: Sequence[ColumnSpec]
@@ -133,6 +139,7 @@ class ConvertJob(CatalogJob):
     """
 
     tag: ClassVar[str] = "convert"
+    done: ClassVar[str] = "converted"
 
     def _validate_own(self) -> None:
         return

@@ -49,7 +49,7 @@ class Job:
     Class attributes of a concrete job:
 
     - ``tag`` identifies the class in JSON, records, and audit logs;
-    - ``report`` is the type of the report;
+    - ``report`` is the type of the report, ``done`` the result in words if no row was changed;
     - ``creates`` and ``removes`` state whether the name of the target appears or disappears.
 
     Attributes:
@@ -68,6 +68,7 @@ class Job:
 
     tag: ClassVar[str]
     report: ClassVar[type[Report]] = RunReport
+    done: ClassVar[str] = "no row changed"
     creates: ClassVar[bool] = False
     removes: ClassVar[bool] = False
     _concrete: ClassVar[dict[str, type["Job"]]] = {}
@@ -135,6 +136,11 @@ class Job:
     def query(self) -> QuerySource | None:
         """The query whose rows the job writes."""
         return None
+
+    @property
+    def defines(self) -> tuple[str, ...] | None:
+        """The tables whose definitions the job may change; None if these cannot be named."""
+        return ()
 
     @property
     def operation(self) -> Operation:

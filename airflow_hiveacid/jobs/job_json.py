@@ -20,6 +20,11 @@ from airflow_hiveacid.jobs.codec import decode, encode
 from airflow_hiveacid.jobs.job import Job
 
 
+def job_types() -> dict[str, type[Job]]:
+    """Return all concrete types of jobs by their tags."""
+    return {each.tag: each for each in Job.kinds()}
+
+
 def to_json(job: Job) -> str:
     """Write a job as one line of JSON."""
     return json.dumps(encode(job), allow_nan=False)

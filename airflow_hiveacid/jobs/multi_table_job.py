@@ -53,6 +53,11 @@ class StatementsJob(Job):
         """The statements."""
         return tuple(part for statement in self.statements for part in statement.parts)
 
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The tables whose definitions a statement may change."""
+        return tuple(name for part in self.parts for name in part.defines or ())
+
     def own_accesses(self) -> Iterator[Access]:
         """Yield nothing: all accesses are those of the statements."""
         yield from ()

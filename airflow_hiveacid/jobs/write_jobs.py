@@ -95,6 +95,11 @@ class InsertJob(RowJob):
         return query_of(self.source)
 
     @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
+
+    @property
     def operation(self) -> Operation:
         """An overwrite replaces rows without reading them."""
         return Operation.OVERWRITE if self.overwrite else Operation.INSERT
@@ -280,6 +285,11 @@ class MergeJob(RowJob):
     def query(self) -> QuerySource | None:
         """The source if it is a query."""
         return query_of(self.source)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
 
     @property
     def operation(self) -> Operation:

@@ -153,7 +153,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         ([], "must be a JSON object"),
         (
             {},
-            r"job\.job must be one of insert, update, delete, .*transaction.*, not None",
+            r"job\.job must be one of add_columns, analyze, .*transaction.*, not None",
         ),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),
@@ -170,7 +170,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         (INSERT | {"source": "a.b"}, r"job\.source must be an object"),
         (
             INSERT | {"source": {"name": "a.b"}},
-            r"job\.source\.kind must be one of table, changes, path",
+            r"job\.source\.kind must be one of batch, changes, path, query, table",
         ),
         (INSERT | {"partitions": {}}, r"job\.partitions must be a list"),
         (INSERT | {"partitions": [{"d": 1}]}, r"job\.partitions\[0\]\.d must be a text"),
