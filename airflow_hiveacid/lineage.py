@@ -56,11 +56,10 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     """
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
-    assert job.metastore is not None
     statements = [(statement, _sources(statement)) for statement in job.parts]
     named = [source for _, sources in statements for source in sources.values()]
     tables = _look_up(
-        job.metastore,
+        job.connection,
         {statement.target for statement, _ in statements}
         | {source.name for source in named if not isinstance(source, PathSource)},
     )
@@ -72,11 +71,11 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
         for source in sources.values():
             key = _key(source)
             if key not in inputs:
-                inputs[key] = _input(source, job.metastore, tables)
+                inputs[key] = _input(source, job.connection, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
         if isinstance(statement, ExportChangesJob):
             exported = PathSource(statement.path, statement.format)
-            files.append(_input(exported, job.metastore, tables))
+            files.append(_input(exported, job.connection, tables))
         else:
             written.setdefault(statement.target, []).append((statement, read))
     asked = [statement.query for statement, _ in statements]
@@ -86,7 +85,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
         outputs=[
             _output(
                 target,
-                job.metastore,
+                job.connection,
                 changes,
                 [done for done in reports if done["target"] == target],
                 tables,

@@ -52,9 +52,8 @@ def _check_early(job: Job, master: str) -> None:
     from airflow_hiveacid.maintenance.source_files import DriverFiles
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    assert job.metastore is not None
     files = DriverFiles(here=master.startswith("local"))
-    with MetastoreClient(job.metastore) as client:
+    with MetastoreClient(job.connection) as client:
         Preflight(client, files, lambda text: print(text, file=sys.stderr)).check(job)
 
 

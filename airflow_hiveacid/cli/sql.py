@@ -216,8 +216,7 @@ def _run(job: ScriptJob, master: str) -> ScriptReport:
     from airflow_hiveacid.ddl.run import run_script_of_ddl
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    assert job.metastore is not None
-    with MetastoreClient(job.metastore) as client:
+    with MetastoreClient(job.connection) as client:
         return run_script_of_ddl(client, job)
 
 

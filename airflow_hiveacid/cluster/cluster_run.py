@@ -108,8 +108,7 @@ class ClusterRun:
         :param options: Arguments of ``SparkSubmitHook``.
         :param env_vars: Environment variables of the driver.
         """
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             folder = _folder(client, job)
         report = RunFiles.below(folder, self.tag)
         application = self._live()
@@ -224,10 +223,9 @@ class ClusterRun:
         self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
     ) -> Application:
         known = {application.id for application in self._applications.find(self.tag)}
-        assert job.metastore is not None
         of_driver, secrets = _for_driver(job)
         if token := secrets.get(_DRIVER_TOKEN):
-            self._release_token = partial(cancel_token, job.metastore, token)
+            self._release_token = partial(cancel_token, job.connection, token)
         try:
             self._run_spark_submit(of_driver, report, secrets, options, env_vars)
             return self._appeared(known)
@@ -334,8 +332,7 @@ def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
     Where the worker logs in by Kerberos, the driver gets a delegation token: there is no ticket where
     it runs, and the keytab stays here.
     """
-    metastore = job.metastore
-    assert metastore is not None
+    metastore = job.connection
     if metastore.auth_mechanism == KERBEROS:
         with MetastoreClient(metastore) as client:
             secrets = {_DRIVER_TOKEN: new_token(client)}

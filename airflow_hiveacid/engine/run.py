@@ -75,10 +75,9 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
         observers: Observers of the phases, besides the log.
     """
     job.validate()
-    if job.metastore is None:
-        raise InvalidJob("The job does not say which metastore to use.")
+    driver = Driver(spark, job.connection, observers)
     with Pulse(spark):
-        return execute(job, Driver(spark, job.metastore, observers))
+        return execute(job, driver)
 
 
 @singledispatch

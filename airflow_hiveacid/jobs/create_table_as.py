@@ -63,17 +63,7 @@ class CreateTableAsJob(ScriptedJob):
     @property
     def insert(self) -> InsertJob:
         """What is left to do once the table is there."""
-        return InsertJob(
-            target=self.target,
-            metastore=self.metastore,
-            run_token=self.run_token,
-            run_id=self.run_id,
-            lock_wait_seconds=self.lock_wait_seconds,
-            max_restarts=self.max_restarts,
-            conflict_policy=self.conflict_policy,
-            orc_codec=self.orc_codec,
-            source=self.source,
-        )
+        return InsertJob(target=self.target, source=self.source).bind(self)
 
     def creation(self, columns: Sequence[ColumnSpec]) -> CreateTableJob:
         """The job that creates the table.
@@ -94,9 +84,6 @@ class CreateTableAsJob(ScriptedJob):
                 )
         job = CreateTableJob(
             target=self.target,
-            metastore=self.metastore,
-            run_token=self.run_token,
-            run_id=self.run_id,
             columns=tuple(column for column in columns if column.name.lower() not in keys),
             partition_keys=tuple(given[name] for name in keys),
             bucket_columns=self.bucket_columns,
@@ -106,7 +93,7 @@ class CreateTableAsJob(ScriptedJob):
             serde_parameters=self.serde_parameters,
             properties=self.properties,
             location=self.location,
-        )
+        ).bind(self)
         job.validate()
         return job
 

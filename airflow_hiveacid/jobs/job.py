@@ -7,24 +7,21 @@ again after it was rendered. A job describes itself: generic code asks its attri
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
-    require_choice,
     require_table,
-    require_text,
 )
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import Report, RunReport
+from airflow_hiveacid.jobs.run_options import RunOptions
 from airflow_hiveacid.jobs.run_token import marked_token, source_token
 from airflow_hiveacid.jobs.sources import QuerySource, Source
 
 # The action of an access that only reads; other actions are tags of jobs.
 READ = "read"
-OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(RunOptions):
     """A unit of work on one table.
 
     Class attributes of a concrete job:
@@ -55,15 +52,6 @@ class Job:
     Attributes:
         target: The table, "database.table".
         metastore: How the metastore is reached; the operator fills it from its connection.
-        run_token: Identifies the task instance, so that a retry finds its earlier transaction.
-        run_id: The run of the DAG, where once_per stands for it in run_token; for people only.
-        lock_wait_seconds: How long to wait for locks.
-        max_restarts: How often to begin again when the table moved before the work began.
-        conflict_policy: What becomes of the job when others commit in the same partitions meanwhile:
-            "hive" is what the metastore decides; "strict" refuses what `hiveacid plan --conflicts`
-            shows, too; "rows" lets changes of different rows work side by side.
-        orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
-            else zlib. Only Hive 4 reads zstd.
     """
 
     tag: ClassVar[str]
@@ -75,12 +63,6 @@ class Job:
 
     target: str
     metastore: MetastoreOptions | None = None
-    run_token: str | None = None
-    run_id: str | None = None
-    lock_wait_seconds: float = 300
-    max_restarts: int = 5
-    conflict_policy: ConflictPolicy | str = "hive"
-    orc_codec: OrcCodec | str | None = None
 
     def __init_subclass__(cls) -> None:
         # A dataclass with slots is defined twice; the second class has the same tag.
@@ -104,18 +86,28 @@ class Job:
         self._validate_target()
         if self.metastore is not None:
             self.metastore.validate()
-        if self.run_token is not None:
-            require_text(self.run_token, "run_token")
-        if self.run_id is not None:
-            require_text(self.run_id, "run_id")
-        if self.lock_wait_seconds < 0:
-            raise InvalidJob("lock_wait_seconds must not be negative.")
-        if self.max_restarts < 0:
-            raise InvalidJob("max_restarts must not be negative.")
-        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
-        if self.orc_codec is not None:
-            require_choice(self.orc_codec, get_args(OrcCodec), "orc_codec")
+        self.validate_options()
         self._validate_own()
+
+    @property
+    def connection(self) -> MetastoreOptions:
+        """The metastore of a job that is complete.
+
+        Raises:
+            InvalidJob: The job has no metastore.
+        """
+        if self.metastore is None:
+            raise InvalidJob("The job does not say which metastore to use.")
+        return self.metastore
+
+    def bind(self, other: "Job", **changes: Any) -> Self:
+        """Return the job with the metastore and the options of another job.
+
+        Args:
+            other: The other job.
+            changes: Other values of fields.
+        """
+        return replace(self, **{"metastore": other.metastore, **other.options, **changes})
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -156,6 +148,15 @@ class Job:
     def token(self) -> str | None:
         """The name of the job's transactions: the run token, with a mark of the tables."""
         return self.run_token and marked_token(self.run_token, self.tables)
+
+    @property
+    def known_token(self) -> str:
+        """The name of the transactions of a job that has a run token.
+
+        Raises:
+            InvalidJob: The job has no run token.
+        """
+        return marked_token(self.known_run_token, self.tables)
 
     @property
     def tokens(self) -> tuple[str, ...]:

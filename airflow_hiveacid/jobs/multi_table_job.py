@@ -8,17 +8,11 @@ from typing import ClassVar
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_list
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
+from airflow_hiveacid.jobs.run_options import RunOptions
 from airflow_hiveacid.jobs.write_jobs import InsertJob, PartitionSpec, RowJob
 
-# Known for the transaction as a whole.
-_COMMON = (
-    "metastore",
-    "run_token",
-    "run_id",
-    "lock_wait_seconds",
-    "max_restarts",
-    "conflict_policy",
-)
+# Options that only the whole transaction has.
+_COMMON = ("metastore", *(name.name for name in fields(RunOptions) if name.name != "orc_codec"))
 # A row id has room for no more.
 MAX_STATEMENTS = 4096
 

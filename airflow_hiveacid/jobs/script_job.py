@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.errors import InvalidJob
@@ -56,16 +56,8 @@ class ScriptJob(Job):
             seen[key] += 1
             if seen[key] > 1:
                 key = f"{key}.{seen[key]}"
-            yield replace(
-                job,
-                metastore=self.metastore,
-                run_token=self.run_token and statement_token(self.run_token, key),
-                run_id=self.run_id,
-                lock_wait_seconds=self.lock_wait_seconds,
-                max_restarts=self.max_restarts,
-                conflict_policy=self.conflict_policy,
-                orc_codec=self.orc_codec,
-            )
+            token = self.run_token and statement_token(self.run_token, key)
+            yield job.bind(self, run_token=token)
 
     @property
     def parts(self) -> tuple[Job, ...]:

@@ -109,15 +109,9 @@ class StreamJob(StatementsJob):
     @property
     def transaction(self) -> MultiTableJob:
         """What is done with a batch, as a job of its own."""
-        return MultiTableJob(
-            target=self.target,
-            statements=self.statements,
-            metastore=self.metastore,
-            lock_wait_seconds=self.lock_wait_seconds,
-            max_restarts=self.max_restarts,
-            orc_codec=self.orc_codec,
-            conflict_policy=self.conflict_policy,
-        )
+        transaction = MultiTableJob(target=self.target, statements=self.statements)
+        # Each batch has a token of its own.
+        return transaction.bind(self, run_token=None, run_id=None)
 
     @property
     def reads_batch_again(self) -> bool:
