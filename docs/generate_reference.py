@@ -266,8 +266,9 @@ def _below(error: type) -> Iterator[Any]:
 
 
 def _public() -> list[str]:
-    package = import_module(PACKAGE)
-    paths = sorted(f"{package._HOME[name]}.{name}" for name in package._HOME)
+    names = import_module(f"{PACKAGE}.public_names").homes()
+    prefix = f"{PACKAGE}."
+    paths = sorted(f"{home.removeprefix(prefix)}.{name}" for name, home in names.items())
     return [path for path in paths if not path.startswith("errors.")]
 
 
