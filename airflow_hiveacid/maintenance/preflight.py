@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import singledispatchmethod
 
 from airflow_hiveacid.acid.expressions import names_in
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
@@ -148,7 +148,7 @@ class Preflight:
 
     @_check.register
     def _(self, job: CompactJob) -> None:
-        if job.mode != "auto" and self._client.version is MetastoreVersion.HMS3:
+        if job.mode != "auto" and not self._client.version.has_queue:
             raise UnsupportedMetastore(
                 f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
                 remedy='Use mode="auto".',

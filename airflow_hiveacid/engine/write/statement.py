@@ -9,7 +9,8 @@ from typing import get_args
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.constraints import WriteRules
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
@@ -180,7 +181,7 @@ class Statement(ABC):
                 f"{self.target.full_name}: {given!r} is no codec we can write.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
-        if codec == "zstd" and version is MetastoreVersion.HMS3:
+        if codec == "zstd" and not version.reads_zstd:
             raise UserError(
                 f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
