@@ -29,8 +29,7 @@ def require_job_access(job: Job, context: "Context") -> None:
     :param context: The context of the running task.
     :raises AccessRefused: A location or an access is refused.
     """
-    assert job.metastore is not None
-    allowed = AllowedLocations.parse(job.metastore.allowed_locations or "")
+    allowed = AllowedLocations.parse(job.connection.allowed_locations or "")
     for path in paths_of(job):
         allowed.require(path)
     require_access(user_of(context["ti"].dag_id), accesses_of(job))

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
-from airflow_hiveacid.jobs.accesses import Access
+from airflow_hiveacid.jobs.job import Access
 
 log = logging.getLogger(__name__)
 

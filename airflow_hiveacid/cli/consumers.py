@@ -11,7 +11,7 @@ from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.accesses import Access
+from airflow_hiveacid.jobs.job import Access
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient

@@ -15,7 +15,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.accesses import SHOW, Access
+from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.maintenance.health_score import TableHealth
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from airflow_hiveacid.engine.write.statement import (
     accesses_of_statements,
 )
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.accesses import READ, Access
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -343,8 +343,7 @@ class AcidTable(TableChanges[RunReport]):
             columns=columns,
             partitions=partitions,
             rows_only=rows_only,
-            run_token=self._options.run_token,
-            lock_wait_seconds=self._options.lock_wait_seconds,
+            **self._options.options,
         )
         self._require_access("analyze")
         return analyze(self._client, job, phases=PhaseClock(self._observers))
@@ -372,10 +371,7 @@ class AcidTable(TableChanges[RunReport]):
             type=type,
             partitions=partitions,
             order_by=order_by,
-            run_token=self._options.run_token,
-            run_id=self._options.run_id,
-            lock_wait_seconds=self._options.lock_wait_seconds,
-            conflict_policy=self._options.conflict_policy,
+            **self._options.options,
         )
         job.validate()
         self._require_access("compact")

@@ -18,7 +18,7 @@ from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
 from airflow_hiveacid.authorizer import may_access
-from airflow_hiveacid.jobs.accesses import SHOW, Access
+from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.jobs.run_token import dag_of
 from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth

@@ -10,7 +10,7 @@ from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
-from airflow_hiveacid.jobs.accesses import READ, Access
+from airflow_hiveacid.jobs.job import READ, Access
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
