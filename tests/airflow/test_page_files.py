@@ -99,13 +99,25 @@ async def ask_for_histories(browser):
     return await asyncio.gather(*(browser.get(f"{TABLE}/history") for _ in range(REQUESTS)))
 
 
+def limit(app):
+    """One second more than another route takes while the page answers without opening files.
+
+    With other programs on few cores, as many requests for anything may take a second.
+    """
+
+    async def ask(browser):
+        return await asyncio.gather(*(browser.get(TABLE) for _ in range(REQUESTS)))
+
+    return 1 + with_other_routes(app, ask)[1]
+
+
 def test_forged_notes_lead_to_no_other_host(airflow, table, host):
     for number in range(3):
         forge_note(table, f"{host.url}/warehouse", f"dag/run/task/{number}")
     answers, longest = with_other_routes(airflow, ask_for_histories)
     assert [answer.json()["error"] for answer in answers] == [None] * REQUESTS
     assert host.connections == []
-    assert longest < 1
+    assert longest < limit(airflow)
 
 
 def test_a_store_that_does_not_answer_blocks_no_other_route(airflow, table, host, monkeypatch):
@@ -124,7 +136,7 @@ def test_a_store_that_does_not_answer_blocks_no_other_route(airflow, table, host
     assert sum("was not read within 1.5 seconds" in message for message in messages) == 36
     assert sum("4 of them of this table" in message for message in messages) == 9
     assert seconds < 15
-    assert longest < 1
+    assert longest < limit(airflow)
     assert host.connections != []
 
 
