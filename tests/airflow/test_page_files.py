@@ -23,6 +23,7 @@ from tests.silent_host import silent_host
 pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
 REQUESTS = 45
+ROUNDS = 5
 TABLE = "/hiveacid/api/tables/default.t"
 
 
@@ -81,6 +82,7 @@ def with_other_routes(app, ask):
             transport=transport, base_url="http://localhost", headers=bearer("viewer"), timeout=60
         ) as browser:
             await measured(browser)
+            await browser.get("/api/v2/monitor/health")  # The first request imports modules.
             asked = asyncio.ensure_future(ask(browser))
             longest = 0.0
             while True:
@@ -99,25 +101,24 @@ async def ask_for_histories(browser):
     return await asyncio.gather(*(browser.get(f"{TABLE}/history") for _ in range(REQUESTS)))
 
 
-def limit(app):
-    """One second more than another route takes while the page answers without opening files.
+def fastest(app, ask):
+    """The answers of one of some rounds, and the longest time of another route in the fastest round.
 
-    With other programs on few cores, as many requests for anything may take a second.
+    Other programs may have the processors for a second; threads that are blocked block every round.
     """
-
-    async def ask(browser):
-        return await asyncio.gather(*(browser.get(TABLE) for _ in range(REQUESTS)))
-
-    return 1 + with_other_routes(app, ask)[1]
+    rounds = []
+    while len(rounds) < ROUNDS and not (rounds and rounds[-1][1] < 1):
+        rounds.append(with_other_routes(app, ask))
+    return min(rounds, key=lambda each: each[1])
 
 
 def test_forged_notes_lead_to_no_other_host(airflow, table, host):
     for number in range(3):
         forge_note(table, f"{host.url}/warehouse", f"dag/run/task/{number}")
-    answers, longest = with_other_routes(airflow, ask_for_histories)
+    answers, longest = fastest(airflow, ask_for_histories)
     assert [answer.json()["error"] for answer in answers] == [None] * REQUESTS
     assert host.connections == []
-    assert longest < limit(airflow)
+    assert longest < 1
 
 
 def test_a_store_that_does_not_answer_blocks_no_other_route(airflow, table, host, monkeypatch):
@@ -131,12 +132,12 @@ def test_a_store_that_does_not_answer_blocks_no_other_route(airflow, table, host
         answers = await asyncio.gather(*map(browser.get, paths))
         return answers, time.monotonic() - begun
 
-    (answers, seconds), longest = with_other_routes(airflow, ask)
+    (answers, seconds), longest = fastest(airflow, ask)
     messages = [answer.json()["error"]["message"] for answer in answers]
     assert sum("was not read within 1.5 seconds" in message for message in messages) == 36
     assert sum("4 of them of this table" in message for message in messages) == 9
     assert seconds < 15
-    assert longest < limit(airflow)
+    assert longest < 1
     assert host.connections != []
 
 
