@@ -124,11 +124,6 @@ class Hdfs:
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
             pass
 
-    @property
-    def page(self) -> str:
-        """The address of the NameNode's page."""
-        return f"http://localhost:{self._ports[f'{self.active}_http']}"
-
     def checksum(self, path: str) -> str:
         """The checksum that HDFS tells of a file, in hexadecimal digits."""
         query = urlencode({"op": "GETFILECHECKSUM", "user.name": getpass.getuser()})

@@ -1,16 +1,13 @@
 """Files on an HDFS that asks for Kerberos: with tickets, with delegation tokens, and with nothing."""
 
-import json
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from airflow_hiveacid.cluster.rest_client import ask
-from airflow_hiveacid.errors import InvalidConnection, StorageLoginFailed
+from airflow_hiveacid.errors import StorageLoginFailed
 from airflow_hiveacid.storage.folder import Storage
 from tests.hadoop.hdfs import Hdfs
 from tests.secure.hadoop import (
@@ -113,14 +110,3 @@ def test_a_process_outlives_its_ticket_where_somebody_renews_it(
     kdc.log_in("alice", cache)
     storage.write_file("second", b"2")
     assert storage.read_small("first", 10) + storage.read_small("second", 10) == b"12"
-
-
-def test_a_page_that_asks_for_kerberos_gets_a_ticket(
-    kept_hdfs: Hdfs, folder: str, kdc: Kdc, cache: Path
-) -> None:
-    path = folder.removeprefix(kept_hdfs.uri)
-    request = urllib.request.Request(f"{kept_hdfs.page}/webhdfs/v1{path}?op=GETFILESTATUS")
-    with pytest.raises(InvalidConnection, match="localhost asks for Kerberos"):
-        ask(request, 20)
-    kdc.log_in("alice", cache)
-    assert json.loads(ask(request, 20))["FileStatus"]["owner"] == "alice"
