@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -77,7 +78,7 @@ class Trace(PhaseObserver):
 
 def figures(entered: list[str]) -> dict[str, int]:
     files = set(entered)
-    switches = sum(one != other for one, other in zip(entered, entered[1:], strict=False))
+    switches = sum(one != other for one, other in pairwise(entered))
     return {
         "files": len(files),
         "switches": len(entered),
