@@ -106,6 +106,23 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeColumn:
+    """DESCRIBE table column."""
+
+    table: TableRef
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribePartition:
+    """DESCRIBE [EXTENDED | FORMATTED] table PARTITION (key = value, ...)."""
+
+    table: TableRef
+    values: tuple[tuple[str, str | None], ...]
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeDatabase:
     """DESCRIBE DATABASE [EXTENDED] database."""
 
@@ -156,6 +173,8 @@ Question = (
     | ShowCompactions
     | ShowHistory
     | Describe
+    | DescribeColumn
+    | DescribePartition
     | DescribeDatabase
     | DescribeDetail
     | Select
@@ -232,8 +251,14 @@ def _describe(words: Words) -> Question:
         return DescribeDatabase(words.name().lower(), extended)
     if words.take("DETAIL"):
         return DescribeDetail(_table(words))
+    words.take("TABLE")
     extended = words.take_one_of(("EXTENDED", "FORMATTED"))
-    return Describe(_table(words), extended)
+    table = _table(words)
+    if words.take("PARTITION"):
+        return DescribePartition(table, words.keys(), extended)
+    if words.done or extended:
+        return Describe(table, extended)
+    return DescribeColumn(table, words.name().lower())
 
 
 def _pattern(words: Words) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -28,6 +28,7 @@ from airflow_hiveacid.sql.questions import (
 )
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import create_job, truncate_job
+from airflow_hiveacid.sql.words import Words
 
 _SUPPORTED = (
     "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
@@ -181,16 +182,30 @@ def _statements(
     text: str, database: str, params: Parameters, trusted: bool
 ) -> Iterator[SqlStatement]:
     require_used(text, params)
-    tokens: list[Token] = []
-    for token in tokens_of(text):
-        if token.token_type is TokenType.SEMICOLON:
-            if tokens:
-                yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
-            tokens = []
+    for tokens in _split(tokens_of(text)):
+        statement = SqlStatement(text, _checked(tokens, text), database, params, trusted)
+        if tokens[0].text.upper() == "USE":
+            database = _database_to_use(statement)
         else:
-            tokens.append(token)
-    if tokens:
-        yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
+            yield statement
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Split tokens at semicolons, without empty statements."""
+    for is_end, statement in groupby(tokens, lambda t: t.token_type is TokenType.SEMICOLON):
+        if not is_end:
+            yield [*statement]
+
+
+def _database_to_use(statement: SqlStatement) -> str:
+    """USE [DATABASE] name: where tables are that later statements name without a database."""
+    words = Words(statement)
+    words.expect("USE")
+    if len(statement.tokens) > 2:
+        words.take_one_of(DATABASE)
+    database = words.name()
+    words.end()
+    return database.lower()
 
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:

@@ -34,6 +34,10 @@ CASES = {
     "SHOW HISTORY t LIMIT 5": questions.ShowHistory(T, 5),
     "DESC other.t": questions.Describe(OTHER),
     "DESCRIBE FORMATTED t": questions.Describe(T, extended=True),
+    "DESCRIBE TABLE t `A b`": questions.DescribeColumn(T, "a b"),
+    "DESC EXTENDED t PARTITION (Day = 'mon', n = 1)": questions.DescribePartition(
+        T, (("day", "mon"), ("n", "1")), extended=True
+    ),
     "DESCRIBE DATABASE EXTENDED Other": questions.DescribeDatabase("other", extended=True),
     "DESC DETAIL t": questions.DescribeDetail(T),
     "SELECT * FROM t": questions.Select(
@@ -87,7 +91,9 @@ def test_questions_stand_among_jobs() -> None:
         ("SHOW TABLES LIKE", "column 13: Expected a text in quotes"),
         ("SHOW TBLPROPERTIES t ('a', 'b')", "One property can be asked for"),
         ("SHOW TRANSACTIONS t", "column 19: Expected the end before 'T'"),
-        ("DESCRIBE t a", "Expected the end before 'A'"),
+        ("DESCRIBE t a b", "Expected the end before 'B'"),
+        ("DESCRIBE EXTENDED t a", "Expected the end before 'A'"),
+        ("DESCRIBE t PARTITION (day)", "Expected = before ')'"),
         ("SELECT FROM WHERE", "cannot be read at 'WHERE'"),
     ],
 )
