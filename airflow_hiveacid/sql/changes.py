@@ -104,7 +104,8 @@ def _update_from_several(
     """Return a merge whose source is the join of the tables."""
     sources = JoinedSources.of(statement, tree, target.alias, [tree.args["from_"].this])
     inputs = Inputs(statement, tree)
-    own, of_sources = [], []
+    own: list[Sequence[Token]] = []
+    of_sources: list[Sequence[Token]] = []
     for part in conjuncts_of(where):
         names = sources.require_named([part], target.name)
         (own if target.alias.lower() in names else of_sources).append(part)
@@ -296,6 +297,8 @@ class _Target:
             text: Returns the text of an expression for Spark.
         """
         values: dict[str, str] = {}
+        if not tokens:
+            self._statement.refuse(None, "SET takes column = value.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
             if several := bool(part) and words.text() == "(":
@@ -337,6 +340,8 @@ class _Target:
     def columns(self, tokens: Sequence[Token]) -> list[str]:
         """Read the names in the list of columns of an INSERT."""
         names: list[str] = []
+        if not tokens:
+            self._statement.refuse(None, "A list of columns is empty.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
             name = self._column(words)
@@ -372,8 +377,10 @@ def _merge_source(
     is_table = words.text() != "("
     if is_table:
         words.dotted_name()
-    else:
+    elif keyword_of(words.rest()[1]) in (*QUERY_WORDS, "("):
         words.brackets()
+    else:
+        statement.refuse(words.rest()[1], "Expected a query in brackets.")
     is_plain = is_table and not with_ and using.args.get("version") is None
     if is_table and using.args.get("version") is not None:
         words.version()

@@ -200,7 +200,10 @@ def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJo
     words.take("TABLE")
     words.table()
     if words.take("PARTITION"):
-        words.brackets()
+        keys = words.brackets()
+        statement.require_single_texts(keys)
+        if not all(separated(keys[1:-1])):
+            statement.refuse(keys[0], "A partition key is missing.")
     by_name = words.take_all("BY", "NAME")
     columns = None
     if words.text() == "(" and keyword_of(words.rest()[1]) not in _QUERIES:

@@ -7,18 +7,17 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.script_job import ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
-RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
-Explained = RowChange | CreateTableAsJob
+RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob | RestoreJob
 _DATABASES = ("DATABASES", "SCHEMAS")
 _IN = ("IN", "FROM")
 _HISTORY = 100
@@ -156,9 +155,9 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a statement that changes rows."""
+    """EXPLAIN of a statement."""
 
-    job: Explained
+    job: "Explained"
 
 
 Question = (
@@ -180,6 +179,9 @@ Question = (
     | Select
     | Explain
 )
+
+
+Explained = ScriptedJob | Question
 
 
 def matches(pattern: str | None, name: str) -> bool:

@@ -20,7 +20,6 @@ from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.parameters import require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
     Explain,
-    Explained,
     Question,
     is_question,
     question_of,
@@ -131,17 +130,10 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
 def _explain(statement: SqlStatement) -> Explain:
     if len(statement.tokens) == 1:
         statement.refuse(None, "EXPLAIN needs a statement.")
-    job = _step(replace(statement, tokens=statement.tokens[1:]))
-    if not isinstance(job, Explained):
-        statement.refuse(
-            statement.tokens[1],
-            "EXPLAIN of this is not supported.",
-            "It tells what INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CREATE TABLE ... AS read, write "
-            "and lock.",
-        )
-    job = with_parameters(job, statement.params, statement.trusted)
-    job.validate()
-    return Explain(job)
+    explained = _checked_step(replace(statement, tokens=statement.tokens[1:]))
+    if isinstance(explained, Explain):
+        statement.refuse(statement.tokens[1], "EXPLAIN of EXPLAIN is not supported.")
+    return Explain(explained)
 
 
 def _step(statement: SqlStatement) -> ScriptedJob | Question:

@@ -388,7 +388,9 @@ def test_a_statement_is_the_job_that_says_the_same(sql, job) -> None:
 
 
 def test_use_is_where_later_statements_find_their_tables() -> None:
-    jobs = to_jobs("DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t", "db")
+    jobs = to_jobs(
+        "DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t", "db"
+    )
     assert [job.target for job in jobs] == ["db.t", "other.t", "db.t"]
     assert to_jobs("USE database; DELETE FROM t")[0].target == "database.t"
 

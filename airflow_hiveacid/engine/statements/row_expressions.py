@@ -26,6 +26,7 @@ _UNGROUPED = {
 }
 # The groups of the functions that have been looked up; every Spark has the same ones.
 _groups: dict[str, str] = {}
+_NAMED = ("Alias", "MultiAlias")
 _WINDOWS = ("WindowExpression", "UnresolvedWindowExpression")
 
 
@@ -35,12 +36,19 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
     Subqueries may contain anything.
 
     Raises:
-        BadCondition: It aggregates rows, depends on other rows, or returns several.
+        BadCondition: It does not parse, has a name, aggregates rows, depends on other rows, or
+            returns several.
     """
+    tree = parsed(spark, text)
+    if kind(tree) in _NAMED:
+        raise BadCondition(
+            f"The expression {text!r} ends with a name for its result, which is not used.",
+            remedy="Leave the name out.",
+        )
     calls = [match[1] for match in _CALL.finditer(text)]
     if not any(name is None or _problem(spark, name) for name in calls):
         return
-    for node in nodes(parsed(spark, text)):
+    for node in nodes(tree):
         if kind(node) in _WINDOWS:
             _refuse(text, "OVER", "depends on other rows")
         if kind(node) == "AggregateExpression":
