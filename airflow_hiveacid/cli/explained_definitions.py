@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import LockType, MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import LockType, Operation, TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell
 from airflow_hiveacid.cli.explained_partitions import partitions_to_read

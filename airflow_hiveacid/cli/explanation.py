@@ -107,6 +107,7 @@ def _several(client: MetastoreClient, job: MultiTableJob) -> Answer:
     rows: Rows = []
     details: dict[str, Mapping[str, Cell]] = {}
     for number, statement in enumerate(job.statements, start=1):
+        assert isinstance(statement, RowChange)
         answer = _change(client, statement)
         columns = ("statement", *answer.columns[:_COMMON_COLUMNS])
         rows += [(number, *row[:_COMMON_COLUMNS]) for row in answer.rows]

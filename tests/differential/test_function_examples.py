@@ -81,7 +81,7 @@ class _World:
         self._rows: Counter[Row] = Counter(START)
         self.compared = 0
         for name, rows in (("t", START), ("u", SOURCE)):
-            values = ", ".join(f"({i}, {'NULL' if s is None else repr(s)})" for i, s in rows)
+            values = ", ".join(f"({_literal(i)}, {_literal(s)})" for i, s in rows)
             self._run(f"CREATE TABLE {name} ({COLUMNS}); INSERT INTO {name} VALUES {values}")
         self._view("u", SOURCE)
 
@@ -132,4 +132,17 @@ class _World:
         return snapshot.write_ids[self._ref.full_name].high_watermark
 
     def _view(self, name: str, rows: Sequence[Row]) -> None:
-        self._plain.createDataFrame([*rows], COLUMNS).createOrReplaceTempView(name)
+        # Literals are a relation of the driver: most queries of them need no job of Spark.
+        values = ", ".join(f"({_literal(i)}, {_literal(s)})" for i, s in rows)
+        query = (
+            f"SELECT CAST(id AS int) AS id, CAST(s AS string) AS s FROM VALUES {values} AS v(id, s)"
+        )
+        if not rows:
+            query = "SELECT CAST(NULL AS int) AS id, CAST(NULL AS string) AS s WHERE false"
+        self._plain.sql(query).createOrReplaceTempView(name)
+
+
+def _literal(value: int | str | None) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int) else f"CAST(X'{value.encode().hex()}' AS string)"

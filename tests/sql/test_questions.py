@@ -8,8 +8,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.explained_definitions import EXPLAINED_DEFINITIONS
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.script_job import ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.sql import questions
@@ -93,7 +93,7 @@ def test_every_statement_can_be_explained(sql: str) -> None:
 def test_the_effect_of_every_kind_of_job_is_known() -> None:
     others = (CreateTableAsJob, MultiTableJob)
     known = {*get_args(questions.RowChange), *EXPLAINED_DEFINITIONS, *others}
-    assert {*get_args(ScriptedJob)} == known
+    assert {*ScriptedJob.kinds()} == known
 
 
 def test_questions_stand_among_jobs() -> None:
