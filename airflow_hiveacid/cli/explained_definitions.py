@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that change definitions or look after a table: what they do, and their locks."""
+"""EXPLAIN of statements that change definitions or look after a table."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from airflow_hiveacid.metastore.table_rules import existing_database, existing_t
 class _Effect(NamedTuple):
     does: str
     lock: LockType | None
-    # Whether it is done to the files of the table, too.
+    # Whether the files of the table are affected.
     has_files: bool = False
 
 
@@ -52,7 +52,7 @@ EXPLAINED_DEFINITIONS = tuple(_EFFECTS)
 
 
 def explain_definition(client: MetastoreClient, job: Job) -> Answer:
-    """Say what a statement does to a definition or to files, and how it locks.
+    """Describe the effect of a statement on a definition or on files, and its locks.
 
     Args:
         client: The metastore.

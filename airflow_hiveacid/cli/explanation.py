@@ -44,7 +44,7 @@ Values = Mapping[str, Mapping[str, str | None]]
 
 
 def explain(client: MetastoreClient, job: Explained) -> Answer:
-    """Say what a statement reads, writes and locks, and what its clauses are; nothing is changed.
+    """Describe the partitions, files, locks and clauses of a statement, without side effects.
 
     Args:
         client: The metastore.
@@ -70,7 +70,7 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
 
 
 def _change(client: MetastoreClient, job: RowChange) -> Answer:
-    """Say which partitions of its table a statement can touch, and how it locks."""
+    """Describe the partitions that a statement can affect, and its locks."""
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
@@ -102,7 +102,7 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
 
 
 def _several(client: MetastoreClient, job: MultiTableJob) -> Answer:
-    """What each statement of a transaction does; its topics begin with its number."""
+    """Describe each statement of a transaction; its topics begin with its number."""
     columns: tuple[str, ...] = ()
     rows: Rows = []
     details: dict[str, Mapping[str, Cell]] = {}
@@ -116,7 +116,7 @@ def _several(client: MetastoreClient, job: MultiTableJob) -> Answer:
 
 
 def _selection(client: MetastoreClient, question: Select) -> Answer:
-    """How much of each table a query can read."""
+    """Describe the size of each table that a query reads."""
     rows: Rows = []
     locks: dict[str, Cell] = {}
     inputs = question.query.inputs.values()

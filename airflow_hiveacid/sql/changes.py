@@ -151,7 +151,7 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
         if not where:
             statement.refuse(
                 tree.args["using"][0],
-                "DELETE with USING needs WHERE, which says which rows belong together.",
+                "DELETE with USING needs a condition in WHERE for rows that belong together.",
             )
         sources = JoinedSources.of(statement, tree, target.alias, tree.args["using"])
         sources.require_named([where], target.name)
@@ -204,7 +204,7 @@ def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
 
 
 class _Subqueries:
-    """The expressions of a statement whose subqueries read tables, and what a WITH defines.
+    """The expressions of a statement, with the inputs and the WITH of their subqueries.
 
     Args:
         statement: The statement.
@@ -248,7 +248,7 @@ class _Subqueries:
         """Refuse a WITH that no subquery can read."""
         if not self._with_used:
             self._statement.refuse(
-                self._with[0], "The statement has no subquery that reads what WITH defines."
+                self._with[0], "No subquery reads the queries that WITH defines."
             )
 
 
@@ -293,7 +293,7 @@ class _Target:
         """Read the columns and expressions of a SET.
 
         Args:
-            tokens: What follows the SET.
+            tokens: The tokens behind SET.
             text: Returns the text of an expression for Spark.
         """
         values: dict[str, str] = {}

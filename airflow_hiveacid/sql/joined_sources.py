@@ -18,7 +18,7 @@ SOURCE = "_joined"
 
 
 def same_name(alias: str) -> str:
-    """Return what is wrong with a source that has the name of the target."""
+    """Return the error for a source with the name of the target."""
     return f"The table and its source are both called {alias}."
 
 

@@ -30,7 +30,7 @@ def query_with(
     body: Sequence[Token],
     edits: Sequence[Edit],
 ) -> str:
-    """Return a query with what a WITH before its statement defines for it.
+    """Return a query with the queries that a WITH before its statement defines.
 
     Args:
         statement: The statement.

@@ -27,7 +27,7 @@ class Example:
 
     Attributes:
         query: The query.
-        expression: What it selects, if that is one expression, and nothing else.
+        expression: The selected expression, if the query has only one and no FROM.
     """
 
     query: str

@@ -1,4 +1,4 @@
-"""What a statement says to Spark's parser, and what it says to ours."""
+"""The meaning of a statement according to Spark's parser and according to the parser of this package."""
 
 import re
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class Parser:
         self._parser: Any = session.sessionState().sqlParser()
 
     def difference(self, text: str) -> str | None:
-        """Say what a statement means to us and not to Spark; nothing if we refuse it."""
+        """Describe the difference between the two meanings; None if the statement is refused."""
         try:
             jobs = to_jobs(text, "db")
         except HiveAcidError as error:
@@ -52,7 +52,7 @@ class Parser:
         try:
             ours = self._of_job(jobs[0])
         except (PySparkException, Py4JError):
-            # What Spark cannot read is refused before anything begins.
+            # Spark refuses it before any work starts.
             return None
         try:
             plan = self._parser.parsePlan(text)
@@ -171,7 +171,7 @@ def _tree(plan: Any) -> str:
 
 
 def _alias(table: Any) -> str:
-    """The name by which columns name a table, with whatever else belongs to it."""
+    """The name of a table in its columns, or the kind of another relation."""
     if _kind(table) == "SubqueryAlias":
         return f"{table.alias()}".lower()
     if _kind(table) == "UnresolvedRelation" and table.options().size() <= 1:

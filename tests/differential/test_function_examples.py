@@ -86,7 +86,7 @@ class _World:
         self._view("u", SOURCE)
 
     def try_out(self, trial: Trial) -> str | None:
-        """Run a statement, and say in what it differs from Spark."""
+        """Run a statement and describe the difference to Spark."""
         self._view("t", [*self._rows.elements()])
         before, expected, refusal = self._write_id(), None, ""
         try:

@@ -1,4 +1,4 @@
-"""A statement says to us what it says to Spark's parser, or it is refused; mutated ones, too."""
+"""Statements and mutated statements have the same meaning for Spark's parser, or are refused."""
 
 from itertools import islice
 

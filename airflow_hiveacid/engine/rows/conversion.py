@@ -289,7 +289,7 @@ def _type_as_sql(given: DataType) -> str:
             fields = [f"{quoted(field.name)}: {_type_as_sql(field.dataType)}" for field in given]
             return f"STRUCT<{', '.join(fields)}>"
         case TimestampType():
-            # TIMESTAMP alone is what the settings of the session say.
+            # The settings of the session decide which type TIMESTAMP is.
             return "TIMESTAMP_LTZ"
     return given.simpleString()
 
