@@ -96,7 +96,7 @@ UNSUPPORTED = [
     ("UPDATE t SET s.f = 1", 1, 14, "s is not the table that is changed"),
     ("UPDATE t SET a = 1, A = 2", 1, 21, "The column a is set twice"),
     ("DELETE FROM t USING u WHERE id = u.id", 1, 29, "id is not clear. Write t.id or u.id"),
-    ("DELETE FROM t USING u", 1, 21, "DELETE with USING needs WHERE"),
+    ("DELETE FROM t USING u", 1, 21, "DELETE with USING needs a condition"),
     ("TRUNCATE TABLE t PARTITION (d)", 1, 29, "needs a value for every partition key"),
     ("RESTORE TABLE t TO 7", 1, 20, "Expected SYSTEM_TIME before '7'"),
     ("RESTORE TABLE t TO VERSION AS OF '7'", 1, 34, "Expected a value before '7'"),

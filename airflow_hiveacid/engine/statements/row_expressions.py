@@ -39,7 +39,7 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
         BadCondition: It does not parse, has a name, aggregates rows, depends on other rows, or
             returns several.
     """
-    tree = parsed(spark, text)
+    tree = parsed(spark, text, "The expression")
     if kind(tree) in _NAMED:
         raise BadCondition(
             f"The expression {text!r} ends with a name for its result, which is not used.",
