@@ -190,7 +190,7 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
         "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a')": "EXCLUSIVE on the table",
         "ANALYZE TABLE t COMPUTE STATISTICS": "SHARED_READ on the table",
         "RESTORE TABLE t TO VERSION AS OF 1": "EXCL_WRITE on the table",
-        "TRUNCATE TABLE t": "EXCL_WRITE on the table",
+        "TRUNCATE TABLE t": "EXCLUSIVE on the table",
     }
     for statement, lock in locks.items():
         assert told(statement)["locks"][name] == lock, statement
@@ -207,7 +207,7 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
 
 def test_columns_and_partitions_are_described(hiveacid, client, database) -> None:
     ref = TableRef(database, "t")
-    columns = [HiveColumn("id", "int"), HiveColumn("Info", "struct<a:int>", "more of it")]
+    columns = [HiveColumn("id", "int"), HiveColumn("info", "struct<a:int>", "more of it")]
     keys = [HiveColumn("day", "string"), HiveColumn("n", "int")]
     client.create_table(HiveTable.new(ref, columns, partition_keys=keys))
     table = client.get_table(ref)
