@@ -121,7 +121,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
         return step
     except RecursionError:
         statement.refuse(None, f"It {TANGLED}", UNTANGLE)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         # The parser lets pass what has parts too few or in wrong places.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
     except InvalidJob as error:
