@@ -1,6 +1,7 @@
 """A statement that changes no row makes a version that the history of the table shows."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,17 +24,20 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("hms", ["fake 3.1.3", "fake 4.0.1"], indirect=True)
-@pytest.mark.parametrize("run_token", [None, "dag/run/task/-1"])
+@pytest.mark.parametrize("has_run", [False, True])
 def test_each_version_has_an_entry(
     spark: SparkSession,
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     database: str,
-    run_token: str | None,
+    has_run: bool,
 ) -> None:
+    numbers = count()
+
     def run_sql(text: str) -> None:
-        job = replace(to_script(text, database), metastore=hms.options, run_token=run_token)
-        run(spark, job)
+        # Each statement is a run of its own.
+        token = f"dag/run/{next(numbers)}/-1" if has_run else None
+        run(spark, replace(to_script(text, database), metastore=hms.options, run_token=token))
 
     run_sql("CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
     for statement in STATEMENTS.values():
@@ -57,4 +61,4 @@ def test_a_table_without_rows_in_a_transaction_over_two(
     run(spark, replace(to_script(text, database), metastore=hms.options))
     for name, rows in (("t", 3), ("u", 0)):
         (entry,) = table_history(client, TableRef(database, name))
-        assert (entry.operation, entry.rows_inserted) == ("transaction", rows)
+        assert (entry.rows_inserted, entry.state) == (rows, HistoryState.CURRENT)
