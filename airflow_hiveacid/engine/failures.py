@@ -42,8 +42,8 @@ _MARKED: dict[str, type[HiveAcidError]] = {
 }
 
 # Classes 21 and 22 of SQL: the data does not allow the expression, like a division by zero, or a
-# subquery of several rows in the place of a value.
-_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 2[12]\w{3}")
+# subquery of several rows in the place of a value. P0001 is raise_error().
+_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: (?:2[12]\w{3}|P0001)")
 
 _UNKNOWN_COLUMN = {
     "UNRESOLVED_COLUMN.WITH_SUGGESTION",
