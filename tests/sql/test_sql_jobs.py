@@ -130,6 +130,62 @@ CASES = {
         on="t.id = s.id AND s.n > 1",
         when=(MatchedUpdate({"a": "s.a", "n": "t.n + 1"}),),
     ),
+    "UPDATE t SET a = s.x, (b, c) = (u.`q r`.f + t.b, DEFAULT) FROM feed AS s, u WHERE t.id = s.id "
+    "AND t.a BETWEEN s.p AND 9 AND u.k = s.k AND s.z > 7": MergeJob(
+        target="db.t",
+        source=QuerySource(
+            "SELECT `s`.`x` AS `s__x`, `u`.`q r` AS `u__q r`, `s`.`id` AS `s__id`, `s`.`p` AS "
+            "`s__p` FROM `db__feed` AS s, `db__u` AS `u` WHERE u.k = s.k AND s.z > 7",
+            {**FEED, "db__u": TableSource("db.u")},
+        ),
+        on="t.id = _joined.`s__id` AND t.a BETWEEN _joined.`s__p` AND 9",
+        when=(
+            MatchedUpdate({"a": "_joined.`s__x`", "b": "_joined.`u__q r`.f + t.b", "c": "DEFAULT"}),
+        ),
+        source_alias="_joined",
+    ),
+    "WITH c AS (SELECT 1 AS k) UPDATE t SET a = s.x FROM feed s LEFT JOIN c USING (k) WHERE t.id = "
+    "s.id OR c.k = 2": MergeJob(
+        target="db.t",
+        source=QuerySource(
+            "WITH c AS (SELECT 1 AS k) SELECT `s`.`x` AS `s__x`, `s`.`id` AS `s__id`, `c`.`k` AS "
+            "`c__k` FROM `db__feed` s LEFT JOIN c USING (k)",
+            FEED,
+        ),
+        on="t.id = _joined.`s__id` OR _joined.`c__k` = 2",
+        when=(MatchedUpdate({"a": "_joined.`s__x`"}),),
+        source_alias="_joined",
+    ),
+    "UPDATE t SET (a, t.b) = (SELECT x, y FROM feed WHERE feed.id = t.id), c = 1": UpdateJob(
+        target="db.t",
+        set={
+            column: "(SELECT named_struct('_1', `_1`, '_2', `_2`) FROM (SELECT x, y FROM "
+            f"`db__feed` AS `feed` WHERE feed.id = t.id) AS _row(`_1`, `_2`)).`_{number}`"
+            for number, column in ((1, "a"), (2, "b"))
+        }
+        | {"c": "1"},
+        inputs=FEED,
+    ),
+    "WITH c AS (SELECT x FROM feed) UPDATE t SET a = (SELECT max(x) FROM c) WHERE b IN "
+    "(WITH d AS (SELECT 1) SELECT * FROM d, c)": UpdateJob(
+        target="db.t",
+        set={"a": "(WITH c AS (SELECT x FROM `db__feed` AS `feed`) SELECT max(x) FROM c)"},
+        where="b IN (WITH c AS (SELECT x FROM `db__feed` AS `feed`), d AS (SELECT 1) "
+        "SELECT * FROM d, c)",
+        inputs=FEED,
+    ),
+    "WITH c AS (SELECT 1 AS x) DELETE FROM t WHERE a IN (SELECT x FROM c)": DeleteJob(
+        target="db.t", where="a IN (WITH c AS (SELECT 1 AS x) SELECT x FROM c)"
+    ),
+    "DELETE FROM t USING feed AS s, other.u WHERE db.t.id = s.id AND u.k = s.k": DeleteJob(
+        target="db.t",
+        where="EXISTS (SELECT 1 FROM `db__feed` AS s, `other__u` AS `u` "
+        "WHERE t.id = s.id AND u.k = s.k)",
+        inputs={**FEED, "other__u": TableSource("other.u")},
+    ),
+    "WITH c AS (SELECT 1 AS x) DELETE FROM t USING c WHERE t.id = c.x": DeleteJob(
+        target="db.t", where="EXISTS (WITH c AS (SELECT 1 AS x) SELECT 1 FROM c WHERE t.id = c.x)"
+    ),
     "WITH u AS (SELECT * FROM feed) UPDATE other.t o SET a = u.a FROM u WHERE o.id = u.id": MergeJob(
         target="other.t",
         source=QuerySource("WITH u AS (SELECT * FROM `db__feed` AS `feed`) SELECT * FROM u", FEED),
@@ -329,6 +385,14 @@ CASES = {
 @pytest.mark.parametrize(("sql", "job"), CASES.items(), ids=[" ".join(s.split()) for s in CASES])
 def test_a_statement_is_the_job_that_says_the_same(sql, job) -> None:
     assert to_jobs(sql, "db") == (job,)
+
+
+def test_use_is_where_later_statements_find_their_tables() -> None:
+    jobs = to_jobs(
+        "DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t", "db"
+    )
+    assert [job.target for job in jobs] == ["db.t", "other.t", "db.t"]
+    assert to_jobs("USE database; DELETE FROM t")[0].target == "database.t"
 
 
 def test_a_script_travels_as_json() -> None:
