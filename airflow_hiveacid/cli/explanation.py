@@ -13,11 +13,13 @@ from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySo
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell
+from airflow_hiveacid.cli.explained_drop import explain_partitions
 from airflow_hiveacid.cli.explained_partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -45,6 +47,8 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     """
     if isinstance(job, CreateTableAsJob):
         return _creation(client, job)
+    if isinstance(job, PartitionsJob):
+        return explain_partitions(client, job)
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")

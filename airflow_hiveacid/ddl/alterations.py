@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.locks import LockType, TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreError,
-    NotTransactional,
     TableExists,
     TableNotFound,
 )
@@ -27,7 +25,7 @@ from airflow_hiveacid.metastore.alteration import (
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
@@ -44,7 +42,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
         raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
-    table = _transactional(client, ref)
+    table = transactional_table(client, ref)
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         raw = require_same_table(client, table).raw
         raw.tableName = new.name
@@ -75,7 +73,7 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     Returns:
         What its author should know.
     """
-    _transactional(client, ref)
+    transactional_table(client, ref)
     added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
     known: list[str] = []
 
@@ -109,7 +107,7 @@ def alter_properties(
     Returns:
         What its author should know.
     """
-    _transactional(client, ref)
+    transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
         missing = [name for name in job.unset if name not in raw.parameters]
@@ -133,13 +131,6 @@ def alter_properties(
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
         alter_table(client, ref, change)
     return tuple(held.warnings)
-
-
-def _transactional(client: MetastoreClient, ref: TableRef) -> HiveTable:
-    table = existing_table(client, ref)
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
-    return table
 
 
 def _is(now: HiveTable | None, table: HiveTable) -> bool:

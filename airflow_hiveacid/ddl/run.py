@@ -5,6 +5,7 @@ from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
+from airflow_hiveacid.ddl.partitions import change_partitions
 from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
@@ -19,6 +20,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     TablePropertiesJob,
 )
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -41,6 +43,14 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if isinstance(job, AnalyzeJob):
         return analyze(client, job).as_run()
     job.validate()
+    if isinstance(job, PartitionsJob):
+        changed = change_partitions(client, TableRef.parse(job.target), job)
+        return RunReport(
+            job=f"{job.action}_partitions",
+            target=job.target.lower(),
+            partitions=changed.names,
+            warnings=changed.warnings,
+        )
     name, warnings = _run(client, job)
     return RunReport(job=name, target=job.target.lower(), warnings=warnings)
 

@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.field_checks import is_template, require_table
 from airflow_hiveacid.jobs.job import Job, freeze
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
@@ -46,6 +47,7 @@ ScriptedJob = (
     | RenameTableJob
     | AddColumnsJob
     | TablePropertiesJob
+    | PartitionsJob
     | AnalyzeJob
 )
 

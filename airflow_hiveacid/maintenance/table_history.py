@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE
 from airflow_hiveacid.acid.schema import TableKind
@@ -139,9 +140,12 @@ def version_of(
 
     Raises:
         VersionUnknown: There is no such version.
+        VersionGone: Partitions of the version were dropped later.
     """
     if as_of is None:
         return now
+    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
+        dropped.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
         return as_of_write_id(now, as_of.write_id)
     assert as_of.time is not None

@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.definitions import DATABASE
@@ -18,7 +19,7 @@ from airflow_hiveacid.sql.words import Words
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
 RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
-Explained = RowChange | CreateTableAsJob
+Explained = RowChange | CreateTableAsJob | PartitionsJob
 _DATABASES = ("DATABASES", "SCHEMAS")
 _IN = ("IN", "FROM")
 _HISTORY = 100

@@ -8,12 +8,13 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.constraints import Constraint
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import BadCondition, InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.sql.alterations import alter_job
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import alter_job, analyze_job, convert_job, restore_job
+from airflow_hiveacid.sql.commands import analyze_job, convert_job, repair_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
@@ -42,6 +43,14 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Merge: merge_job,
     exp.TruncateTable: truncate_job,
     exp.Create: create_job,
+}
+_BY_WORDS: dict[str, Callable[[SqlStatement], ScriptedJob]] = {
+    "ALTER": alter_job,
+    "ANALYZE": analyze_job,
+    "CONVERT": convert_job,
+    "DROP": drop_job,
+    "MSCK": repair_job,
+    "RESTORE": restore_job,
 }
 _DATABASES = [[word] for word in DATABASE]
 _FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
@@ -123,7 +132,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # The parser lets pass what has parts too few or in wrong places.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
-    except InvalidJob as error:
+    except (InvalidJob, BadCondition) as error:
         raise statement.error(None, error.what, error.remedy) from error
 
 
@@ -146,16 +155,8 @@ def _explain(statement: SqlStatement) -> Explain:
 def _step(statement: SqlStatement) -> ScriptedJob | Question:
     first = statement.tokens[0]
     word = first.text.upper()
-    if word == "ALTER":
-        return alter_job(statement)
-    if word == "ANALYZE":
-        return analyze_job(statement)
-    if word == "CONVERT":
-        return convert_job(statement)
-    if word == "RESTORE":
-        return restore_job(statement)
-    if word == "DROP":
-        return drop_job(statement)
+    if word in _BY_WORDS:
+        return _BY_WORDS[word](statement)
     if word == "CREATE" and [token.text.upper() for token in statement.tokens[1:2]] in _DATABASES:
         return create_database_job(statement)
     if word not in _FIRST_WORDS:

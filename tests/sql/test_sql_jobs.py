@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
@@ -26,6 +27,7 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
@@ -215,6 +217,34 @@ CASES = {
             partitions=("day=a",),
         )
     ),
+    "ALTER TABLE t ADD IF NOT EXISTS PARTITION (day='a', N=7) PARTITION (day=DATE '2026-01-01', n=-1)": (
+        PartitionsJob(
+            target="db.t",
+            action="add",
+            partitions=(
+                (KeyComparison("day", "a"), KeyComparison("n", "7", is_number=True)),
+                (KeyComparison("day", "2026-01-01"), KeyComparison("n", "-1", is_number=True)),
+            ),
+            lenient=True,
+        )
+    ),
+    "alter table t drop partition (day < '2026-01-01', ok <> true), partition (n == null)": (
+        PartitionsJob(
+            target="db.t",
+            action="drop",
+            partitions=(
+                (KeyComparison("day", "2026-01-01", "<"), KeyComparison("ok", "true", "!=")),
+                (KeyComparison("n", None),),
+            ),
+        )
+    ),
+    "ALTER TABLE t DROP IF EXISTS PARTITION (d >= 1.5)": PartitionsJob(
+        target="db.t",
+        action="drop",
+        partitions=((KeyComparison("d", "1.5", ">=", is_number=True),),),
+        lenient=True,
+    ),
+    "MSCK REPAIR TABLE other.t ADD PARTITIONS": PartitionsJob(target="other.t", action="repair"),
     "ANALYZE TABLE t COMPUTE STATISTICS": AnalyzeJob(target="db.t", rows_only=True),
     "analyze table other.t compute statistics for columns": AnalyzeJob(target="other.t"),
     "ANALYZE TABLE t PARTITION (day='a b', hour) COMPUTE STATISTICS FOR COLUMNS A, `b`": AnalyzeJob(
