@@ -60,7 +60,7 @@ class ChangeRules:
         by_position: Whether engines find the columns of its files by position.
         keys: The partition keys, in lower case.
         buckets: The columns that its rows are distributed by, in lower case.
-        constrained: The columns that have a constraint which depends on their name or type.
+        constrained: The columns that a constraint names, in lower case.
     """
 
     table: str
@@ -100,6 +100,13 @@ class ChangeRules:
                 remedy=_NEW_TABLE,
             )
         return others
+
+    def is_renamed(self, columns: Sequence[Column], change: ColumnChange) -> bool:
+        """Whether a column has the new name, and the type, of a change already."""
+        types = {column.name.lower(): column.type for column in columns}
+        new = (change.name or change.column).lower()
+        is_there = change.column.lower() not in types and new in types
+        return is_there and change.type in (None, types[new])
 
     def replaced(self, columns: Sequence[Column], wanted: Sequence[Column]) -> list[Column]:
         """Return the columns of REPLACE COLUMNS: all of today, perhaps wider, and more behind them.
@@ -147,7 +154,16 @@ class ChangeRules:
     def _require_safe(self, old: Column, new: Column) -> None:
         renamed = new.name.lower() != old.name.lower()
         before, after = parse_type(old.type), parse_type(new.type)
-        if not renamed and before == after:
+        is_same = not renamed and before == after
+        # The metastore forgets the constraints of a column that changes in any way.
+        changes = not is_same or (new.comment or "") != (old.comment or "")
+        if changes and old.name.lower() in self.constrained:
+            raise UnsupportedTable(
+                f"{self.table}: the column {old.name} has a constraint, which a change of the column"
+                " would drop.",
+                remedy="Drop the constraint in Hive first, and add it again after the change.",
+            )
+        if is_same:
             return
         if renamed and not self.by_position:
             raise UnsupportedTable(
@@ -159,11 +175,6 @@ class ChangeRules:
             raise UnsupportedTable(
                 f"{self.table}: the rows are distributed by the column {old.name}.",
                 remedy=_NEW_TABLE,
-            )
-        if old.name.lower() in self.constrained:
-            raise UnsupportedTable(
-                f"{self.table}: a constraint depends on the column {old.name}.",
-                remedy="Drop the constraint in Hive first.",
             )
         if not is_wider(before, after):
             raise UnsupportedTable(

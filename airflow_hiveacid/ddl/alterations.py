@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_hiveacid.acid.column_changes import ChangeRules, Column
+from airflow_hiveacid.acid.constraints import constrained_columns
 from airflow_hiveacid.acid.locks import LockType, TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
@@ -13,6 +15,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     RenameTableJob,
     TablePropertiesJob,
 )
@@ -24,6 +27,7 @@ from airflow_hiveacid.metastore.alteration import (
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -97,6 +101,42 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
         lock_wait_seconds=job.lock_wait_seconds,
     )
     return (f"{ref} had the columns {', '.join(known)} already.",) if known else ()
+
+
+def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) -> tuple[str, ...]:
+    """Rename, widen, comment or move a column, or replace the list of columns.
+
+    Returns:
+        The facts that its author should know.
+
+    Raises:
+        UnsupportedTable: Rows would be lost, or some engine would read them differently.
+    """
+    constraints = all_constraints(client, transactional_table(client, ref).ref)
+    known: list[str] = []
+
+    def choose(table: HiveTable) -> Sequence[HiveColumn]:
+        rules = ChangeRules(
+            table=ref.full_name,
+            by_position=table.finds_columns_by_position,
+            keys=[key.name.lower() for key in table.partition_keys],
+            buckets=[name.lower() for name in table.bucket_columns],
+            constrained=constrained_columns(constraints),
+        )
+        columns = [Column(each.name, each.type, each.comment) for each in table.columns]
+        if job.change is None:
+            wanted = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
+            return [HiveColumn(*column) for column in rules.replaced(columns, wanted)]
+        # Another try finds the name that the first one has given.
+        if job.run_token is not None and rules.is_renamed(columns, job.change):
+            known.append(f"{ref} had the column {job.change.name} already.")
+            return table.columns
+        return [HiveColumn(*column) for column in rules.changed(columns, job.change)]
+
+    change_columns(
+        client, ref, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
+    )
+    return tuple(known)
 
 
 def alter_properties(

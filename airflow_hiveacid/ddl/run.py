@@ -2,7 +2,12 @@
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
+from airflow_hiveacid.ddl.alterations import (
+    add_columns,
+    alter_columns,
+    alter_properties,
+    rename_table,
+)
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
 from airflow_hiveacid.ddl.partitions import change_partitions
@@ -12,6 +17,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -85,6 +91,8 @@ def _run(client: MetastoreClient, job: CatalogJob) -> tuple[str, tuple[str, ...]
             return "rename_table", rename_table(client, ref, job)
         case AddColumnsJob():
             return "add_columns", add_columns(client, ref, job)
+        case AlterColumnsJob():
+            return "alter_columns", alter_columns(client, ref, job)
         case TablePropertiesJob():
             return "table_properties", alter_properties(client, ref, job)
         case ConvertJob():

@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
 from airflow_hiveacid.engine.statements.from_job import statement_of
-from airflow_hiveacid.engine.statements.table_of_query import create_table_of
+from airflow_hiveacid.engine.statements.table_of_query import create_table_of, create_view_of
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
 from airflow_hiveacid.jobs.script_note import BegunStatement
 from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
@@ -97,6 +98,9 @@ def _run_one(
         return _compact(spark, metastore, job, watching)
     if isinstance(job, CreateTableAsJob):
         return _create_as(spark, metastore, job, watching)
+    if isinstance(job, CreateViewJob):
+        with MetastoreClient(metastore) as client:
+            return create_view_of(spark, client, job)
     if isinstance(job, ExportChangesJob):
         with MetastoreClient(metastore) as client:
             return export_changes(spark, client, job, watching)

@@ -10,6 +10,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.multi_table_job import StatementsJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import UpdateJob
 
 READ = "read"
@@ -70,6 +71,8 @@ def _accesses(job: Job) -> Iterator[Access]:
                 yield Access(table.lower(), columns, _kind(part))
             if isinstance(part, CreateTableLikeJob):
                 yield Access(part.like.lower(), None, READ)
+            if isinstance(part, CreateViewJob):
+                yield from (Access(name.lower(), None, READ) for name in part.reads)
             if isinstance(part, RenameTableJob):
                 yield Access(part.new_name.lower(), None, _kind(part))
 

@@ -26,6 +26,7 @@ from airflow_hiveacid.jobs import (
     script_job,
     sources,
     stream_job,
+    view_job,
     write_jobs,
 )
 from airflow_hiveacid.jobs.job import Job
@@ -50,12 +51,14 @@ _JOBS: dict[str, type] = {
     "create_table": ddl_jobs.CreateTableJob,
     "create_table_as": create_table_as.CreateTableAsJob,
     "convert": ddl_jobs.ConvertJob,
+    "create_view": view_job.CreateViewJob,
     "create_table_like": catalog_jobs.CreateTableLikeJob,
     "create_database": catalog_jobs.CreateDatabaseJob,
     "drop_database": catalog_jobs.DropDatabaseJob,
     "drop_table": catalog_jobs.DropTableJob,
     "rename_table": catalog_jobs.RenameTableJob,
     "add_columns": catalog_jobs.AddColumnsJob,
+    "alter_columns": catalog_jobs.AlterColumnsJob,
     "table_properties": catalog_jobs.TablePropertiesJob,
     "partitions": partitions_job.PartitionsJob,
     "script": script_job.ScriptJob,

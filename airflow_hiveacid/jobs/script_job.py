@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -26,6 +27,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
 ScriptedJob = (
@@ -46,8 +48,10 @@ ScriptedJob = (
     | DropTableJob
     | RenameTableJob
     | AddColumnsJob
+    | AlterColumnsJob
     | TablePropertiesJob
     | PartitionsJob
+    | CreateViewJob
     | AnalyzeJob
 )
 

@@ -49,6 +49,7 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.tokens import token_of
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
@@ -134,7 +135,7 @@ class Preflight:
     def _check_script(self, script: ScriptJob) -> None:
         for number, job in enumerate(script.runs(), start=1):
             known = isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob | MultiTableJob)
-            if isinstance(job, CatalogJob) and not isinstance(
+            if isinstance(job, CatalogJob | CreateViewJob) and not isinstance(
                 job, DropDatabaseJob | RenameTableJob | AnalyzeJob
             ):
                 self._changing.update(table.lower() for table in job.tables)

@@ -19,11 +19,19 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import ScriptNote
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _TAKES_AWAY = DropDatabaseJob | DropTableJob | RenameTableJob
-_DEFINES = CreateDatabaseJob | CreateTableJob | CreateTableLikeJob | CreateTableAsJob | _TAKES_AWAY
+_DEFINES = (
+    CreateDatabaseJob
+    | CreateTableJob
+    | CreateTableLikeJob
+    | CreateTableAsJob
+    | CreateViewJob
+    | _TAKES_AWAY
+)
 # A report is some kilobytes; no script has thousands of statements.
 _LARGEST = 1 << 26
 

@@ -2,13 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.jobs.catalog_jobs import AddColumnsJob, RenameTableJob, TablePropertiesJob
+from airflow_hiveacid.jobs.catalog_jobs import (
+    AddColumnsJob,
+    AlterColumnsJob,
+    RenameTableJob,
+    TablePropertiesJob,
+)
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
@@ -18,7 +26,13 @@ from airflow_hiveacid.sql.understood import UNDERSTOOD
 from airflow_hiveacid.sql.words import Words
 
 AlterJob = (
-    ConvertJob | RenameTableJob | AddColumnsJob | TablePropertiesJob | PartitionsJob | CompactJob
+    AlterColumnsJob
+    | ConvertJob
+    | RenameTableJob
+    | AddColumnsJob
+    | TablePropertiesJob
+    | PartitionsJob
+    | CompactJob
 )
 
 
@@ -69,9 +83,62 @@ def unset_properties(alter: Alteration) -> TablePropertiesJob:
 
 def add_columns(alter: Alteration) -> AddColumnsJob:
     """ADD COLUMNS (...) [CASCADE]."""
-    columns = _columns(alter, alter.words.brackets(), "ADD COLUMNS", "New columns are the last.")
+    columns = _columns(alter, alter.words.brackets(), "ADD COLUMNS", _IN_ORDER)
     _cascade(alter, "ADD COLUMNS")
     return AddColumnsJob(target=alter.target, columns=columns)
+
+
+def rename_column(alter: Alteration) -> AlterColumnsJob:
+    """RENAME COLUMN name TO name."""
+    column = alter.words.name()
+    alter.words.expect("TO")
+    change = ColumnChange(column.lower(), name=alter.words.name().lower())
+    alter.words.end()
+    return AlterColumnsJob(target=alter.target, change=change)
+
+
+def change_column(alter: Alteration) -> AlterColumnsJob:
+    """CHANGE [COLUMN] name name type [COMMENT 'text'] [FIRST | AFTER name] [CASCADE]."""
+    alter.words.take("COLUMN")
+    column = alter.words.name().lower()
+    new = _column(alter, alter.words.until(*_AFTER_COLUMN), "CHANGE COLUMN")
+    change = ColumnChange(
+        column,
+        name=None if new.name == column else new.name,
+        type=new.type,
+        comment=new.comment,
+        **_place(alter),
+    )
+    _cascade(alter, "CHANGE COLUMN")
+    return AlterColumnsJob(target=alter.target, change=change)
+
+
+def alter_column(alter: Alteration) -> AlterColumnsJob:
+    """ALTER [COLUMN] name TYPE type, COMMENT 'text', FIRST or AFTER name."""
+    words = alter.words
+    at, column = words.next, words.name().lower()
+    change = ColumnChange(column)
+    if words.take("TYPE"):
+        named = [at, *words.until(*_AFTER_COLUMN, "COMMENT")]
+        change = replace(change, type=_column(alter, named, "ALTER COLUMN").type)
+    if words.take("COMMENT"):
+        change = replace(change, comment=words.string())
+    change = replace(change, **_place(alter))
+    if change == ColumnChange(column):
+        alter.statement.refuse(
+            words.next,
+            f"ALTER COLUMN ... {words.text()} is not supported.",
+            "There are TYPE, COMMENT, FIRST and AFTER; RENAME COLUMN gives another name.",
+        )
+    words.end()
+    return AlterColumnsJob(target=alter.target, change=change)
+
+
+def replace_columns(alter: Alteration) -> AlterColumnsJob:
+    """REPLACE COLUMNS (...) [CASCADE]."""
+    columns = _columns(alter, alter.words.brackets(), "REPLACE COLUMNS", _IN_ORDER)
+    _cascade(alter, "REPLACE COLUMNS")
+    return AlterColumnsJob(target=alter.target, columns=columns)
 
 
 def add_partition(alter: Alteration) -> PartitionsJob:
@@ -135,6 +202,8 @@ def compact(alter: Alteration) -> CompactJob:
     )
 
 
+_AFTER_COLUMN = ("FIRST", "AFTER", "CASCADE", "RESTRICT")
+_IN_ORDER = "Columns are in the order of the list."
 _KEPT = "The files keep the column, and a later column at its place would show its values."
 # The clauses that are refused, each with the reason and the remedy.
 _REFUSED: Mapping[tuple[str, ...], tuple[str, str]] = {
@@ -144,17 +213,73 @@ _REFUSED: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("DROP", "CONSTRAINT"): ("Constraints are declared by CREATE TABLE.", ""),
     ("SET", "LOCATION"): ("Readers would look for the files of the rows elsewhere.", ""),
 }
-# The clauses, by their first words.
-_CLAUSES: Mapping[tuple[str, ...], Callable[[Alteration], AlterJob]] = {
-    ("RENAME", "TO"): rename_table,
-    ("SET", "TBLPROPERTIES"): set_properties,
-    ("UNSET", "TBLPROPERTIES"): unset_properties,
-    ("ADD", "COLUMNS"): add_columns,
-    ("ADD", "COLUMN"): add_columns,
-    ("COMPACT",): compact,
-    ("ADD",): add_partition,
-    ("DROP",): drop_partition,
-}
+
+
+class Clause(NamedTuple):
+    """A clause of ALTER TABLE: its first words, its syntax, its effect, and the reader of the rest."""
+
+    words: tuple[str, ...]
+    syntax: str
+    effect: str
+    read: Callable[[Alteration], AlterJob]
+
+
+# Of two that begin alike, the longer one is the first.
+CLAUSES = (
+    Clause(("RENAME", "TO"), "RENAME TO u", "gives the table another name", rename_table),
+    Clause(
+        ("SET", "TBLPROPERTIES"),
+        "SET TBLPROPERTIES ('k' = 'v')",
+        "sets properties; `'transactional' = 'true'` alone converts a plain table",
+        set_properties,
+    ),
+    Clause(
+        ("UNSET", "TBLPROPERTIES"),
+        "UNSET TBLPROPERTIES [IF EXISTS] ('k')",
+        "removes properties",
+        unset_properties,
+    ),
+    Clause(
+        ("ADD", "COLUMNS"), "ADD COLUMNS (a int, …)", "adds columns behind the others", add_columns
+    ),
+    Clause(
+        ("REPLACE", "COLUMNS"),
+        "REPLACE COLUMNS (a bigint, …)",
+        "widens columns, replaces comments and adds columns; drops none",
+        replace_columns,
+    ),
+    Clause(("RENAME", "COLUMN"), "RENAME COLUMN a TO b", "renames a column", rename_column),
+    Clause(
+        ("CHANGE",),
+        "CHANGE [COLUMN] a b bigint [COMMENT 'c'] [FIRST | AFTER d]",
+        "renames, widens, comments or moves a column",
+        change_column,
+    ),
+    Clause(
+        ("ALTER", "COLUMN"),
+        "ALTER COLUMN a [TYPE bigint] [COMMENT 'c'] [FIRST | AFTER d]",
+        "widens, comments or moves a column",
+        alter_column,
+    ),
+    Clause(
+        ("ADD",),
+        "ADD [IF NOT EXISTS] PARTITION (k = v) [PARTITION …]",
+        "adds partitions without rows",
+        add_partition,
+    ),
+    Clause(
+        ("DROP",),
+        "DROP [IF EXISTS] PARTITION (k < v, …) [, PARTITION …]",
+        "drops partitions with their rows and files",
+        drop_partition,
+    ),
+    Clause(
+        ("COMPACT",),
+        "[PARTITION (k = v)] COMPACT 'major'",
+        "compacts: 'minor', 'major' or 'rebalance' [ORDER BY …]",
+        compact,
+    ),
+)
 
 
 def alter_job(statement: SqlStatement) -> AlterJob:
@@ -170,10 +295,13 @@ def alter_job(statement: SqlStatement) -> AlterJob:
             statement.refuse(
                 at, f"ALTER TABLE ... {' '.join(keywords)} is not supported. {why}", remedy
             )
-    for keywords, read in _CLAUSES.items():
-        if (partition is None or read is compact) and words.take_all(*keywords):
-            return read(Alteration(statement, words, target, at, partition))
-    statement.refuse(at, f"ALTER TABLE ... {words.text()} is not supported.")
+    for clause in CLAUSES:
+        if (partition is None or clause.read is compact) and words.take_all(*clause.words):
+            return clause.read(Alteration(statement, words, target, at, partition))
+    known = sorted({clause.words[0] for clause in CLAUSES})
+    statement.refuse(
+        at, f"ALTER TABLE ... {words.text()} is not supported.", did_you_mean(words.text(), known)
+    )
 
 
 def _columns(
@@ -182,10 +310,27 @@ def _columns(
     """The columns in brackets, read as those of a table that is created."""
     tokens = [*tokens_of("CREATE TABLE t"), *tokens]
     tree = replace(alter.statement, tokens=tokens).parse()
-    assert isinstance(tree, exp.Create)
+    if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
+        alter.statement.refuse(alter.at, f"The columns of {what} cannot be read.")
     for node in tree.this.find_all(exp.ColumnDef):
         alter.statement.only(node, UNDERSTOOD[exp.ColumnDef], what, remedy)
     return tuple(columns_of(alter.statement, tree.this.expressions))
+
+
+def _column(alter: Alteration, tokens: Sequence[Token], what: str) -> ColumnSpec:
+    """A name with a type, and perhaps a comment."""
+    brackets = tokens_of("()")
+    found = _columns(alter, [brackets[0], *tokens, brackets[1]], what, "")
+    if len(found) != 1:
+        alter.statement.refuse(alter.at, f"{what} takes one column.")
+    return found[0]
+
+
+def _place(alter: Alteration) -> Mapping[str, Any]:
+    """FIRST or AFTER name, as fields of a change."""
+    if alter.words.take("FIRST"):
+        return {"first": True}
+    return {"after": alter.words.name().lower()} if alter.words.take("AFTER") else {}
 
 
 def _cascade(alter: Alteration, what: str) -> None:
@@ -194,7 +339,7 @@ def _cascade(alter: Alteration, what: str) -> None:
         alter.statement.refuse(
             alter.at,
             f"{what} with RESTRICT is not supported.",
-            "Hive would read no new column in the partitions that are there: leave it out.",
+            "Partitions would keep other columns than the table: leave it out.",
         )
     alter.words.take("CASCADE")
     alter.words.end()

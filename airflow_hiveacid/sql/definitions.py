@@ -30,7 +30,7 @@ def create_database_job(statement: SqlStatement) -> CreateDatabaseJob:
 
 
 def drop_job(statement: SqlStatement) -> DropTableJob | DropDatabaseJob:
-    """DROP TABLE [IF EXISTS] ..., or DROP DATABASE [IF EXISTS] ... [RESTRICT | CASCADE]."""
+    """DROP TABLE or VIEW [IF EXISTS] ..., or DROP DATABASE [IF EXISTS] ... [RESTRICT | CASCADE]."""
     words = Words(statement)
     words.expect("DROP")
     if words.take_one_of(DATABASE):
@@ -41,9 +41,10 @@ def drop_job(statement: SqlStatement) -> DropTableJob | DropDatabaseJob:
             words.take("RESTRICT")
         words.end()
         return DropDatabaseJob(target=name, if_exists=if_exists, cascade=cascade)
-    if not words.take("TABLE"):
+    view = words.take("VIEW")
+    if not view and not words.take("TABLE"):
         statement.refuse(words.next, f"DROP {words.text()} is not supported.")
     if_exists = words.take_all("IF", "EXISTS")
     target = words.table()
     words.end()
-    return DropTableJob(target=target, if_exists=if_exists)
+    return DropTableJob(target=target, if_exists=if_exists, view=view)

@@ -12,11 +12,8 @@ from airflow_hiveacid.errors import BadCondition, InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
-from airflow_hiveacid.sql.alterations import alter_job
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import analyze_job, convert_job, repair_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints
-from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.parameters import require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
@@ -28,13 +25,10 @@ from airflow_hiveacid.sql.questions import (
     select_of,
 )
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
+from airflow_hiveacid.sql.statements import reader_of, refuse_unknown
 from airflow_hiveacid.sql.tables import create_job, truncate_job
+from airflow_hiveacid.sql.words import keyword_of
 
-_SUPPORTED = (
-    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
-    "ANALYZE TABLE, CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE, "
-    "EXPLAIN and SELECT"
-)
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
     exp.MultitableInserts: multi_insert_job,
@@ -44,16 +38,6 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.TruncateTable: truncate_job,
     exp.Create: create_job,
 }
-_BY_WORDS: dict[str, Callable[[SqlStatement], ScriptedJob]] = {
-    "ALTER": alter_job,
-    "ANALYZE": analyze_job,
-    "CONVERT": convert_job,
-    "DROP": drop_job,
-    "MSCK": repair_job,
-    "RESTORE": restore_job,
-}
-_DATABASES = [[word] for word in DATABASE]
-_FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
 def to_script(
@@ -143,9 +127,9 @@ def _explain(statement: SqlStatement) -> Explain:
     if not isinstance(job, Explained):
         statement.refuse(
             statement.tokens[1],
-            "EXPLAIN of this is not supported.",
-            "It tells what INSERT, UPDATE, DELETE, MERGE, TRUNCATE and CREATE TABLE ... AS read, write "
-            "and lock.",
+            f"EXPLAIN of {keyword_of(statement.tokens[1])} is not supported.",
+            "It explains INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS, and ADD and DROP "
+            "PARTITION.",
         )
     job = with_parameters(job, statement.params, statement.trusted)
     job.validate()
@@ -153,21 +137,15 @@ def _explain(statement: SqlStatement) -> Explain:
 
 
 def _step(statement: SqlStatement) -> ScriptedJob | Question:
-    first = statement.tokens[0]
-    word = first.text.upper()
-    if word in _BY_WORDS:
-        return _BY_WORDS[word](statement)
-    if word == "CREATE" and [token.text.upper() for token in statement.tokens[1:2]] in _DATABASES:
-        return create_database_job(statement)
-    if word not in _FIRST_WORDS:
-        statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
+    if (read := reader_of(statement)) is not None:
+        return read(statement)
     constraints: Sequence[Constraint] = ()
-    if word == "CREATE":
+    if keyword_of(statement.tokens[0]) == "CREATE":
         statement, constraints = without_constraints(statement)
     tree = statement.parse()
-    for kind, read in _READ.items():
+    for kind, read_tree in _READ.items():
         if isinstance(tree, kind):
-            job = read(statement, tree)
+            job = read_tree(statement, tree)
             if not constraints:
                 return job
             if not isinstance(job, CreateTableJob):
@@ -175,7 +153,7 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
             return replace(job, constraints=constraints)
     if isinstance(tree, exp.Query):
         return select_of(statement, tree)
-    statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
+    refuse_unknown(statement)
 
 
 def _statements(

@@ -15,6 +15,7 @@ CASES = {
     "SHOW DATABASES": questions.ShowDatabases(),
     "show schemas like 's*|t'": questions.ShowDatabases("s*|t"),
     "SHOW TABLES": questions.ShowTables("db"),
+    "SHOW VIEWS FROM Other LIKE 'a*'": questions.ShowViews("other", "a*"),
     "SHOW TABLES IN Other 'a*'": questions.ShowTables("other", "a*"),
     "SHOW TABLES FROM other LIKE 'a%'": questions.ShowTables("other", "a%"),
     "SHOW PARTITIONS t": questions.ShowPartitions(T),
