@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.errors import InvalidJob
@@ -22,6 +22,9 @@ class PartitionsJob(CatalogJob):
             that meets all comparisons of one clause; "repair" takes no clause.
         lenient: "add" accepts partitions that exist, and "drop" clauses that match no partition.
     """
+
+    tag: ClassVar[str] = "partitions"
+    done: ClassVar[str] = "no partition changed"
 
     action: PartitionAction | str
     partitions: Sequence[Sequence[KeyComparison]] = ()

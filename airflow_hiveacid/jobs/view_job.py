@@ -1,24 +1,25 @@
 """CREATE and ALTER VIEW as a job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     is_template,
     require_choice,
     require_table,
     require_text,
 )
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.job import READ, Access, ScriptedJob
 
 ViewMode = Literal["create", "create_if_missing", "replace", "alter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateViewJob(Job):
+class CreateViewJob(ScriptedJob):
     """Create a view, or give a view another query. Spark determines the types of its columns.
 
     Attributes:
@@ -31,6 +32,10 @@ class CreateViewJob(Job):
         comment: The comment of the view.
     """
 
+    tag: ClassVar[str] = "create_view"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
+
     text: str
     expanded: str
     reads: Sequence[str] = ()
@@ -41,6 +46,17 @@ class CreateViewJob(Job):
     def __post_init__(self) -> None:
         freeze(self, "reads")
         freeze(self, "columns")
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The view."""
+        return (self.target,)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the view, and the tables that its query names."""
+        yield Access(self.target.lower(), None, self.tag)
+        for name in self.reads:
+            yield Access(name.lower(), None, READ)
 
     def _validate_own(self) -> None:
         require_text(self.text, "text")

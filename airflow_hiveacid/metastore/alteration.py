@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import (
@@ -182,7 +182,7 @@ def change_columns(
 
 def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
     """Raise UnsupportedTable where the metastore would move constraints to other columns."""
-    if client.version is MetastoreVersion.HMS3 and all_constraints(client, ref).all:
+    if not client.version.keeps_constraints and all_constraints(client, ref).all:
         raise UnsupportedTable(
             f"{ref} has constraints, and a metastore of version 3 moves them to other columns when the"
             " columns of a table change.",
@@ -192,7 +192,7 @@ def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
 
 def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> Writer | None:
     """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.versions_definitions:
         return None
     partitions = client.get_partitions(table.ref) if table.partition_keys else []
     accurate = [each.name for each in partitions if ACCURATE in each.parameters]
@@ -243,7 +243,7 @@ def _send(
 ) -> None:
     about = f"{raw.dbName}.{raw.tableName}"
     context = idl_tables.EnvironmentContext(dict(told))
-    if writer is None or client.version is MetastoreVersion.HMS3:
+    if writer is None or not client.version.versions_definitions:
         call = idl_tables.alter_table_with_environment_context
         client.call(call, raw.dbName, raw.tableName, raw, context, about=about)
         return
@@ -267,7 +267,7 @@ def _send_partitions(
 ) -> None:
     about = ref.full_name
     context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.versions_definitions:
         call = idl_tables.alter_partitions_with_environment_context
         client.call(call, ref.database, ref.name, raw, context, about=about)
         return

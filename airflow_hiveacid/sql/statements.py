@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from airflow_hiveacid.acid.nearest import did_you_mean
-from airflow_hiveacid.jobs.script_job import ScriptedJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.sql.alterations import CLAUSES, alter_job
 from airflow_hiveacid.sql.commands import (
     analyze_job,
