@@ -34,6 +34,7 @@ from airflow_hiveacid.maintenance.history_directories import (
 )
 from airflow_hiveacid.maintenance.history_entries import (
     HistoryEntry,
+    HistoryState,
     Overwrites,
     compaction_entry,
     later_than,
@@ -85,6 +86,7 @@ def table_history(
     """
     folders = _Folders.of(client, ref, seconds, allowed, limit)
     entries = _with_rebalances(client, ref, folders.entries(limit))
+    entries = _with_drop(folders, entries)[:limit]
     if not directories:
         return entries
     # Those of streaming writers are of several writes.
@@ -94,6 +96,25 @@ def table_history(
         replace(entry, directories=tuple(looked_into[each] for each in entry.directories))
         for entry in entries
     ]
+
+
+def _with_drop(folders: "_Folders", entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Insert the last drop of partitions, which leaves no directory."""
+    dropped = DroppedPartitions.of(folders.table.parameters)
+    if dropped is None or not folders.snapshot.write_ids[folders.table.ref.full_name].is_valid(
+        dropped.version
+    ):
+        return list(entries)
+    newer = sum(entry.last_write_id > dropped.version for entry in entries)
+    entry = HistoryEntry(
+        write_id=dropped.version,
+        first_write_id=dropped.version,
+        last_write_id=dropped.version,
+        state=HistoryState.CURRENT,
+        operation="drop_partition",
+        time=dropped.time.timestamp(),
+    )
+    return [*entries[:newer], entry, *entries[newer:]]
 
 
 def version_directories(

@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.maintenance.table_detail import table_detail
-from airflow_hiveacid.maintenance.table_history import version_of
+from airflow_hiveacid.maintenance.table_history import table_history, version_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -145,6 +145,12 @@ def test_versions_before_a_drop_are_refused_and_later_ones_are_read(client, tabl
     later = AsOf(time=datetime.now(UTC) - timedelta(microseconds=1))
     assert version_of(client, table, later, now).high_watermark == before + 1
     assert table_detail(client, table).oldest_version == before + 1
+    entry, *_ = table_history(client, table)
+    assert (entry.write_id, entry.operation, entry.time) == (
+        before + 1,
+        "drop_partition",
+        pytest.approx(started.timestamp(), abs=60),
+    )
 
 
 @FAKE
