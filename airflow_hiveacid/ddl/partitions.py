@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Any
 
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
@@ -15,6 +16,7 @@ from airflow_hiveacid.acid.partition_filter import (
 )
 from airflow_hiveacid.errors import (
     MalformedName,
+    SharedLocation,
     TableExists,
     TableNotFound,
     UnsupportedTable,
@@ -133,6 +135,7 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
     ) as held:
         require_same_table(client, table)
+        _require_own_folders(table, partition_locations(client, table), dropped)
         record = DroppedPartitions(
             client.allocate_write_id(held.txn_id, table.ref), datetime.now(UTC)
         )
@@ -147,6 +150,25 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         held.confirm_alive()
         client.drop_partitions(table.ref, dropped)
     return ChangedPartitions(dropped, tuple(held.warnings))
+
+
+def _require_own_folders(
+    table: HiveTable, locations: Mapping[str, str], dropped: Sequence[str]
+) -> None:
+    """Raise SharedLocation if a folder that would be removed is that of rows which stay, or has it inside."""
+    kept = {table.ref.full_name: table.folder}
+    kept |= {name: at for name, at in locations.items() if name not in set(dropped)}
+    around = {
+        str(parent): name
+        for name, at in kept.items()
+        for parent in (PurePosixPath(at), *PurePosixPath(at).parents)
+    }
+    for name in dropped:
+        at = locations.get(name)
+        if at is not None and (other := around.get(str(PurePosixPath(at)))) is not None:
+            raise SharedLocation(
+                f"The folder of the partition {name} in {table.ref}, {at}, has the files of {other}."
+            )
 
 
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:

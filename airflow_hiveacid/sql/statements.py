@@ -1,8 +1,10 @@
 """The table of all statements: the parser, its messages and the docs are made from it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
+
+from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.jobs.job import ScriptedJob
@@ -219,33 +221,27 @@ def reader_of(statement: SqlStatement) -> Callable[[SqlStatement], ScriptedJob] 
 
 def refuse_unknown(statement: SqlStatement) -> NoReturn:
     """Raise SqlError for a statement that begins like no other, and name similar ones."""
-    at, beginning = statement.tokens[0], ""
-    for number, token in enumerate(statement.tokens[:2]):
-        given = keyword_of(token)
-        following = {
-            kind.words[number]
-            for kind in KINDS
-            if len(kind.words) > number and " ".join(kind.words[:number]) == beginning
-        }
-        at, wrong = token, f"{beginning} {given}".strip()
-        if given not in following or not following:
-            nearest = did_you_mean(given, sorted(following), f"{beginning} ".lstrip())
-            statement.refuse(
-                at,
-                f"{wrong or token.text} is not supported.",
-                nearest or f"There are {', '.join(sorted(set(_beginnings(beginning))))}.",
-            )
-        beginning = wrong
-    statement.refuse(at, f"This {beginning} cannot be read.")
+    first, *rest = statement.tokens
+    word = keyword_of(first)
+    known = {kind.words[0] for kind in documented()}
+    if word not in known:
+        _refuse(statement, first, word or first.text, did_you_mean(word, known), known)
+    seconds = {kind.words[1:2] for kind in documented() if kind.words[0] == word}
+    if rest and () not in seconds:
+        known = {f"{word} {second}" for (second,) in seconds}
+        given = keyword_of(rest[0])
+        if (given,) not in seconds:
+            similar = did_you_mean(given, [second for (second,) in seconds], f"{word} ")
+            _refuse(statement, rest[0], f"{word} {given}".rstrip(), similar, known)
+        word = f"{word} {given}"
+    statement.refuse(first, f"This {word} cannot be read.")
 
 
-def _beginnings(beginning: str) -> Iterator[str]:
-    """Yield the first words of statements, or their two first words after a beginning."""
-    for kind in KINDS:
-        if not beginning:
-            yield kind.words[0]
-        elif kind.words[0] == beginning:
-            yield " ".join(kind.words[:2])
+def _refuse(
+    statement: SqlStatement, at: Token, words: str, similar: str, known: Iterable[str]
+) -> NoReturn:
+    remedy = similar or f"There are {', '.join(sorted(known))}."
+    statement.refuse(at, f"{words} is not supported.", remedy)
 
 
 def documented() -> Iterator[StatementKind]:

@@ -16,6 +16,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     LockTimeout,
     NotTransactional,
+    SharedLocation,
     TableExists,
     TableNotFound,
     UnsupportedTable,
@@ -25,7 +26,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.maintenance.table_history import table_history, version_of
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -166,6 +167,20 @@ def test_a_drop_of_no_partition(client, table) -> None:
         assert report.partitions == ()
         assert "No partition" in report.warnings[0]
     assert len(names(client, table)) == 4
+
+
+@FAKE
+@pytest.mark.parametrize("place", ["", "/day=2026-01-03", "/.."])
+def test_a_drop_removes_no_folder_with_other_rows(client, table, place: str) -> None:
+    described = client.get_table(table)
+    new = HivePartition.new(described, ["2026-05-01"])
+    new.raw.sd.location = f"{described.folder}{place}".replace("/events/..", "")
+    client.add_partitions(table, [new])
+    with pytest.raises(SharedLocation, match="The folder of the partition day=2026-05-01"):
+        run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-05-01')")
+    assert len(names(client, table)) == 5
+    assert path_of(described.folder).exists()
+    run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')")
 
 
 @FAKE

@@ -67,13 +67,13 @@ def test_hive_and_trino_read_and_write_after_each_change_of_columns(sql, hive, t
             rows = [(*row[:4], f"{row[4]}0") for row in rows]
         check(name, columns, rows)
         for engine, key in ((hive, 10 + number), (trino, 20 + number)):
-            row = ["1", "0.5", "x", "1.25" if place < 4 else "1.250"]
+            row = ["1", "0.5", "x", "1.25" if number < 4 else "1.250"]
             if value is not None:
                 row[place - 1] = value
             table = name if engine is hive else f"hive.default.{name}"
             literals = [str(key), row[0], f"cast({row[1]} as {columns[2].split()[1]})"]
             if engine is trino:
-                literals[2] = f"cast({row[1]} as {'real' if place < 2 else 'double'})"
+                literals[2] = f"cast({row[1]} as {'real' if number < 2 else 'double'})"
             literals += [f"'{row[2]}'", row[3]]
             engine.sql(f"insert into {table} values ({', '.join(literals)})")
             rows.append((str(key), *row))
@@ -83,6 +83,31 @@ def test_hive_and_trino_read_and_write_after_each_change_of_columns(sql, hive, t
         f"ALTER TABLE {name} REPLACE COLUMNS (id bigint, k bigint, f double, v string, d decimal(8,3), e date)"
     )
     check(name, ["id bigint", *columns[1:], "e date"], [(*row, "NULL") for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "shown"),
+    [
+        ("tinyint", "7", "smallint", "7"),
+        ("int", "10", "decimal(12,2)", "10.00"),
+        ("char(3)", "'abc'", "char(5)", "abc"),
+        ("varchar(3)", "'abc'", "varchar(5)", "abc"),
+        ("decimal(5,2)", "1.25", "decimal(20,4)", "1.2500"),
+    ],
+)
+def test_hive_and_trino_read_old_rows_of_wider_types(
+    sql, hive, trino, check, before, value, after, shown
+):
+    sql(f"CREATE TABLE wider (id int, v {before})")
+    hive.sql(f"insert into wider values (1, {value})")
+    sql(f"INSERT INTO wider VALUES (2, {value}); ALTER TABLE wider ALTER COLUMN v TYPE {after}")
+    selected = [(key, shown) for key in ("1", "2")]
+    rows = [
+        [(key, text.strip()) for key, text in engine.sql(f"select * from {table} order by id")]
+        for engine, table in ((hive, "wider"), (trino, "hive.default.wider"))
+    ]
+    sql("DROP TABLE wider")
+    assert rows == [selected, selected]
 
 
 def test_hive_and_trino_read_and_write_after_partitions_are_added_and_dropped(
@@ -114,7 +139,7 @@ def test_hive_and_trino_read_and_write_after_partitions_are_added_and_dropped(
     check("days", columns, rows := rows[1:])
     hive.sql("insert into days partition (day='2026-01-03') values (7, 7000000000)")
     trino.sql("insert into hive.default.days values (8, 8000000000, date '2026-01-03')")
-    hive.sql("update days set m = m + 1 where id = 6")
+    sql("UPDATE days SET m = m + 1 WHERE id = 6")
     rows[2] = ("6", "61", "2026-01-02")
     rows += [("7", "7000000000", "2026-01-03"), ("8", "8000000000", "2026-01-03")]
     check("days", columns, rows)

@@ -26,7 +26,13 @@ def test_what_would_take_the_parser_too_far_is_refused(text: str) -> None:
 
 
 UNSUPPORTED = [
-    ("DROP INDEX i", 1, 6, "DROP INDEX is not supported. There are DROP DATABASE, DROP SCHEMA"),
+    (
+        "DROP INDEX i",
+        1,
+        6,
+        "DROP INDEX is not supported. There are DROP DATABASE, DROP TABLE, DROP VIEW",
+    ),
+    ("TRUNCATE t SOMETHING", 1, 1, "This TRUNCATE cannot be read"),
     (
         "GRANT SELECT ON t TO someone",
         1,
