@@ -1,5 +1,6 @@
 """ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import (
     InvalidJob,
     LockTimeout,
+    MetastoreUnreachable,
     NotTransactional,
     SharedLocation,
     TableExists,
@@ -167,6 +169,31 @@ def test_a_drop_of_no_partition(client, table) -> None:
         assert report.partitions == ()
         assert "No partition" in report.warnings[0]
     assert len(names(client, table)) == 4
+
+
+@FAKE
+def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
+    client, table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    really = client.drop_partitions
+
+    def drop_one(ref: TableRef, dropped: Sequence[str]) -> None:
+        really(ref, dropped[:1])
+        raise MetastoreUnreachable("The metastore has gone.")
+
+    monkeypatch.setattr(client, "drop_partitions", drop_one)
+    with pytest.raises(MetastoreUnreachable):
+        run(client, drop, run_token="d/r/t/-1")
+    monkeypatch.undo()
+    assert names(client, table) == [*DAYS[1:], NULL]
+    assert client.show_locks(table) == []
+    now = Snapshot.take(client, [table]).write_ids[table.full_name]
+    with pytest.raises(VersionGone):
+        version_of(client, table, AsOf(1), now)
+    (report,) = run(client, drop, run_token="d/r/t/-1")
+    assert report.partitions == (DAYS[1],)
+    assert names(client, table) == [DAYS[2], NULL]
 
 
 @FAKE
