@@ -95,9 +95,7 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
         rows = spark.range(1000).selectExpr("id", "cast(id as string) v")
         for name in ("warm up", "measured"):
             trace = Trace()
-            with AcidTable(
-                TABLE.full_name, metastore.uri, spark=spark, observers=[trace]
-            ) as table:
+            with AcidTable(TABLE.full_name, metastore.uri, spark=spark, observers=[trace]) as table:
                 table.append(rows)
                 source = rows.where("id < 10").union(rows.selectExpr("id + 5000", "v").limit(5))
                 trace.entered.clear()
