@@ -18,6 +18,12 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "reference"
 PACKAGE = "airflow_hiveacid"
+SQL_PAGE = FOLDER.parent / "sql.md"
+# The table of statements is between these lines of that page.
+STATEMENTS = (
+    "<!-- Written by docs/generate_reference.py from airflow_hiveacid/sql/statements.py. -->"
+)
+END_OF_STATEMENTS = "<!-- End of the statements. -->"
 # Code stands here as it stands in the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -52,6 +58,20 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    SQL_PAGE.write_text(with_statements(SQL_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def with_statements(page: str) -> str:
+    """Return the page on SQL with the table of the statements that the parser knows."""
+    from airflow_hiveacid.sql.statements import documented
+
+    rows = [
+        f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()
+    ]
+    table = "\n".join(["| Statement | Effect |", "|---|---|", *rows])
+    before, _, rest = page.partition(STATEMENTS)
+    _, _, after = rest.partition(END_OF_STATEMENTS)
+    return f"{before}{STATEMENTS}\n{table}\n{END_OF_STATEMENTS}{after}"
 
 
 def pages() -> dict[str, str]:

@@ -38,6 +38,12 @@ def test_the_reference_is_what_the_code_would_write(pages: dict[str, str]) -> No
     assert not old, "run `make docs`"
 
 
+def test_the_page_on_sql_lists_the_statements_of_the_parser(generator: ModuleType) -> None:
+    page = generator.SQL_PAGE.read_text()
+    assert generator.with_statements(page) == page, "run `make docs`"
+    assert page.count("| `ALTER TABLE t ") > 5
+
+
 def test_every_public_name_is_described(pages: dict[str, str]) -> None:
     text = "\n".join(pages.values())
     missing = [

@@ -161,6 +161,20 @@ class TableConstraints:
         return {each for each in self.all if each.enabled and not isinstance(each, Key)}
 
 
+def constrained_columns(constraints: TableConstraints) -> frozenset[str]:
+    """Return the columns, in lower case, that a constraint names."""
+    names: set[str] = set()
+    for each in constraints.all:
+        match each:
+            case Check():
+                names.update(re.findall(r"\w+", each.expression))
+            case NotNull() | Default():
+                names.add(each.column)
+            case Key():
+                names.update(each.columns)
+    return frozenset(name.lower() for name in names)
+
+
 NO_CONSTRAINTS = TableConstraints()
 
 

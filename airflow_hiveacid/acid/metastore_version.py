@@ -45,6 +45,11 @@ class MetastoreVersion(IntEnum):
         return self is self.HMS4
 
     @property
+    def keeps_constraints(self) -> bool:
+        """Whether constraints stay with their columns when other columns of a table change."""
+        return self is self.HMS4
+
+    @property
     def has_managed_locations(self) -> bool:
         """Whether a database has a separate directory for transactional tables."""
         return self is self.HMS4

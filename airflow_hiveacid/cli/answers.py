@@ -14,6 +14,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.constraints import all_constraints
+from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.table_rules import (
     existing_database,
     existing_table,
@@ -62,6 +63,11 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
         case questions.ShowTables(database, pattern):
             existing_database(client, database)  # Of one that is missing it lists no tables.
             return _names("tab_name", client.get_tables(database), pattern)
+        case questions.ShowViews(database, pattern):
+            names = client.get_tables(existing_database(client, database).name)
+            found = projected_tables(client, database, names, ("tableName", "tableType"))
+            views = [each.tableName for each in found if each.tableType == "VIRTUAL_VIEW"]
+            return _names("tab_name", views, pattern)
         case questions.ShowPartitions(table, values):
             return _partitions(client, table, dict(values))
         case questions.ShowColumns(table):

@@ -13,6 +13,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -23,6 +24,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_database, existing_table
@@ -42,6 +44,8 @@ _EFFECTS: Mapping[type[Job], _Effect] = {
     CreateTableLikeJob: _Effect("creates the table", None),
     DropTableJob: _Effect("drops the table with its rows", LockType.EXCLUSIVE, True),
     RenameTableJob: _Effect("gives the table another name", LockType.EXCLUSIVE, True),
+    AlterColumnsJob: _Effect("changes columns of the table", LockType.EXCLUSIVE),
+    CreateViewJob: _Effect("creates or replaces the view", None),
     AddColumnsJob: _Effect("adds columns to the table", LockType.EXCLUSIVE),
     TablePropertiesJob: _Effect("sets properties of the table", LockType.SHARED_READ),
     ConvertJob: _Effect("makes the table transactional", LockType.EXCLUSIVE, True),

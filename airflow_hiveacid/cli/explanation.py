@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained_definitions import explain_definition
+from airflow_hiveacid.cli.explained_drop import explain_partitions
 from airflow_hiveacid.cli.explained_partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
@@ -28,6 +29,7 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -60,6 +62,8 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
             return _creation(client, job)
         case MultiTableJob():
             return _several(client, job)
+        case PartitionsJob():
+            return explain_partitions(client, job)
         case Select():
             return _selection(client, job)
     if isinstance(job, RowChange):

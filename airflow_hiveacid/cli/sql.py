@@ -25,6 +25,9 @@ from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
+# The reports of these name the partitions that were added or dropped.
+_OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
+
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.job import ScriptedJob
     from airflow_hiveacid.sql.questions import Question
@@ -234,5 +237,7 @@ def _done(report: RunReport | CompactReport) -> Iterator[str]:
     for what in ("inserted", "updated", "deleted"):
         if rows := getattr(report, f"rows_{what}"):
             yield f"{rows} rows {what}"
+    if report.job in _OF_PARTITIONS and report.partitions:
+        yield f"partitions {', '.join(report.partitions)}"
     if report.files:
         yield f"{report.files} files, {bytes_in_words(report.bytes)}"

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_hiveacid.acid.column_changes import ChangeRules, Column
+from airflow_hiveacid.acid.constraints import constrained_columns
 from airflow_hiveacid.acid.locks import LockType, TableRef
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreError,
-    NotTransactional,
     TableExists,
     TableNotFound,
 )
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     RenameTableJob,
     TablePropertiesJob,
 )
@@ -26,8 +27,9 @@ from airflow_hiveacid.metastore.alteration import (
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.same_table import require_same_table
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
@@ -44,7 +46,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
         raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
-    table = _transactional(client, ref)
+    table = transactional_table(client, ref)
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         raw = require_same_table(client, table).raw
         raw.tableName = new.name
@@ -75,7 +77,7 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     Returns:
         What its author should know.
     """
-    _transactional(client, ref)
+    transactional_table(client, ref)
     added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
     known: list[str] = []
 
@@ -101,6 +103,42 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     return (f"{ref} had the columns {', '.join(known)} already.",) if known else ()
 
 
+def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) -> tuple[str, ...]:
+    """Rename, widen, comment or move a column, or replace the list of columns.
+
+    Returns:
+        The facts that its author should know.
+
+    Raises:
+        UnsupportedTable: Rows would be lost, or some engine would read them differently.
+    """
+    constraints = all_constraints(client, transactional_table(client, ref).ref)
+    known: list[str] = []
+
+    def choose(table: HiveTable) -> Sequence[HiveColumn]:
+        rules = ChangeRules(
+            table=ref.full_name,
+            by_position=table.finds_columns_by_position,
+            keys=[key.name.lower() for key in table.partition_keys],
+            buckets=[name.lower() for name in table.bucket_columns],
+            constrained=constrained_columns(constraints),
+        )
+        columns = [Column(each.name, each.type, each.comment) for each in table.columns]
+        if job.change is None:
+            wanted = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
+            return [HiveColumn(*column) for column in rules.replaced(columns, wanted)]
+        # Another try finds the name that the first one has given.
+        if job.run_token is not None and rules.is_renamed(columns, job.change):
+            known.append(f"{ref} had the column {job.change.name} already.")
+            return table.columns
+        return [HiveColumn(*column) for column in rules.changed(columns, job.change)]
+
+    change_columns(
+        client, ref, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
+    )
+    return tuple(known)
+
+
 def alter_properties(
     client: MetastoreClient, ref: TableRef, job: TablePropertiesJob
 ) -> tuple[str, ...]:
@@ -109,7 +147,7 @@ def alter_properties(
     Returns:
         What its author should know.
     """
-    _transactional(client, ref)
+    transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
         missing = [name for name in job.unset if name not in raw.parameters]
@@ -133,13 +171,6 @@ def alter_properties(
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
         alter_table(client, ref, change)
     return tuple(held.warnings)
-
-
-def _transactional(client: MetastoreClient, ref: TableRef) -> HiveTable:
-    table = existing_table(client, ref)
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
-    return table
 
 
 def _is(now: HiveTable | None, table: HiveTable) -> bool:

@@ -1,4 +1,4 @@
-"""DROP TABLE."""
+"""DROP TABLE and DROP VIEW."""
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import find_table
@@ -10,22 +10,24 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 
 def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tuple[str, ...]:
-    """Drop a table when nobody who asks for locks reads or writes it.
+    """Drop a table or a view when nobody who asks for locks reads or writes it.
 
     Returns:
         What its author should know.
     """
+    kind = "view" if job.view else "table"
     table = find_table(client, ref)
     if table is None:
         if not job.if_exists:
             raise TableNotFound(
-                f"There is no table {ref}.",
-                remedy="Write DROP TABLE IF EXISTS where an earlier try may have dropped it.",
+                f"There is no {kind} {ref}.",
+                remedy=f"Write DROP {kind.upper()} IF EXISTS where an earlier try may have dropped it.",
             )
-        return (f"There was no table {ref}.",)
-    if table.is_view:
+        return (f"There was no {kind} {ref}.",)
+    if table.is_view is not job.view:
+        found, other = ("view", "table") if table.is_view else ("table", "view")
         raise UnsupportedTable(
-            f"{ref} is a view, and no table.", remedy="Drop it where it was made."
+            f"{ref} is a {found}, and no {other}.", remedy=f"Write DROP {found.upper()}."
         )
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         require_same_table(client, table)

@@ -4,15 +4,22 @@ from functools import singledispatch
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
+from airflow_hiveacid.ddl.alterations import (
+    add_columns,
+    alter_columns,
+    alter_properties,
+    rename_table,
+)
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
+from airflow_hiveacid.ddl.partitions import change_partitions
 from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -22,6 +29,7 @@ from airflow_hiveacid.jobs.catalog_jobs import (
 )
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.job import ScriptedJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -44,6 +52,14 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if isinstance(job, AnalyzeJob):
         return analyze(client, job).as_run()
     job.validate()
+    if isinstance(job, PartitionsJob):
+        changed = change_partitions(client, TableRef.parse(job.target), job)
+        return RunReport(
+            job=f"{job.action}_partitions",
+            target=job.target.lower(),
+            partitions=changed.names,
+            warnings=changed.warnings,
+        )
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(job, client))
 
 
@@ -97,6 +113,11 @@ def _rename_table(job: RenameTableJob, client: MetastoreClient) -> tuple[str, ..
 @_apply.register
 def _add_columns(job: AddColumnsJob, client: MetastoreClient) -> tuple[str, ...]:
     return add_columns(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _alter_columns(job: AlterColumnsJob, client: MetastoreClient) -> tuple[str, ...]:
+    return alter_columns(client, TableRef.parse(job.target), job)
 
 
 @_apply.register

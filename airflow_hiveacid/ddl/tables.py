@@ -48,7 +48,13 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     )
     types = {column.name.lower(): column.type for column in table.columns}
     declared = [typed_default(each, types) for each in job.constraints]
-    return _create(client, table, job, as_structs(ref, declared))
+    return create(
+        client,
+        table,
+        run_token=job.run_token,
+        if_not_exists=job.if_not_exists,
+        constraints=as_structs(ref, declared),
+    )
 
 
 def create_table_like(
@@ -81,20 +87,37 @@ def create_table_like(
         format=other.format,
         serde_parameters=other.serde_parameters,
     )
-    return _create(client, table, job)
+    return create(client, table, run_token=job.run_token, if_not_exists=job.if_not_exists)
 
 
-def _create(
+def create(
     client: MetastoreClient,
     table: HiveTable,
-    job: CreateTableJob | CreateTableLikeJob,
+    *,
+    run_token: str | None,
+    if_not_exists: bool,
     constraints: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[str, ...]:
-    ref, token = table.ref, job.run_token
+    """Create a table or a view, unless an earlier try of the run has done so.
+
+    Args:
+        client: The metastore.
+        table: The description.
+        run_token: The run.
+        if_not_exists: Whether a table of the name may exist.
+        constraints: Structs by the fields of the request.
+
+    Returns:
+        The facts that its author should know.
+
+    Raises:
+        TableExists: There is another table of the name.
+    """
+    ref = table.ref
     existing = find_table(client, ref)
     if existing is None:
-        if token:
-            table.raw.parameters[RUN_PROPERTY] = token
+        if run_token:
+            table.raw.parameters[RUN_PROPERTY] = run_token
         try:
             client.create_table(table, constraints)
             return ()
@@ -102,9 +125,9 @@ def _create(
             existing = find_table(client, ref)
             if existing is None:
                 raise  # Else somebody else has created it meanwhile.
-    if token is not None and existing.parameters.get(RUN_PROPERTY) == token:
+    if run_token is not None and existing.parameters.get(RUN_PROPERTY) == run_token:
         return (f"{ref.full_name} was created by an earlier try.",)
-    if not job.if_not_exists:
+    if not if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
     return (f"{ref.full_name} was there already, and is left as it was.",)
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
 from airflow_hiveacid.engine.statements.from_job import statement_of
-from airflow_hiveacid.engine.statements.table_of_query import create_table_of
+from airflow_hiveacid.engine.statements.table_of_query import create_table_of, create_view_of
 from airflow_hiveacid.engine.streams import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.script_note import BegunStatement
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
@@ -153,6 +154,12 @@ def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
         error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
         raise
     return replace(done, job=job.tag)
+
+
+@execute.register
+def _create_view(job: CreateViewJob, driver: Driver) -> RunReport:
+    with driver.client() as client:
+        return create_view_of(driver.spark, client, job)
 
 
 @execute.register

@@ -1,9 +1,11 @@
 """The jobs that change what the metastore says of databases and tables; they need no Spark."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
@@ -111,10 +113,11 @@ class CreateTableLikeJob(CatalogJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTableJob(CatalogJob):
-    """Drop a table, with its rows unless it is external, when nobody reads or writes it.
+    """Drop a table, with its rows unless it is external, when nobody reads or writes it; or a view.
 
     Attributes:
         if_exists: It need not be there.
+        view: Whether it is a view.
     """
 
     tag: ClassVar[str] = "drop_table"
@@ -122,6 +125,7 @@ class DropTableJob(CatalogJob):
     removes: ClassVar[bool] = True
 
     if_exists: bool = False
+    view: bool = False
 
     def _validate_own(self) -> None:
         return
@@ -183,12 +187,41 @@ class AddColumnsJob(CatalogJob):
     def _validate_own(self) -> None:
         if not self.columns:
             raise InvalidJob("columns is empty.")
-        seen: set[str] = set()
-        for column in self.columns:
-            column.validate()
-            if column.name.lower() in seen:
-                raise InvalidJob(f"The column {column.name} is added twice.")
-            seen.add(column.name.lower())
+        require_new_columns(self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterColumnsJob(CatalogJob):
+    """Change one column of a transactional table and of its partitions, or replace the list of columns.
+
+    Changes after which an engine would read other values from the files of the table are refused.
+
+    Attributes:
+        change: The change of one column.
+        columns: The whole list of columns: those of the table, perhaps with wider types or other
+            comments, and new ones behind them.
+    """
+
+    tag: ClassVar[str] = "alter_columns"
+    done: ClassVar[str] = "altered"
+
+    change: ColumnChange | None = None
+    columns: Sequence[ColumnSpec] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+    def _validate_own(self) -> None:
+        if (self.change is None) == (not self.columns):
+            raise InvalidJob("A job has either change or columns.")
+        require_new_columns(self.columns)
+        if self.change is None:
+            return
+        require_text(self.change.column, "change: the column")
+        if self.change.name is not None:
+            require_column_name(self.change.name)
+        if self.change.type is not None:
+            ColumnSpec(self.change.column, self.change.type).validate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +248,23 @@ class TablePropertiesJob(CatalogJob):
         if not self.set and not self.unset:
             raise InvalidJob("No property is named.")
         require_settable({**self.set, **dict.fromkeys(self.unset)})
+
+
+def require_new_columns(columns: Sequence[ColumnSpec]) -> None:
+    """Raise InvalidJob unless each column has another name, and a type that Hive has."""
+    seen: set[str] = set()
+    for column in columns:
+        column.validate()
+        if column.name.lower() in seen:
+            raise InvalidJob(f"The column {column.name} is added twice.")
+        seen.add(column.name.lower())
+
+
+def require_column_name(name: str) -> None:
+    """Raise InvalidJob for a name that not every engine reads."""
+    require_text(name, "the name of a column")
+    if not is_template(name) and not re.fullmatch(r"\w+", name):
+        raise InvalidJob(
+            f"A column cannot have the name {name!r}: not every engine reads it.",
+            remedy="Choose a name of letters, digits and underscores.",
+        )

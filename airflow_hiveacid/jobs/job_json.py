@@ -12,8 +12,10 @@ from airflow_hiveacid.jobs import (  # noqa: F401 - importing a module makes its
     export_job,
     maintenance_jobs,
     multi_table_job,
+    partitions_job,
     script_job,
     stream_job,
+    view_job,
     write_jobs,
 )
 from airflow_hiveacid.jobs.codec import decode, encode

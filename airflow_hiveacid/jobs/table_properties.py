@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
+from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
@@ -40,6 +41,7 @@ _RESERVED = {
     "totalsize": _STATISTICS,
     "transient_lastddltime": "The metastore keeps the time of the last change in it.",
     RUN_PROPERTY: _OURS,
+    PARTITIONS_DROPPED: _OURS,
 }
 
 

@@ -59,7 +59,7 @@ class HistoryEntry:
         first_write_id: The first write id that a compaction covers; for a write its own.
         last_write_id: The last one.
         operation: What it was: "merge", "insert", "overwrite", "update", "delete", "restore", "transaction"
-            (several statements), "minor", "major" or "rebalance".
+            (several statements), "drop_partition" (the last one), "minor", "major" or "rebalance".
         kinds: What its directories hold, as far as they are there: "insert", "delete",
             "base", "truncated" or "dropped".
         state: What has become of it.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from airflow_hiveacid.acid.directory import acid_state
+from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Delta, parse_directory
 from airflow_hiveacid.acid.quantities import bytes_in_words, timestamp_in_words
@@ -120,6 +121,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     with ThreadPoolExecutor(_READERS) as pool:
         parts = list(pool.map(look, locations, locations.values()))
     compacted = [part for part in parts if part.compaction is not None]
+    dropped = DroppedPartitions.of(table.parameters)
     last = max(compacted, key=lambda part: part.order, default=None)
     return TableDetail(
         name=ref.full_name,
@@ -136,7 +138,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         deltas=sum(part.deltas for part in parts),
         delete_deltas=sum(part.delete_deltas for part in parts),
         newest_version=newest_version(snapshot.write_ids[ref.full_name]),
-        oldest_version=max((part.oldest for part in parts), default=0),
+        oldest_version=max([dropped.version if dropped else 0, *(part.oldest for part in parts)]),
         last_compaction=None if last is None else last.entry(),
         consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
     )

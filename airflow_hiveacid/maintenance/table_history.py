@@ -11,6 +11,7 @@ from typing import Any, Self
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE
 from airflow_hiveacid.acid.schema import TableKind
@@ -32,6 +33,7 @@ from airflow_hiveacid.maintenance.history_directories import (
 )
 from airflow_hiveacid.maintenance.history_entries import (
     HistoryEntry,
+    HistoryState,
     Overwrites,
     compaction_entry,
     later_than,
@@ -81,6 +83,7 @@ def table_history(
     """
     folders = _Folders.of(client, ref, seconds, limit)
     entries = _with_rebalances(client, ref, folders.entries(limit))
+    entries = _with_drop(folders, entries)[:limit]
     if not directories:
         return entries
     # Those of streaming writers are of several writes.
@@ -90,6 +93,25 @@ def table_history(
         replace(entry, directories=tuple(looked_into[each] for each in entry.directories))
         for entry in entries
     ]
+
+
+def _with_drop(folders: "_Folders", entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Insert the last drop of partitions, which leaves no directory."""
+    dropped = DroppedPartitions.of(folders.table.parameters)
+    if dropped is None or not folders.snapshot.write_ids[folders.table.ref.full_name].is_valid(
+        dropped.version
+    ):
+        return list(entries)
+    newer = sum(entry.last_write_id > dropped.version for entry in entries)
+    entry = HistoryEntry(
+        write_id=dropped.version,
+        first_write_id=dropped.version,
+        last_write_id=dropped.version,
+        state=HistoryState.CURRENT,
+        operation="drop_partition",
+        time=dropped.time.timestamp(),
+    )
+    return [*entries[:newer], entry, *entries[newer:]]
 
 
 def version_directories(
@@ -134,9 +156,12 @@ def version_of(
 
     Raises:
         VersionUnknown: There is no such version.
+        VersionGone: Partitions of the version were dropped later.
     """
     if as_of is None:
         return now
+    if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
+        dropped.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
         return as_of_write_id(now, as_of.write_id)
     assert as_of.time is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved
+from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import (
     ROW_COUNT,
     UNKNOWN_ROW_COUNT,
@@ -21,8 +21,10 @@ from airflow_hiveacid.metastore.catalog import (
     HiveTable,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
@@ -166,9 +168,41 @@ def change_columns(
         return columns != table.columns
 
     # Only those who ask for locks are kept away by it.
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds):
-        alter_table(client, ref, change, context={"CASCADE": "true"})
+    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
+        table = client.get_table(ref)
+        columns = tuple(choose(table))
+        if columns != table.columns:
+            _require_constraints_kept(client, ref)
+        writer = None
+        if columns[: len(table.columns)] != table.columns:
+            writer = _forget_accurate(client, table, held.txn_id)
+        alter_table(client, ref, change, context={"CASCADE": "true"}, writer=writer)
         return client.get_table(ref)
+
+
+def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
+    """Raise UnsupportedTable where the metastore would move constraints to other columns."""
+    if not client.version.keeps_constraints and all_constraints(client, ref).all:
+        raise UnsupportedTable(
+            f"{ref} has constraints, and a metastore of version 3 moves them to other columns when the"
+            " columns of a table change.",
+            remedy="Drop the constraints in Hive first, and add them again after the change.",
+        )
+
+
+def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> Writer | None:
+    """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
+    if not client.version.versions_definitions:
+        return None
+    partitions = client.get_partitions(table.ref) if table.partition_keys else []
+    accurate = [each.name for each in partitions if ACCURATE in each.parameters]
+    if not accurate and ACCURATE not in table.parameters:
+        return None
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    snapshot = Snapshot.take(client, [table.ref], txn_id)
+    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name])
+    forget_statistics(client, table.ref, accurate, writer)
+    return writer
 
 
 def mark_changed(raw: Any) -> None:

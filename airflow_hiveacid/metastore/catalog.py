@@ -158,6 +158,13 @@ class HiveTable:
         return MappedColumns(names, self._column_mapping)
 
     @property
+    def finds_columns_by_position(self) -> bool:
+        """Whether engines find the columns of its files by position, whatever their format."""
+        if self.format.is_text:
+            return self.format is not StorageFormat.JSON
+        return self._column_mapping is ColumnMapping.POSITION
+
+    @property
     def _column_mapping(self) -> ColumnMapping:
         if self.serde == StorageFormat.PARQUET.value.serde:
             given = {**self.parameters, **self.serde_parameters}.get(PARQUET_BY_POSITION, "")

@@ -221,6 +221,19 @@ class MetastoreClient:
             )
             self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
 
+    def drop_partitions(self, ref: TableRef, names: Sequence[str]) -> None:
+        """Drop the partitions of some names that exist, with their files; outside of any transaction."""
+        for batch in _batches(names):
+            request = idl_tables.DropPartitionsRequest(
+                dbName=ref.database,
+                tblName=ref.name,
+                parts=idl_tables.RequestPartsSpec(list(batch)),
+                deleteData=True,
+                ifExists=True,
+                needResult=False,
+            )
+            self.call(idl_tables.drop_partitions_req, request, about=ref.full_name)
+
     # Transactions
 
     def open_txn(

@@ -30,6 +30,19 @@ def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
         raise TableNotFound(error.what, remedy=_meant(client, ref)) from error
 
 
+def transactional_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
+    """Describe a transactional table.
+
+    Raises:
+        TableNotFound: It does not exist.
+        NotTransactional: It is a plain table or a view.
+    """
+    table = existing_table(client, ref)
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{ref} is not a transactional table; only those are altered.")
+    return table
+
+
 def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
     """Describe a database.
 

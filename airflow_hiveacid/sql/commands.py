@@ -1,28 +1,16 @@
-"""ALTER, ANALYZE, CONVERT and RESTORE TABLE as jobs, read word by word: sqlglot has no tree for them."""
+"""ANALYZE, COMMENT, CONVERT, MSCK, OPTIMIZE and RESTORE as jobs, read word by word."""
 
-from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.column_changes import ColumnChange
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.jobs.catalog_jobs import AlterColumnsJob, TablePropertiesJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
-from airflow_hiveacid.sql.definitions import Definition, alter_definition
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
-
-
-def alter_job(statement: SqlStatement) -> CompactJob | Definition:
-    """ALTER TABLE ... COMPACT, or what changes nothing but the definition."""
-    words = Words(statement)
-    words.expect("ALTER")
-    words.expect("TABLE")
-    target = words.table()
-    partition = words.partition() if words.take("PARTITION") else None
-    if words.take("COMPACT"):
-        return _compact(statement, words, target, partition)
-    if partition is not None:
-        statement.refuse(words.next, f"ALTER TABLE ... {words.text()} is not supported.")
-    return alter_definition(statement, words, target)
 
 
 def analyze_job(statement: SqlStatement) -> AnalyzeJob:
@@ -47,6 +35,49 @@ def analyze_job(statement: SqlStatement) -> AnalyzeJob:
     columns = None if words.done else words.names()
     words.end()
     return AnalyzeJob(target=target, partitions=partitions, columns=columns)
+
+
+def comment_job(statement: SqlStatement) -> TablePropertiesJob | AlterColumnsJob:
+    """COMMENT ON TABLE name, or ON COLUMN name.name, IS 'text' or NULL."""
+    words = Words(statement)
+    words.expect("COMMENT")
+    words.expect("ON")
+    if not words.take("COLUMN"):
+        words.expect_one_of(("TABLE", "COLUMN"))
+        target = words.table()
+        comment = _comment(words)
+        if comment is None:
+            return TablePropertiesJob(target=target, unset=("comment",), if_exists=True)
+        return TablePropertiesJob(target=target, set={"comment": comment})
+    at, parts = words.next, words.dotted_name()
+    if not 2 <= len(parts) <= 3:
+        statement.refuse(at, "A column is named by its table and its name.", "Write t.a.")
+    table = [statement.database, *parts[:-1]][-2:]
+    change = ColumnChange(parts[-1].lower(), comment=_comment(words) or "")
+    return AlterColumnsJob(target=TableRef.parse(".".join(table)).full_name, change=change)
+
+
+def _comment(words: Words) -> str | None:
+    words.expect("IS")
+    comment = None if words.take("NULL") else words.string()
+    words.end()
+    return comment
+
+
+def optimize_job(statement: SqlStatement) -> CompactJob:
+    """OPTIMIZE name [PARTITION (...)]."""
+    words = Words(statement)
+    words.expect("OPTIMIZE")
+    words.take("TABLE")
+    target = words.table()
+    partition = words.partition() if words.take("PARTITION") else None
+    if not words.done:
+        statement.refuse(
+            words.next,
+            f"OPTIMIZE with {words.text()} is not supported.",
+            "ALTER TABLE ... COMPACT 'rebalance' ORDER BY sorts the rows.",
+        )
+    return CompactJob(target=target, partitions=None if partition is None else (partition,))
 
 
 def convert_job(statement: SqlStatement) -> ConvertJob:
@@ -81,23 +112,20 @@ def restore_job(statement: SqlStatement) -> RestoreJob:
     return RestoreJob(target=target, as_of=as_of)
 
 
-def _compact(
-    statement: SqlStatement, words: Words, target: str, partition: str | None
-) -> CompactJob:
-    at = words.next
-    kind = words.string().lower()
-    if kind not in list(CompactionType):
-        statement.refuse(at, f"A compaction is 'minor', 'major' or 'rebalance', not {kind!r}.")
-    if words.take("AND"):
-        words.expect("WAIT")
-    at, order_by = words.next, words.order_by()
-    if order_by and kind != CompactionType.REBALANCE:
-        statement.refuse(at, f"A {kind} compaction sorts nothing; 'rebalance' does.")
-    if not words.done:
-        statement.refuse(words.next, f"COMPACT with {words.text()} is not supported.")
-    return CompactJob(
-        target=target,
-        type=kind,
-        order_by=order_by,
-        partitions=None if partition is None else (partition,),
-    )
+def repair_job(statement: SqlStatement) -> PartitionsJob:
+    """MSCK REPAIR TABLE ... [ADD PARTITIONS]."""
+    words = Words(statement)
+    words.expect("MSCK")
+    words.expect("REPAIR")
+    words.expect("TABLE")
+    target = words.table()
+    if words.take_one_of(("DROP", "SYNC")):
+        statement.refuse(
+            words.next,
+            "MSCK REPAIR TABLE does not drop partitions.",
+            "ALTER TABLE ... DROP PARTITION drops a partition by its values.",
+        )
+    if words.take("ADD"):
+        words.expect("PARTITIONS")
+    words.end()
+    return PartitionsJob(target=target, action="repair")

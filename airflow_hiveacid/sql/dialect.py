@@ -26,12 +26,14 @@ class HiveAcidSql(Spark):
     """
 
     class Tokenizer(Spark.Tokenizer):
-        """Takes SHOW and EXPLAIN apart into words, which Spark's passes on as one text."""
+        """Splits every statement into words; sqlglot keeps the rest of some as one text."""
 
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word != "EXPLAIN"
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if kind is not TokenType.COMMAND
         }
-        COMMANDS: ClassVar[set[TokenType]] = Spark.Tokenizer.COMMANDS - {TokenType.SHOW}
+        COMMANDS: ClassVar[set[TokenType]] = set()
 
     class Parser(SparkParser):
         """Takes every function for one that it does not know."""

@@ -44,6 +44,16 @@ class Inputs:
         """Return the text of some tokens, which reads the inputs in place of the tables."""
         return self._statement.slice(tokens, self.edits(tokens))
 
+    def with_databases(self, tokens: Sequence[Token]) -> str:
+        """Return the text of some tokens with the database of each table of the metastore."""
+        missing = [
+            Edit(start, start, f"`{self._statement.database}`.")
+            for table in self._tree.find_all(exp.Table)
+            if not table.db and self._is_of_metastore(table)
+            if (start := _start_of(table)) is not None
+        ]
+        return self._statement.slice(tokens, missing)
+
     def edits(self, tokens: Sequence[Token]) -> list[Edit]:
         """Name the inputs of some tokens, and return the replacements of the tables."""
         within = range(tokens[0].start, tokens[-1].end + 1) if tokens else range(0)

@@ -39,6 +39,14 @@ class ShowTables:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowViews:
+    """SHOW VIEWS [IN database] [LIKE 'pattern']."""
+
+    database: str
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShowPartitions:
     """SHOW PARTITIONS table [PARTITION (key = value)]: those with all of these values."""
 
@@ -163,6 +171,7 @@ class Explain:
 Question = (
     ShowDatabases
     | ShowTables
+    | ShowViews
     | ShowPartitions
     | ShowColumns
     | ShowProperties
@@ -212,6 +221,9 @@ def _show(statement: SqlStatement, words: Words) -> Question:
     if words.take("TABLES"):
         database = words.name() if words.take_one_of(_IN) else statement.database
         return ShowTables(database.lower(), _pattern(words))
+    if words.take("VIEWS"):
+        database = words.name() if words.take_one_of(_IN) else statement.database
+        return ShowViews(database.lower(), _pattern(words))
     if words.take("PARTITIONS"):
         table = _table(words)
         return ShowPartitions(table, words.keys() if words.take("PARTITION") else ())
@@ -242,7 +254,7 @@ def _show(statement: SqlStatement, words: Words) -> Question:
     statement.refuse(
         words.next,
         f"SHOW {words.text()} is not supported.",
-        "There are DATABASES, TABLES, PARTITIONS, COLUMNS, TBLPROPERTIES, CREATE TABLE, "
+        "There are DATABASES, TABLES, VIEWS, PARTITIONS, COLUMNS, TBLPROPERTIES, CREATE TABLE, "
         "TRANSACTIONS, LOCKS, COMPACTIONS and HISTORY.",
     )
 

@@ -8,15 +8,14 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.constraints import Constraint
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import BadCondition, InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
-from airflow_hiveacid.sql.commands import alter_job, analyze_job, convert_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints
-from airflow_hiveacid.sql.definitions import DATABASE, create_database_job, drop_job
+from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.parameters import require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
@@ -27,14 +26,10 @@ from airflow_hiveacid.sql.questions import (
     select_of,
 )
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
+from airflow_hiveacid.sql.statements import reader_of, refuse_unknown
 from airflow_hiveacid.sql.tables import create_job, truncate_job
-from airflow_hiveacid.sql.words import Words
+from airflow_hiveacid.sql.words import Words, keyword_of
 
-_SUPPORTED = (
-    "INSERT, FROM ... INSERT, UPDATE, DELETE, MERGE, TRUNCATE, RESTORE TABLE, CONVERT TABLE, "
-    "ANALYZE TABLE, CREATE, DROP and ALTER TABLE, CREATE and DROP DATABASE, and for `hiveacid sql` SHOW, DESCRIBE, "
-    "EXPLAIN and SELECT"
-)
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
     exp.MultitableInserts: multi_insert_job,
@@ -44,8 +39,6 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.TruncateTable: truncate_job,
     exp.Create: create_job,
 }
-_DATABASES = [[word] for word in DATABASE]
-_FIRST_WORDS = {"INSERT", "FROM", "WITH", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CREATE"}
 
 
 def to_script(
@@ -124,7 +117,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         # The parser lets pass what has parts too few or in wrong places.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
-    except InvalidJob as error:
+    except (InvalidJob, BadCondition) as error:
         raise statement.error(None, error.what, error.remedy) from error
 
 
@@ -138,29 +131,15 @@ def _explain(statement: SqlStatement) -> Explain:
 
 
 def _step(statement: SqlStatement) -> ScriptedJob | Question:
-    first = statement.tokens[0]
-    word = first.text.upper()
-    if word == "ALTER":
-        return alter_job(statement)
-    if word == "ANALYZE":
-        return analyze_job(statement)
-    if word == "CONVERT":
-        return convert_job(statement)
-    if word == "RESTORE":
-        return restore_job(statement)
-    if word == "DROP":
-        return drop_job(statement)
-    if word == "CREATE" and [token.text.upper() for token in statement.tokens[1:2]] in _DATABASES:
-        return create_database_job(statement)
-    if word not in _FIRST_WORDS:
-        statement.refuse(first, f"{word} is not supported.", f"There are {_SUPPORTED}.")
+    if (read := reader_of(statement)) is not None:
+        return read(statement)
     constraints: Sequence[Constraint] = ()
-    if word == "CREATE":
+    if keyword_of(statement.tokens[0]) == "CREATE":
         statement, constraints = without_constraints(statement)
     tree = statement.parse()
-    for kind, read in _READ.items():
+    for kind, read_tree in _READ.items():
         if isinstance(tree, kind):
-            job = read(statement, tree)
+            job = read_tree(statement, tree)
             if not constraints:
                 return job
             if not isinstance(job, CreateTableJob):
@@ -168,7 +147,7 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
             return replace(job, constraints=constraints)
     if isinstance(tree, exp.Query):
         return select_of(statement, tree)
-    statement.refuse(first, f"This {word} cannot be read.", f"There are {_SUPPORTED}.")
+    refuse_unknown(statement)
 
 
 def _statements(

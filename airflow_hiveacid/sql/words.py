@@ -7,8 +7,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.jobs.parameters import partition_text
 from airflow_hiveacid.sql.statement import SqlStatement
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
@@ -19,6 +21,7 @@ _LITERALS = frozenset(
         *(TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.NATIONAL_STRING),
     }
 )
+_SIGNS = {**{sign: sign for sign in OPERATORS}, "==": "=", "<>": "!="}
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING})
 
 
@@ -291,9 +294,41 @@ class Words:
                 return word
         self._statement.refuse(self.next, f"Expected a name before {self.text()!r}.")
 
+    def comparisons(self) -> tuple[KeyComparison, ...]:
+        """Read the comparisons of partition keys in the brackets of a PARTITION clause."""
+        found = []
+        self.expect("(")
+        while True:
+            key = self.name().lower()
+            sign = keyword_of(self.next)
+            if sign not in _SIGNS:
+                self._statement.refuse(
+                    self.next, f"Expected a comparison with a value before {self.text()!r}."
+                )
+            self.skip()
+            at = self.next
+            value = self._value()
+            is_number = value is not None and at.token_type in (TokenType.NUMBER, TokenType.DASH)
+            found.append(KeyComparison(key, value, _SIGNS[sign], is_number))
+            if not self.take(","):
+                break
+        self.expect(")")
+        return tuple(found)
+
     def _value(self) -> str | None:
         if self.take("NULL"):
             return None
+        if self.take(":"):
+            at, name = self.next, self.name()
+            if name not in self._statement.params:
+                self._statement.refuse(at, f"The parameter :{name} has no value.")
+            return partition_text(self._statement.params[name])
+        if self.text() in ("TRUE", "FALSE"):
+            return self.skip().text.lower()
+        if self._tokens[self._at + 1 : self._at + 2]:
+            following = self._tokens[self._at + 1].token_type
+            if following is TokenType.STRING and self.take_one_of(("DATE", "TIMESTAMP")):
+                return self.string()
         sign = "-" if self.take("-") else ""
         if not sign and not self.done and self.next.token_type is TokenType.STRING:
             return self.string()

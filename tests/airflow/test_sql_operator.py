@@ -50,8 +50,8 @@ def test_statements_are_submitted_as_jobs(submitted, context):
 
 
 def test_a_mistake_shows_while_the_dag_is_parsed():
-    with pytest.raises(SqlError, match="Line 1, column 6: DROP VIEW is not supported"), DAG("d"):
-        HiveAcidSqlOperator(task_id="t", sql="DROP VIEW t")
+    with pytest.raises(SqlError, match="Line 1, column 6: DROP INDEX is not supported"), DAG("d"):
+        HiveAcidSqlOperator(task_id="t", sql="DROP INDEX t")
     with pytest.raises(SqlError, match="It only asks something"), DAG("d"):
         HiveAcidSqlOperator(task_id="t", sql="SELECT * FROM t")
     with pytest.raises(InvalidJob, match="no statement"):

@@ -60,5 +60,5 @@ def test_the_page_runs_as_it_stands(
             ", ".join("NULL" if value is None else str(value) for value in row) for row in rows
         ] == expected
         shown += 1
-    assert shown == 12
+    assert shown == 13
     assert left_behind(client) == []

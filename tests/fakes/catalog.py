@@ -238,6 +238,16 @@ class Catalog:
                 raise idl_tables.AlreadyExistsException(f"Partition already exists: {name}")
         return idl_tables.AddPartitionsResult()
 
+    def drop_partitions_req(self, request: Any) -> Any:
+        table = self._table(request.dbName, request.tblName)
+        for name in request.parts.names:
+            if (partition := table.partitions.pop(name, None)) is not None:
+                if request.deleteData:
+                    remove_all(place_of(partition.sd.location))
+            elif not request.ifExists:
+                raise idl_tables.NoSuchObjectException("Some partitions to drop are missing")
+        return idl_tables.DropPartitionsResult()
+
     def alter_partitions_req(self, request: Any) -> Any:
         self.alter_partitions_with_environment_context(
             request.dbName, request.tableName, request.partitions, request.environmentContext

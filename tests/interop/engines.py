@@ -113,6 +113,7 @@ connector.name=hive
 hive.metastore.uri=$metastore
 fs.hadoop.enabled=true
 hive.security=allow-all
+hive.hive-views.enabled=true
 hive.orc.time-zone=UTC
 hive.timestamp-precision=NANOSECONDS
 """,

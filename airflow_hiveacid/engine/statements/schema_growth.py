@@ -6,24 +6,15 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import DataType, StructType
 
+from airflow_hiveacid.acid.column_changes import is_number, wider
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.schema import (
-    MAX_DECIMAL_PRECISION,
-    Decimal,
-    HiveType,
-    Primitive,
-    parse_type,
-)
+from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.rows.table_support import check_writable
 from airflow_hiveacid.engine.rows.types import hive_type
 from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
 from airflow_hiveacid.metastore.alteration import change_columns
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-
-# Hive's whole numbers, with the digits of their largest values.
-_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-_FRACTIONS = ("float", "double")
 
 
 def grown_columns(
@@ -124,51 +115,19 @@ def _new(ref: TableRef, name: str, given: DataType) -> HiveColumn:
 
 def _widened(table: HiveTable, column: HiveColumn, given: DataType) -> HiveColumn:
     current = parse_type(column.type)
-    if not _is_number(current):
+    if not is_number(current):
         return column
     try:
         wanted = hive_type(given, column.name)
     except TypeMismatch:
         return column  # Its values are converted, or refused, as without any growth.
-    if not _is_number(wanted):
+    if not is_number(wanted):
         return column
-    wider = _wider(current, wanted)
-    if wider is None:
+    both = wider(current, wanted)
+    if both is None:
         raise TypeMismatch(
             f"Column {column.name} of {table.ref.full_name} is {current}, the source has {wanted}: "
             "no type that Hive reads the older files as holds both.",
             remedy="Cast it in the source.",
         )
-    return column if wider == current else replace(column, type=str(wider))
-
-
-def _is_number(type_: HiveType) -> bool:
-    names = (*_INTEGERS, *_FRACTIONS)
-    return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in names)
-
-
-def _wider(current: HiveType, given: HiveType) -> HiveType | None:
-    """The type that holds the numbers of both, if a column may become it."""
-    if current == Primitive("double"):
-        return current
-    if current == Primitive("float"):
-        return given if given == Primitive("double") else current
-    digits, other_digits = _digits(current), _digits(given)
-    if digits is None or other_digits is None:
-        return None
-    whole, scale = max(digits[0], other_digits[0]), max(digits[1], other_digits[1])
-    if (whole, scale) == digits:
-        return current
-    if (whole, scale) == other_digits and isinstance(given, Primitive):
-        return given
-    return Decimal(whole + scale, scale) if whole + scale <= MAX_DECIMAL_PRECISION else None
-
-
-def _digits(type_: HiveType) -> tuple[int, int] | None:
-    """How many digits are in front of the point and after it."""
-    match type_:
-        case Decimal(precision, scale):
-            return precision - scale, scale
-        case Primitive(name) if name in _INTEGERS:
-            return _INTEGERS[name], 0
-    return None
+    return column if both == current else replace(column, type=str(both))

@@ -1,17 +1,62 @@
-"""CREATE TABLE ... AS SELECT, up to the empty table: its columns are those of the query."""
+"""CREATE VIEW, and CREATE TABLE ... AS SELECT up to the empty table: both have the columns of a query."""
+
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import create_table, find_table
+from airflow_hiveacid.ddl.views import create_view, existing_view
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.statements.text_types import columns_of_query
-from airflow_hiveacid.errors import TableExists
+from airflow_hiveacid.errors import InvalidJob, TableExists
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import is_same_run
+from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.views import view_query
+
+
+def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateViewJob) -> RunReport:
+    """Create a view, or replace its query.
+
+    The stored query names the columns of today, so that a ``*`` in it means the same when a table
+    gets more columns.
+
+    Raises:
+        SqlError: The query has something that a view may not have.
+        InvalidJob: Two columns have the same name, or the job does not name a table that it reads.
+        TypeMismatch: A column of the query has a type that Hive lacks.
+        UnknownColumn: A column has a name that not every engine reads.
+        UnsupportedTable: The view would read itself.
+    """
+    ref = TableRef.parse(job.target)
+    query = view_query(job.expanded, ref.database, ref.full_name)
+    read = {each.name for each in query.inputs.values() if isinstance(each, TableSource)}
+    if read != {name.lower() for name in job.reads}:
+        raise InvalidJob(f"reads must name the tables of the query: {', '.join(sorted(read))}.")
+    existing_view(client, ref, job.mode)
+    # Also through other views.
+    SourceInputs(scan_session(spark), client, query.inputs, (ref.full_name,))
+    found = columns_of_query(spark, client, ref, query)
+    names = [name.lower() for name in job.columns] or [column.name for column in found]
+    if len(names) != len(found) or len(set(names)) < len(names):
+        raise InvalidJob(
+            f"The view {ref} needs {len(found)} columns of different names, not {', '.join(names)}."
+        )
+    listed = ", ".join(
+        f"`{column.name}` AS `{name}`" for column, name in zip(found, names, strict=True)
+    )
+    expanded = f"SELECT {listed} FROM ({job.expanded}) `{ref.name}`"
+    view_query(expanded, ref.database, ref.full_name)
+    columns = [replace(column, name=name) for column, name in zip(found, names, strict=True)]
+    warnings = create_view(client, ref, job, columns, expanded)
+    return RunReport(job="create_view", target=ref.full_name, warnings=warnings)
 
 
 def create_table_of(

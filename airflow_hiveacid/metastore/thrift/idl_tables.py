@@ -138,6 +138,14 @@ AddPartitionsRequest = struct(
     5:bool needResult""",
 )
 AddPartitionsResult = struct("AddPartitionsResult", "1:list<Partition> partitions")
+RequestPartsSpec = struct("RequestPartsSpec", "1:list<string> names")
+DropPartitionsRequest = struct(
+    "DropPartitionsRequest",
+    """1:string dbName, 2:string tblName, 3:RequestPartsSpec parts, 4:bool deleteData,
+    5:bool ifExists, 6:bool ignoreProtection, 7:EnvironmentContext environmentContext,
+    8:bool needResult, 9:string catName""",
+)
+DropPartitionsResult = struct("DropPartitionsResult", "1:list<Partition> partitions")
 
 set_ugi = call(
     "set_ugi",
@@ -244,6 +252,12 @@ add_partitions_req = call(
     "1:AddPartitionsRequest request",
     returns="AddPartitionsResult",
     throws="1:InvalidObjectException, 2:AlreadyExistsException, 3:MetaException",
+)
+drop_partitions_req = call(
+    "drop_partitions_req",
+    "1:DropPartitionsRequest req",
+    returns="DropPartitionsResult",
+    throws="1:NoSuchObjectException, 2:MetaException",
 )
 alter_partitions_req = call(
     "alter_partitions_req",

@@ -71,6 +71,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "cancel_delegation_token",
             "check_lock",
             "cm_recycle",  # It moves what is left.
+            "drop_partitions_req",  # Always with ifExists, and under an exclusive lock.
             "compact2",  # The second request is refused in favour of the first.
             "heartbeat",
             "heartbeat_txn_range",

@@ -12,6 +12,9 @@ from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Owner, abort_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseClock
 
+# The metastore needs seconds for many more components of one lock.
+_MOST_PARTITIONS = 100
+
 
 class ExclusiveTable(LiveTransaction):
     """An exclusive lock on a table, transactional or not, while its definition is changed."""
@@ -24,6 +27,7 @@ class ExclusiveTable(LiveTransaction):
         lock_wait_seconds: float,
         *,
         others: Sequence[TableRef] = (),
+        partitions: Sequence[str] = (),
         type_: LockType = LockType.EXCLUSIVE,
     ) -> None:
         """Describe a lock; nothing happens before it is entered.
@@ -34,11 +38,13 @@ class ExclusiveTable(LiveTransaction):
             run_token: The run that wants it.
             lock_wait_seconds: How long to wait for others.
             others: More tables, which are locked at the same time.
+            partitions: The names of the only partitions that are locked; none locks the whole table.
             type_: Another kind of lock: one that reads is enough where rows stay what they are,
                 to keep those out who want an exclusive one.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
-        self._refs = (ref, *others)
+        names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)
+        self._places = [*((ref, name) for name in names), *((other, None) for other in others)]
         self._type = type_
         self._lock_wait = lock_wait_seconds
 
@@ -50,15 +56,15 @@ class ExclusiveTable(LiveTransaction):
             components = [
                 LockComponent(
                     type=self._type,
-                    level=LockLevel.TABLE,
+                    level=LockLevel.PARTITION if partition else LockLevel.TABLE,
                     database=ref.database,
                     table=ref.name,
-                    partition=None,
+                    partition=partition,
                     operation=DataOperation.NO_TXN,
                     is_transactional=False,
                     is_dynamic_partition_write=False,
                 )
-                for ref in self._refs
+                for ref, partition in self._places
             ]
             request = LockRequest(self._client, components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):

@@ -1,0 +1,165 @@
+"""Conditions on partition keys, as the PARTITION clauses of ALTER TABLE state them."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from airflow_hiveacid.acid.hive_literals import parse_day, parse_time
+from airflow_hiveacid.acid.nearest import did_you_mean
+from airflow_hiveacid.acid.schema import Char, HiveType, Primitive, Varchar, parse_type
+from airflow_hiveacid.acid.schema import Decimal as DecimalType
+from airflow_hiveacid.errors import HiveAcidError, UserError
+
+OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_INTEGER = re.compile("[+-]?[0-9]{1,19}")
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyComparison:
+    """A comparison of a partition key with a value.
+
+    Attributes:
+        key: The partition key.
+        value: The value as text; None is null, which only ``=`` and ``!=`` take.
+        operator: "=", "!=", "<", "<=", ">" or ">=".
+        is_number: Whether the statement has the value as a number, without quotes.
+    """
+
+    key: str
+    value: str | None
+    operator: str = "="
+    is_number: bool = False
+
+    def __str__(self) -> str:
+        value = (
+            "NULL" if self.value is None else self.value if self.is_number else f"'{self.value}'"
+        )
+        return f"{self.key} {self.operator} {value}"
+
+
+def matching_partitions(
+    alternatives: Sequence[Sequence[KeyComparison]],
+    keys: Mapping[str, str],
+    partitions: Mapping[str, Mapping[str, str | None]],
+) -> list[list[str]]:
+    """Return the names of the partitions that meet all comparisons of each alternative.
+
+    A null value is not less than, greater than, or different from any other value, as in SQL.
+
+    Args:
+        alternatives: The PARTITION clauses.
+        keys: The partition keys with their types.
+        partitions: The values of the keys of each partition, by its name.
+
+    Raises:
+        UserError: A key is unknown, or a value does not belong to its type.
+    """
+    return [
+        [name for name, values in partitions.items() if all(test(values) for test in tests)]
+        for tests in [[_test(each, keys) for each in clause] for clause in alternatives]
+    ]
+
+
+def values_of_partition(
+    clause: Sequence[KeyComparison], keys: Mapping[str, str]
+) -> tuple[str | None, ...]:
+    """Return the values of all partition keys that a clause with nothing but ``=`` states.
+
+    Numbers get the text that engines give them in the name of a partition: 7 for 007.
+
+    Raises:
+        UserError: A key is missing, unknown or repeated, or a value does not belong to its type.
+    """
+    given = {each.key.lower(): each for each in clause}
+    for each in clause:
+        _type_of(each, keys)
+        if each.operator != "=":
+            raise UserError(f"A partition is added by values of its keys, not by {each}.")
+    if missing := [key for key in keys if key not in given]:
+        raise UserError(f"The value of the partition key {missing[0]} is missing.")
+    if len(given) < len(clause):
+        raise UserError("The clause names a partition key twice.")
+    texts = []
+    for key in keys:
+        value = _value(given[key], keys)
+        plain = isinstance(value, int | date) and not isinstance(value, bool)
+        texts.append(str(value) if plain else given[key].value)
+    return tuple(texts)
+
+
+def _test(
+    comparison: KeyComparison, keys: Mapping[str, str]
+) -> Callable[[Mapping[str, str | None]], bool]:
+    wanted, key = _value(comparison, keys), comparison.key.lower()
+    compare = OPERATORS[comparison.operator]
+    if wanted is None and comparison.operator not in ("=", "!="):
+        raise UserError(f"{comparison} is never true.", remedy="Write = NULL or != NULL.")
+
+    def test(values: Mapping[str, str | None]) -> bool:
+        text = values[key]
+        if wanted is None or text is None:
+            return wanted is None and compare(text is None, True)
+        return compare(_value(KeyComparison(key, text), keys), wanted)
+
+    return test
+
+
+def _type_of(comparison: KeyComparison, keys: Mapping[str, str]) -> HiveType:
+    key = comparison.key.lower()
+    if key not in keys:
+        raise UserError(
+            f"{comparison.key} is not a partition key.",
+            remedy=did_you_mean(key, keys)
+            or f"The partition keys are {', '.join(keys) or 'missing: the table has no partitions'}.",
+        )
+    return parse_type(keys[key])
+
+
+def _value(comparison: KeyComparison, keys: Mapping[str, str]) -> Any:
+    """Return a value that compares as Hive compares values of the type of the key."""
+    type_, text = _type_of(comparison, keys), comparison.value
+    if text is None:
+        return None
+    if isinstance(type_, Char | Varchar) or type_ == Primitive("string"):
+        if comparison.is_number:
+            raise UserError(
+                f"{comparison}: the partition key {comparison.key} is a text, and a number is not.",
+                remedy=f"Put the value in quotes: '{text}'. Texts are compared by their characters.",
+            )
+        return text.rstrip(" ") if isinstance(type_, Char) else text
+    try:
+        return _parsed(type_, text)
+    except (KeyError, ValueError, InvalidOperation, HiveAcidError) as error:
+        raise UserError(
+            f"{text!r} is not a value of the partition key {comparison.key}, which is a {type_}."
+        ) from error
+
+
+def _parsed(type_: HiveType, text: str) -> Any:
+    if isinstance(type_, DecimalType):
+        return Decimal(text)
+    name = str(type_)
+    if name in _INTEGERS and _INTEGER.fullmatch(text):
+        return int(text)
+    if name in ("float", "double"):
+        return float(text)
+    if name == "boolean":
+        return _BOOLEANS[text.lower()]
+    if name == "date":
+        return parse_day(text)
+    if name == "timestamp":
+        return parse_time(text)
+    raise UserError(f"Values of the type {name} are not compared.")

@@ -1,0 +1,236 @@
+"""ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
+from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.partition_filter import (
+    KeyComparison,
+    matching_partitions,
+    values_of_partition,
+)
+from airflow_hiveacid.errors import (
+    MalformedName,
+    SharedLocation,
+    TableExists,
+    TableNotFound,
+    UnsupportedTable,
+    UserError,
+)
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
+from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.table_rules import transactional_table
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPartitions:
+    """The result of a statement that added or dropped partitions.
+
+    Attributes:
+        names: The partitions.
+        warnings: The facts that its author should know.
+    """
+
+    names: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def change_partitions(
+    client: MetastoreClient, ref: TableRef, job: PartitionsJob
+) -> ChangedPartitions:
+    """Add, drop or register partitions.
+
+    Raises:
+        NotTransactional: The table is a plain one.
+        TableExists: A partition to add exists.
+        TableNotFound: A clause of a drop matches no partition.
+        UnsupportedTable: The folder of a partition to add has files.
+    """
+    table = transactional_table(client, ref)
+    if not table.partition_keys:
+        raise UserError(f"{ref} has no partitions.")
+    match job.action:
+        case "add":
+            return _add(client, table, job)
+        case "drop":
+            return _drop(client, table, job)
+    return _repair(client, table, job)
+
+
+def partitions_to_drop(
+    table: HiveTable,
+    names: Sequence[str],
+    clauses: Sequence[Sequence[KeyComparison]],
+    *,
+    lenient: bool,
+) -> tuple[str, ...]:
+    """Return the partitions that the clauses of a DROP PARTITION match, in the order of their names.
+
+    Args:
+        table: The table.
+        names: The names of its partitions.
+        clauses: The clauses.
+        lenient: Whether a clause with nothing but values may match no partition. Ranges always may.
+
+    Raises:
+        TableNotFound: A clause matches no partition.
+        UserError: A clause does not fit the partition keys.
+    """
+    values = {name: dict(parse_partition_name(name)) for name in names}
+    found = matching_partitions(clauses, _key_types(table), values)
+    for clause, matches in zip(clauses, found, strict=True):
+        if not matches and not lenient and all(each.operator == "=" for each in clause):
+            raise TableNotFound(
+                f"{table.ref} has no partition with {', '.join(map(str, clause))}.",
+                remedy="Write DROP IF EXISTS PARTITION if it need not exist.",
+            )
+    return tuple(sorted({name for matches in found for name in matches}))
+
+
+def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    values = [values_of_partition(clause, _key_types(table)) for clause in job.partitions]
+    wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
+    # Another try finds the partitions that the first one has added.
+    lenient = job.lenient or job.run_token is not None
+    with ExclusiveTable(
+        client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
+    ) as held:
+        require_same_table(client, table)
+        existing = sorted(wanted.keys() & set(client.get_partition_names(table.ref)))
+        if existing and not lenient:
+            raise TableExists(
+                f"{table.ref} has the partition {existing[0]} already.",
+                remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
+            )
+        added = {name: new for name, new in wanted.items() if name not in existing}
+        _require_empty(table, [name for name, new in added.items() if _has_files(new.folder)])
+        held.confirm_alive()
+        client.add_partitions(table.ref, list(added.values()))
+    warnings = [f"{table.ref} had the partitions {_some(existing)} already."] if existing else []
+    return ChangedPartitions(tuple(sorted(added)), (*warnings, *held.warnings))
+
+
+def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    # Another try finds nothing left of the partitions that the first one has dropped.
+    lenient = job.lenient or job.run_token is not None
+    names = client.get_partition_names(table.ref)
+    dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
+    if not dropped:
+        return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
+    # As Hive: readers and writers of these partitions, or of the whole table, are waited for.
+    with ExclusiveTable(
+        client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
+    ) as held:
+        require_same_table(client, table)
+        _require_own_folders(table, partition_locations(client, table), dropped)
+        record = DroppedPartitions(
+            client.allocate_write_id(held.txn_id, table.ref), datetime.now(UTC)
+        )
+
+        def change(raw: Any) -> bool:
+            raw.parameters[PARTITIONS_DROPPED] = str(record)
+            mark_changed(raw)
+            return True
+
+        # First: a version without the rows is refused even if this ends in the middle of the drop.
+        alter_table(client, table.ref, change)
+        held.confirm_alive()
+        client.drop_partitions(table.ref, dropped)
+    return ChangedPartitions(dropped, tuple(held.warnings))
+
+
+def _require_own_folders(
+    table: HiveTable, locations: Mapping[str, str], dropped: Sequence[str]
+) -> None:
+    """Raise SharedLocation if a folder that would be removed is that of rows which stay, or has it inside."""
+    kept = {table.ref.full_name: table.folder}
+    kept |= {name: at for name, at in locations.items() if name not in set(dropped)}
+    around = {
+        str(parent): name
+        for name, at in kept.items()
+        for parent in (PurePosixPath(at), *PurePosixPath(at).parents)
+    }
+    for name in dropped:
+        at = locations.get(name)
+        if at is not None and (other := around.get(str(PurePosixPath(at)))) is not None:
+            raise SharedLocation(
+                f"The folder of the partition {name} in {table.ref}, {at}, has the files of {other}."
+            )
+
+
+def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    """Register the folders of partitions that have no files.
+
+    Files in the folder of a partition that the metastore does not know are never of a committed
+    write: each writer registers its partitions before it commits. They are the rest of a dropped
+    partition, of a writer that died, or of a copy. The metastore forgets aborted write ids of
+    partitions that it does not know, so that a reader would take their rows for committed ones.
+    """
+    with ExclusiveTable(
+        client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
+    ) as held:
+        require_same_table(client, table)
+        known = partition_locations(client, table)
+        used = {location.rstrip("/") for location in known.values()}
+        found = [
+            new
+            for values in _folders(ReadOnlyStorage.of(table.folder), table)
+            if (new := HivePartition.new(table, values)).name not in known
+            and new.folder not in used
+        ]
+        _require_empty(table, [new.name for new in found if _has_files(new.folder)])
+        held.confirm_alive()
+        client.add_partitions(table.ref, found)
+    return ChangedPartitions(tuple(sorted(new.name for new in found)), tuple(held.warnings))
+
+
+def _folders(
+    storage: ReadOnlyStorage, table: HiveTable, values: tuple[str | None, ...] = (), path: str = ""
+) -> Iterator[tuple[str | None, ...]]:
+    """Yield the values of the folders that have the names of all partition keys, in their order."""
+    if len(values) == len(table.partition_keys):
+        yield values
+        return
+    key = table.partition_keys[len(values)].name.lower()
+    for name in storage.list_directories(path, missing_ok=True):
+        try:
+            ((found, value),) = parse_partition_name(name)
+        except MalformedName:
+            continue
+        if found == key:
+            yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))
+
+
+def _has_files(folder: str) -> bool:
+    return bool(ReadOnlyStorage.of(folder).list_files(recursive=True, missing_ok=True))
+
+
+def _require_empty(table: HiveTable, with_files: Sequence[str]) -> None:
+    if with_files:
+        raise UnsupportedTable(
+            f"The folders of {_some(with_files)} in {table.ref} have files, but the metastore does not"
+            " know these partitions: rows of writes that were never committed would become visible.",
+            remedy="Move the files away. To keep their rows, INSERT them from there.",
+        )
+
+
+def _key_types(table: HiveTable) -> Mapping[str, str]:
+    return {key.name.lower(): key.type for key in table.partition_keys}
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,45 @@
+"""ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE, as one job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.field_checks import require_choice, require_text
+
+PartitionAction = Literal["add", "drop", "repair"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsJob(CatalogJob):
+    """Add or drop partitions of a transactional table, or register folders without files.
+
+    Attributes:
+        action: "add", "drop" with all rows and files, or "repair".
+        partitions: The PARTITION clauses. "add" takes ``=`` and all keys; "drop" takes each partition
+            that meets all comparisons of one clause; "repair" takes no clause.
+        lenient: "add" accepts partitions that exist, and "drop" clauses that match no partition.
+    """
+
+    tag: ClassVar[str] = "partitions"
+    done: ClassVar[str] = "no partition changed"
+
+    action: PartitionAction | str
+    partitions: Sequence[Sequence[KeyComparison]] = ()
+    lenient: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "partitions", tuple(tuple(each) for each in self.partitions))
+
+    def _validate_own(self) -> None:
+        require_choice(self.action, get_args(PartitionAction), "action")
+        if (self.action == "repair") == bool(self.partitions):
+            raise InvalidJob("partitions belongs to the actions add and drop, and to no other.")
+        for clause in self.partitions:
+            if not clause:
+                raise InvalidJob("A clause of partitions has no comparison.")
+            for each in clause:
+                require_text(each.key, "partitions: a key")
+                require_choice(each.operator, list(OPERATORS), "partitions: an operator")

@@ -1,0 +1,71 @@
+"""CREATE and ALTER VIEW as a job."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import (
+    freeze,
+    is_template,
+    require_choice,
+    require_table,
+    require_text,
+)
+from airflow_hiveacid.jobs.job import READ, Access, ScriptedJob
+
+ViewMode = Literal["create", "create_if_missing", "replace", "alter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateViewJob(ScriptedJob):
+    """Create a view, or give a view another query. Spark determines the types of its columns.
+
+    Attributes:
+        text: The query as its author wrote it.
+        expanded: The query with the database of each table.
+        reads: The tables and views that the query names, "database.table".
+        mode: "create"; "create_if_missing", which keeps a view that exists; "replace", which replaces
+            it; or "alter", which requires one.
+        columns: Other names for the columns of the query.
+        comment: The comment of the view.
+    """
+
+    tag: ClassVar[str] = "create_view"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
+
+    text: str
+    expanded: str
+    reads: Sequence[str] = ()
+    mode: ViewMode | str = "create"
+    columns: Sequence[str] = ()
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, "reads")
+        freeze(self, "columns")
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The view."""
+        return (self.target,)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the view, and the tables that its query names."""
+        yield Access(self.target.lower(), None, self.tag)
+        for name in self.reads:
+            yield Access(name.lower(), None, READ)
+
+    def _validate_own(self) -> None:
+        require_text(self.text, "text")
+        require_text(self.expanded, "expanded")
+        require_choice(self.mode, get_args(ViewMode), "mode")
+        for name in self.reads:
+            require_table(name, "reads")
+        if is_template(self.target):
+            return
+        own = TableRef.parse(self.target).full_name
+        if own in [name.lower() for name in self.reads]:
+            raise InvalidJob(f"The view {own} would read itself.")

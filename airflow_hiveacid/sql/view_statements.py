@@ -1,0 +1,57 @@
+"""CREATE and ALTER VIEW as jobs."""
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.jobs.view_job import CreateViewJob
+from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.sql.views import view_query
+from airflow_hiveacid.sql.words import Words
+
+
+def view_job(statement: SqlStatement) -> CreateViewJob:
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] ..., or ALTER VIEW ... AS a query."""
+    words = Words(statement)
+    mode = "alter" if words.take("ALTER") else "create"
+    if mode == "create":
+        words.expect("CREATE")
+        mode = "replace" if words.take_all("OR", "REPLACE") else mode
+    words.expect("VIEW")
+    if mode == "create" and words.take_all("IF", "NOT", "EXISTS"):
+        mode = "create_if_missing"
+    target = words.table()
+    columns: tuple[str, ...] = ()
+    comment = None
+    if mode != "alter":
+        if words.text() == "(":
+            words.skip()
+            columns = words.names()
+            words.expect(")")
+        if words.take("COMMENT"):
+            comment = words.string()
+    words.expect("AS")
+    query = replace(statement, tokens=words.rest())
+    if words.done:
+        statement.refuse(words.next, "AS needs a query.")
+    tree = query.parse()
+    if not isinstance(tree, exp.Query):
+        query.refuse(None, "AS needs a query.")
+    expanded = Inputs(query, tree).with_databases(query.tokens)
+    try:
+        source = view_query(expanded, statement.database, target)
+    except SqlError as error:
+        raise query.error(None, error.what, error.remedy) from error
+    reads = {each.name for each in source.inputs.values() if isinstance(each, TableSource)}
+    return CreateViewJob(
+        target=target,
+        text=query.slice(query.tokens),
+        expanded=expanded,
+        reads=tuple(sorted(reads)),
+        mode=mode,
+        columns=columns,
+        comment=comment,
+    )

@@ -1,0 +1,280 @@
+"""ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.explanation import explain
+from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.errors import (
+    InvalidJob,
+    LockTimeout,
+    MetastoreUnreachable,
+    NotTransactional,
+    SharedLocation,
+    TableExists,
+    TableNotFound,
+    UnsupportedTable,
+    UserError,
+    VersionGone,
+)
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.maintenance.table_detail import table_detail
+from airflow_hiveacid.maintenance.table_history import table_history, version_of
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.sql.questions import Explain
+from airflow_hiveacid.sql.script import to_jobs, to_steps
+from tests.fakes.metastore import REAL_AND_FAKE
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+
+
+def run(client: MetastoreClient, sql: str, **options: object) -> list[RunReport]:
+    return [run_ddl(client, replace(job, **options)) for job in to_jobs(sql)]
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> TableRef:
+    """A table of three days and one partition of unknown days, each with a file of ten bytes."""
+    ref = TableRef(database, "events")
+    run(
+        client,
+        f"""
+        CREATE TABLE {ref} (id bigint) PARTITIONED BY (day date);
+        ALTER TABLE {ref} ADD PARTITION (day = '2026-01-01') PARTITION (day = '2026-01-02')
+            PARTITION (day = DATE '2026-01-03') PARTITION (day = NULL)
+        """,
+    )
+    for partition in client.get_partitions(ref):
+        with writing(client, ref, partition.name) as txn:
+            write_id = txn.write_ids[ref.full_name]
+            file = (
+                path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+            )
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"0123456789")
+            txn.commit()
+    return ref
+
+
+def writing(client: MetastoreClient, ref: TableRef, partition: str) -> Transaction:
+    return Transaction(client, targets=[Target(ref, Operation.INSERT, True, [partition])])
+
+
+def path_of(location: str) -> Path:
+    return Path(urlsplit(location).path)
+
+
+def names(client: MetastoreClient, ref: TableRef) -> list[str]:
+    return sorted(client.get_partition_names(ref))
+
+
+NULL = "day=__HIVE_DEFAULT_PARTITION__"
+DAYS = ["day=2026-01-01", "day=2026-01-02", "day=2026-01-03"]
+
+
+@REAL_AND_FAKE
+def test_partitions_are_dropped_with_their_files(client, table) -> None:
+    folders = {each.name: path_of(each.folder) for each in client.get_partitions(table)}
+    (report,) = run(client, f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')")
+    assert report.job == "drop_partitions"
+    assert report.partitions == tuple(DAYS[:2])
+    assert names(client, table) == [DAYS[2], NULL]
+    assert {name for name, folder in folders.items() if folder.exists()} == {NULL, DAYS[2]}
+    assert client.show_locks(table) == []
+    run(client, f"ALTER TABLE {table} DROP PARTITION (day = NULL), PARTITION (day > '2026-01-02')")
+    assert names(client, table) == []
+
+
+@REAL_AND_FAKE
+def test_an_added_partition_has_the_definition_of_the_table(client, table) -> None:
+    (report,) = run(client, f"ALTER TABLE {table} ADD PARTITION (day = '2026-02-01')")
+    assert (report.job, report.partitions) == ("add_partitions", ("day=2026-02-01",))
+    (added,) = client.get_partitions(table, ["day=2026-02-01"])
+    definition = client.get_table(table)
+    assert added.columns == definition.columns
+    assert (added.input_format, added.serde) == (definition.input_format, definition.serde)
+    assert path_of(added.folder).is_dir()
+    sql = (
+        f"ALTER TABLE {table} ADD {{}}PARTITION (day = '2026-02-01') PARTITION (day = '2026-02-02')"
+    )
+    with pytest.raises(TableExists, match=r"day=2026-02-01 already. Write ADD IF NOT EXISTS"):
+        run(client, sql.format(""))
+    assert "day=2026-02-02" not in names(client, table)
+    (report,) = run(client, sql.format("IF NOT EXISTS "))
+    assert report.partitions == ("day=2026-02-02",)
+    assert "day=2026-02-01 already" in report.warnings[0]
+    # Another try of a task finds the partitions of the first one.
+    (report,) = run(client, sql.format(""), run_token="d/r/t/-1")
+    assert report.partitions == ()
+
+
+@REAL_AND_FAKE
+def test_a_drop_waits_for_readers_and_writers_of_the_same_partition(client, table) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-02')"
+    with writing(client, table, DAYS[0]) as txn, pytest.raises(LockTimeout, match=str(txn.txn_id)):
+        run(client, drop, lock_wait_seconds=0)
+    with Transaction(client, reads=[table]) as txn, pytest.raises(LockTimeout):
+        run(client, drop, lock_wait_seconds=0)
+    assert DAYS[0] in names(client, table)
+    with writing(client, table, DAYS[2]) as txn:
+        run(client, drop, lock_wait_seconds=0)
+        txn.commit()
+    assert names(client, table) == [*DAYS[1:], NULL]
+
+
+@REAL_AND_FAKE
+def test_versions_before_a_drop_are_refused_and_later_ones_are_read(client, table) -> None:
+    started = datetime.now(UTC)
+    before = Snapshot.take(client, [table]).write_ids[table.full_name].high_watermark
+    run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')")
+    now = Snapshot.take(client, [table]).write_ids[table.full_name]
+    assert now.high_watermark == before + 1
+    for as_of in (AsOf(before), AsOf(0), AsOf(time=started)):
+        with pytest.raises(VersionGone, match=f"dropped in version {before + 1}"):
+            version_of(client, table, as_of, now)
+    assert version_of(client, table, AsOf(before + 1), now) == now
+    later = AsOf(time=datetime.now(UTC) - timedelta(microseconds=1))
+    assert version_of(client, table, later, now).high_watermark == before + 1
+    assert table_detail(client, table).oldest_version == before + 1
+    entry, *_ = table_history(client, table)
+    assert (entry.write_id, entry.operation, entry.time) == (
+        before + 1,
+        "drop_partition",
+        pytest.approx(started.timestamp(), abs=60),
+    )
+
+
+@FAKE
+def test_a_drop_of_no_partition(client, table) -> None:
+    with pytest.raises(TableNotFound, match="no partition with day = '2027-01-01'"):
+        run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2027-01-01')")
+    for sql, options in (
+        ("DROP IF EXISTS PARTITION (day = '2027-01-01')", {}),
+        ("DROP PARTITION (day > '2027-01-01')", {}),
+        ("DROP PARTITION (day = '2027-01-01')", {"run_token": "d/r/t/-1"}),
+    ):
+        (report,) = run(client, f"ALTER TABLE {table} {sql}", **options)
+        assert report.partitions == ()
+        assert "No partition" in report.warnings[0]
+    assert len(names(client, table)) == 4
+
+
+@FAKE
+def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
+    client, table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    really = client.drop_partitions
+
+    def drop_one(ref: TableRef, dropped: Sequence[str]) -> None:
+        really(ref, dropped[:1])
+        raise MetastoreUnreachable("The metastore has gone.")
+
+    monkeypatch.setattr(client, "drop_partitions", drop_one)
+    with pytest.raises(MetastoreUnreachable):
+        run(client, drop, run_token="d/r/t/-1")
+    monkeypatch.undo()
+    assert names(client, table) == [*DAYS[1:], NULL]
+    assert client.show_locks(table) == []
+    now = Snapshot.take(client, [table]).write_ids[table.full_name]
+    with pytest.raises(VersionGone):
+        version_of(client, table, AsOf(1), now)
+    (report,) = run(client, drop, run_token="d/r/t/-1")
+    assert report.partitions == (DAYS[1],)
+    assert names(client, table) == [DAYS[2], NULL]
+
+
+@FAKE
+@pytest.mark.parametrize("place", ["", "/day=2026-01-03", "/.."])
+def test_a_drop_removes_no_folder_with_other_rows(client, table, place: str) -> None:
+    described = client.get_table(table)
+    new = HivePartition.new(described, ["2026-05-01"])
+    new.raw.sd.location = f"{described.folder}{place}".replace("/events/..", "")
+    client.add_partitions(table, [new])
+    with pytest.raises(SharedLocation, match="The folder of the partition day=2026-05-01"):
+        run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-05-01')")
+    assert len(names(client, table)) == 5
+    assert path_of(described.folder).exists()
+    run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')")
+
+
+@FAKE
+def test_tables_that_have_no_partitions_to_change(client, database) -> None:
+    run(client, f"CREATE TABLE {database}.t (id int)")
+    with pytest.raises(UserError, match="has no partitions"):
+        run(client, f"ALTER TABLE {database}.t DROP PARTITION (id = 1)")
+    plain = HiveTable.new(
+        TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
+    )
+    client.call(idl_tables.create_table, plain.raw)
+    with pytest.raises(NotTransactional):
+        run(client, f"ALTER TABLE {database}.plain ADD PARTITION (id = 1)")
+
+
+@FAKE
+def test_an_explanation_lists_partitions_files_and_locks_and_changes_nothing(client, table) -> None:
+    (step,) = to_steps(f"EXPLAIN ALTER TABLE {table} DROP PARTITION (day <= '2026-01-02')")
+    assert isinstance(step, Explain)
+    with Transaction(client, reads=[table]) as txn:
+        answer = explain(client, step.job)
+        assert answer.columns == ("partition", "files", "bytes")
+        assert answer.rows == [(name, 1, 10) for name in DAYS[:2]]
+        assert answer.details["statement"]["partitions"] == "2 of 4"
+        assert answer.details["statement"]["bytes"] == 20
+        assert answer.details["locks"] == {table.full_name: "EXCLUSIVE on each partition"}
+        (waits,) = answer.details["in the way now"].values()
+        assert str(txn.txn_id) in str(waits)
+    assert len(names(client, table)) == 4
+    (step,) = to_steps(f"EXPLAIN ALTER TABLE {table} ADD PARTITION (day = '2027-01-01')")
+    assert isinstance(step, Explain)
+    assert explain(client, step.job).rows == [("day=2027-01-01", 0, 0)]
+    (step,) = to_steps(f"EXPLAIN MSCK REPAIR TABLE {table}")
+    with pytest.raises(InvalidJob, match="cannot be explained"):
+        explain(client, step.job)  # type: ignore[union-attr]
+
+
+@REAL_AND_FAKE
+def test_a_repair_registers_folders_without_files_only(client, table) -> None:
+    root = path_of(client.get_table(table).folder)
+    for name in ("day=2026-03-01", "day=2026-03-02/delta_0000001_0000001_0000", "month=1", "_x=1"):
+        (root / name).mkdir(parents=True)
+    (report,) = run(client, f"MSCK REPAIR TABLE {table}")
+    assert (report.job, report.partitions) == (
+        "repair_partitions",
+        ("day=2026-03-01", "day=2026-03-02"),
+    )
+    assert names(client, table) == sorted([*DAYS, *report.partitions, NULL])
+    assert run(client, f"MSCK REPAIR TABLE {table} ADD PARTITIONS")[0].partitions == ()
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize(
+    "sql", ["MSCK REPAIR TABLE {}", "ALTER TABLE {} ADD PARTITION (day='2026-03-01')"]
+)
+def test_files_of_a_write_that_was_never_committed_stay_invisible(client, table, sql: str) -> None:
+    txn = client.open_txn("user", "host", None)
+    write_id = client.allocate_write_id(txn, table)
+    client.abort_txn(txn)
+    file = path_of(client.get_table(table).folder) / (
+        f"day=2026-03-01/delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
+    )
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"rows")
+    with pytest.raises(
+        UnsupportedTable, match=r"day=2026-03-01 in .* have files, but the metastore"
+    ):
+        run(client, sql.format(table))
+    assert names(client, table) == [*DAYS, NULL]
+    assert client.show_locks(table) == []

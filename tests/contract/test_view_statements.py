@@ -1,0 +1,74 @@
+"""Views in the metastore, once Spark has found the columns of their queries."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.cli.answers import answer
+from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.ddl.views import create_view
+from airflow_hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
+from airflow_hiveacid.jobs.view_job import CreateViewJob
+from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sql.questions import ShowViews
+from airflow_hiveacid.sql.script import to_jobs, to_steps
+from tests.fakes.metastore import REAL_AND_FAKE
+
+COLUMNS = [HiveColumn("a", "int"), HiveColumn("b", "varchar(5)")]
+
+
+def define(client: MetastoreClient, database: str, sql: str, **options: object) -> tuple[str, ...]:
+    """Create or replace the view of a statement, with the columns of its query."""
+    (job,) = to_jobs(sql, database)
+    assert isinstance(job, CreateViewJob)
+    ref = TableRef.parse(job.target)
+    return create_view(client, ref, replace(job, **options), COLUMNS, job.expanded)
+
+
+@REAL_AND_FAKE
+def test_a_view_is_kept_replaced_shown_and_dropped(client, database) -> None:
+    view = TableRef(database, "v")
+    run_ddl(client, to_jobs("CREATE TABLE t (a int, b string)", database)[0])
+    with pytest.raises(TableNotFound, match=r"does not exist\. CREATE VIEW creates it"):
+        define(client, database, "ALTER VIEW v AS SELECT * FROM t")
+    assert define(client, database, "CREATE VIEW v COMMENT 'c' AS SELECT * FROM t") == ()
+    described = client.get_table(view)
+    assert described.is_view
+    assert list(described.columns) == COLUMNS
+    assert described.view_text == f"SELECT * FROM `{database}`.t"
+    assert described.raw.viewOriginalText == "SELECT * FROM t"
+    assert described.parameters["comment"] == "c"
+    with pytest.raises(TableExists):
+        define(client, database, "CREATE VIEW v AS SELECT a, b FROM t")
+    (kept,) = define(client, database, "CREATE VIEW IF NOT EXISTS v AS SELECT a, b FROM t")
+    assert "left as it was" in kept
+    assert client.get_table(view).raw.viewOriginalText == "SELECT * FROM t"
+    for sql in (
+        "CREATE OR REPLACE VIEW v AS SELECT b, a FROM t",
+        "ALTER VIEW v AS SELECT a, 1 AS b",
+    ):
+        define(client, database, sql)
+        assert client.get_table(view).raw.viewOriginalText == sql.partition(" AS ")[2]
+    (question,) = to_steps(f"SHOW VIEWS IN {database}")
+    assert isinstance(question, ShowViews)
+    assert answer(client, question).rows == [("v",)]
+    with pytest.raises(UnsupportedTable, match=r"is a view, and no table\. Write DROP VIEW"):
+        run_ddl(client, to_jobs("DROP TABLE v", database)[0])
+    with pytest.raises(UnsupportedTable, match=r"is a table, and no view\. Write DROP TABLE"):
+        run_ddl(client, to_jobs("DROP VIEW t", database)[0])
+    with pytest.raises(UnsupportedTable, match="is a table, and no view"):
+        define(client, database, "CREATE OR REPLACE VIEW t AS SELECT 1 AS a, 2 AS b")
+    run_ddl(client, to_jobs("DROP VIEW v", database)[0])
+    assert answer(client, question).rows == []
+    with pytest.raises(TableNotFound, match="There is no view"):
+        run_ddl(client, to_jobs("DROP VIEW v", database)[0])
+    assert client.show_locks(view) == []
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_another_try_finds_the_view_that_the_first_one_has_created(client, database) -> None:
+    sql, token = "CREATE VIEW v AS SELECT 1 AS a, 'x' AS b", "d/r/t/-1"
+    assert define(client, database, sql, run_token=token) == ()
+    assert "created by an earlier try" in define(client, database, sql, run_token=token)[0]
