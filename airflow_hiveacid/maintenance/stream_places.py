@@ -73,11 +73,15 @@ class StreamPlaces:
             StreamOvertaken: Another driver has done so.
         """
         path = self._path(place.number)
-        if self._storage.exists(path):
+        try:
+            self._storage.write_file(path, place.to_bytes())
+        except StorageError as error:
+            # Another driver also removes the unfinished file of this one.
+            if max(self._numbers(), default=-1) < place.number:
+                raise
             raise StreamOvertaken(
                 f"Another driver of stream {place.name} has written {self._storage.location}/{path}."
-            )
-        self._storage.write_file(path, place.to_bytes())
+            ) from error
         for file in self._storage.list_files(self._folder):
             number = _number(file.path)
             # What is no place has been cut off by a kill, or is of a driver that comes too late.
