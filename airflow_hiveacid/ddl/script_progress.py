@@ -146,11 +146,19 @@ class _Progress:
         self._write(replace(self._note, done=(*self._note.done, done), begun=None))
 
     def fail(self, error: HiveAcidError) -> None:
-        """Note that nothing is begun any more, after an error that leaves nothing behind."""
+        """Note that nothing is begun any more, after an error that leaves nothing behind.
+
+        Raises:
+            ScriptOvertaken: Another try has begun, which may be what the statement failed at.
+        """
         undone = isinstance(error, UserError | DataError | ConflictError)
-        if undone and not isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken):
-            with suppress(HiveAcidError):  # Another try may have begun.
-                self._write(replace(self._note, begun=None))
+        unclear = not undone or isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken)
+        try:
+            self._write(self._note if unclear else replace(self._note, begun=None))
+        except ScriptOvertaken as overtaken:
+            raise overtaken from error
+        except HiveAcidError:
+            return  # The error of the statement is the one to report.
 
     def _write(self, note: ScriptNote) -> None:
         found = self._file.read()

@@ -21,6 +21,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnprovenRun,
 )
+from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -261,6 +262,26 @@ def test_a_try_that_another_one_has_overtaken_runs_no_further_statement(
     with pytest.raises(ScriptOvertaken, match="Another try"):
         scripts.run(SWAP)
     assert scripts.columns() == {"t": "b"}
+
+
+@FAKE
+def test_a_try_that_fails_at_what_another_one_has_done_is_overtaken(
+    scripts: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "CREATE TABLE u (a int); DROP TABLE t"
+    scripts.make("CREATE TABLE t (a int)")
+    really = run_ddl
+
+    def other_try_first(client: MetastoreClient, job: Any) -> Any:
+        if isinstance(job, DropTableJob):
+            monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", really)
+            scripts.run(script)
+        return really(client, job)
+
+    monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", other_try_first)
+    with pytest.raises(ScriptOvertaken, match="Another try"):
+        scripts.run(script)
+    assert scripts.columns() == {"u": "a"}
 
 
 @pytest.mark.parametrize("what", ["alter_table_with_environment_context", "drop_table"])

@@ -35,7 +35,7 @@ _NO_TOKEN = re.compile("(?:^|/)[0-9a-f]{32}$")
 _UNCERTAIN = {"CommitUncertain"}
 _PAUSES = (Kind.PAUSE, Kind.PAUSE_READING)
 # What another try can be told where the version that it wants is gone.
-_GONE = {"VersionGone", "VersionUnknown"}
+_GONE = ("VersionGone", "VersionUnknown")
 _SECONDS = 60
 _PATIENCE_SECONDS = 3
 _NUMBERS = itertools.count(1)
@@ -163,7 +163,7 @@ class Run:
     @property
     def _final_errors(self) -> Sequence[str]:
         """The errors that another try cannot help."""
-        return ()
+        return _GONE if self.scenario.after in _CLEANS else ()
 
     def _check_zombies(self, seen: Rows) -> None:
         assert seen == self._new or (seen == self._old and not self._done), seen
@@ -180,8 +180,7 @@ class Run:
             assert seen == self._old, f"it said {told.error}, and shows {seen}"
         # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
         fault = self.scenario.fault if self._tries == 1 else self.scenario.again
-        gone = _GONE if self.scenario.after in _CLEANS else ()
-        final = {None, "UnsupportedMetastore", *gone, *self._final_errors}
+        final = {None, "UnsupportedMetastore", *self._final_errors}
         if isinstance(fault, Net) and told.error not in final:
             assert told.retryable, f"the network healed, and nobody tries again: {told.message}"
 
@@ -218,16 +217,17 @@ class Run:
             self._new = self._expected(self._old)
 
     def _rebalance(self) -> None:
-        """Delete the row with the highest row id of a file, compact, and rebalance."""
+        """Delete the row with the highest row id of a file, compact, append, and rebalance."""
         applied, main = self._is_applied(), str(self.tables.main)
-        compactions = [CompactJob(target=main, type=kind) for kind in ("major", "rebalance")]
-        jobs = [DeleteJob(target=main, where="id IN (4)"), *compactions]
-        if not all(map(self._runs_beside, jobs)):
-            # The process holds a lock.
-            self._time_out()
-            assert all(map(self._runs_beside, jobs))
+        major, rebalance = (CompactJob(target=main, type=kind) for kind in ("major", "rebalance"))
+        append = self.tables.insert(self.tables.main, _STRANGERS)
+        jobs = [DeleteJob(target=main, where="id IN (4)"), major, append, rebalance]
+        for job in jobs:
+            if not self._runs_beside(job):
+                self._time_out()  # The paused process holds a lock.
+                assert self._runs_beside(job)
         rows = self._new if applied else self._old
-        rows[main] = [row for row in rows[main] if row.id != 4]
+        rows[main] = sorted([*(row for row in rows[main] if row.id != 4), *_STRANGERS])
         if not applied:
             self._new = self._expected(self._old)
 
