@@ -304,8 +304,9 @@ def test_a_try_that_is_asleep_before_its_call_changes_nothing_when_it_wakes_up(
         return same
 
     monkeypatch.setattr(target, asleep)
-    with pytest.raises(Exception, match="was aborted"):
+    with pytest.raises(ScriptOvertaken, match="Another try") as raised:
         scripts.run(SWAP)
+    assert "was aborted" in str(raised.value.__cause__)
     assert scripts.columns() == {"t": "b"}
 
 
