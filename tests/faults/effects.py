@@ -164,6 +164,10 @@ class Effects:
             case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind
             case Kind.LIMIT:
+                # The output of this process is a file as well.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                for output in (1, 2):
+                    os.dup2(nowhere, output)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
             case Kind.SLOW:
                 self._slow = True

@@ -76,6 +76,7 @@ class Run:
         self._new = self._expected(self._old)
         self._tries = 1
         self._done = False  # Somebody was told that it is.
+        self._was_before = False  # It was applied to an earlier creation of the table.
         self._below = str(self._outsiders()[0].root.parent)
 
     def _outsiders(self) -> list[Outsider]:
@@ -157,7 +158,7 @@ class Run:
                 assert told.error not in (None, ESCAPED), told
                 known = told.retryable or told.error in self._final_errors
                 assert known, f"a zombie is told never to try again: {told.message}"
-            self._done |= told.report is not None
+            self._done |= told.report is not None and not self._was_before
         self._check_zombies(self._rows())
 
     @property
@@ -254,7 +255,7 @@ class Run:
             # The other table proves that the run was applied.
             self._new[str(ref)] = fresh
             return
-        self._done = False
+        self._done, self._was_before = False, applied
         self._old[str(ref)] = fresh
         self._new = self._expected(self._old)
 
