@@ -13,8 +13,8 @@ from airflow.sdk import get_current_context
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
-from airflow_hiveacid.jobs.accesses import Access, accesses_of, paths_of
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
+from airflow_hiveacid.jobs.job import Access, Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,8 +65,7 @@ def require_job_access(job: Job, context: "Context") -> None:
     :param context: The context of the running task.
     :raises AccessRefused: A location or an access is refused.
     """
-    assert job.metastore is not None
-    allowed = AllowedLocations.parse(job.metastore.allowed_locations or "")
+    allowed = AllowedLocations.parse(job.connection.allowed_locations or "")
     for path in paths_of(job):
         allowed.require(path)
     require_access(user_of(context["ti"].dag_id), accesses_of(job))

@@ -1,59 +1,82 @@
-"""Which columns of the source, or of the table itself, the columns of a table are made of."""
+"""Column lineage: the columns of sources and of the target that written columns derive from."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import singledispatch
 from importlib import import_module
 
 from airflow_hiveacid.acid.constraints import is_default
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.sources import SOURCE
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, RestoreJob, UpdateJob
 
 TARGET = "the target"
-SOURCE = "the source"
 
 # An input and a column of it; the input is TARGET, SOURCE or a view that a query reads.
 Origin = tuple[str, str]
+_Origins = dict[str, set[Origin]]
 
 
 def column_origins(job: Job, columns: Sequence[str]) -> dict[str, list[Origin]]:
-    """Tell of each column that a job writes what its values come from.
+    """Return the origins of the values of each column that a job writes.
 
-    Columns that are made of constants are left out. It needs OpenLineage's parser of SQL.
+    Columns of constants are omitted. OpenLineage's SQL parser must be installed.
 
     :param job: The job.
     :param columns: The columns of the target.
     """
     columns = [column.lower() for column in columns]
-    origins: dict[str, set[Origin]] = defaultdict(set)
-    by_name = not isinstance(job, InsertJob) or not job.by_position
-    if isinstance(job, InsertJob) and (by_name or isinstance(job.source, QuerySource)):
-        origins |= {column: {(SOURCE, column)} for column in columns}
-    elif isinstance(job, RestoreJob):
-        origins |= {column: {(TARGET, column)} for column in columns}
-    elif isinstance(job, UpdateJob):
-        alias = job.target_alias.lower()
-        for column, expression in job.set.items():
-            if is_default(expression):
-                continue
-            read = _parse(f"SELECT {expression} AS c FROM `{alias}`").get("c", [])
-            origins[column.lower()] |= {
-                (TARGET if table == alias else table, name) for table, name in read
-            }
-    elif isinstance(job, MergeJob):
-        for column, expression in _merged(job, columns):
-            if is_default(expression):
-                continue
+    return {column: sorted(read) for column, read in _origins(job, columns).items() if read}
+
+
+@singledispatch
+def _origins(job: Job, columns: Sequence[str]) -> _Origins:
+    """Return the origins by column; a type of job without column lineage needs no function."""
+    return {}
+
+
+@_origins.register
+def _insert(job: InsertJob, columns: Sequence[str]) -> _Origins:
+    if job.by_position and job.query is None:
+        return {}
+    origins = {column: {(SOURCE, column)} for column in columns}
+    return origins if job.query is None else _through_query(_by_name(job, columns), origins)
+
+
+@_origins.register
+def _restore(job: RestoreJob, columns: Sequence[str]) -> _Origins:
+    return {column: {(TARGET, column)} for column in columns}
+
+
+@_origins.register
+def _update(job: UpdateJob, columns: Sequence[str]) -> _Origins:
+    origins: _Origins = defaultdict(set)
+    alias = job.target_alias.lower()
+    for column, expression in job.set.items():
+        if is_default(expression):
+            continue
+        read = _parse(f"SELECT {expression} AS c FROM `{alias}`").get("c", [])
+        origins[column.lower()] |= {
+            (TARGET if table == alias else table, name) for table, name in read
+        }
+    return origins
+
+
+@_origins.register
+def _merge(job: MergeJob, columns: Sequence[str]) -> _Origins:
+    origins: _Origins = defaultdict(set)
+    for column, expression in _merged(job, columns):
+        if not is_default(expression):
             origins[column.lower()] |= set(_read_by_merge(job, expression, columns))
-    if isinstance(job, InsertJob | MergeJob) and isinstance(job.source, QuerySource):
-        origins = _through_query(_by_name(job, job.source.text, columns), origins)
-    return {column: sorted(read) for column, read in origins.items() if read}
+    return origins if job.query is None else _through_query(job.query.text, origins)
 
 
-def _by_name(job: InsertJob | MergeJob, query: str, columns: Sequence[str]) -> str:
-    """A query of columns that are found by name, made of one of columns in the target's order."""
-    if not isinstance(job, InsertJob) or not job.by_position:
+def _by_name(job: InsertJob, columns: Sequence[str]) -> str:
+    """Return the query of an insert with the names of the target's columns."""
+    assert job.query is not None
+    query = job.query.text
+    if not job.by_position:
         return query
     fixed = {key.lower() for key in (job.static or (job.partitions or [{}])[0])}
     names = job.columns or [column for column in columns if column not in fixed]
@@ -82,7 +105,7 @@ def _read_by_merge(job: MergeJob, expression: str, columns: Sequence[str]) -> It
         yield (TARGET if name == target and column in columns else SOURCE, column)
 
 
-def _through_query(sql: str, origins: dict[str, set[Origin]]) -> dict[str, set[Origin]]:
+def _through_query(sql: str, origins: _Origins) -> _Origins:
     """Put what a query reads in the place of the columns that it returns."""
     returned = _parse(sql)
     return {

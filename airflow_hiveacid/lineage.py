@@ -9,25 +9,13 @@ from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.assets import asset_of, to_openlineage
-from airflow_hiveacid.column_lineage import SOURCE, TARGET, column_origins
+from airflow_hiveacid.column_lineage import TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import by_table
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.sources import (
-    BatchSource,
-    ChangesSource,
-    Input,
-    PathSource,
-    QuerySource,
-    TableSource,
-)
-from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, TableSource
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
@@ -37,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What others know, too.
+# Sources that have an identity outside of the job.
 _Named = TableSource | ChangesSource | PathSource
 
 
@@ -68,11 +56,10 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     """
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
-    assert job.metastore is not None
-    statements = [(statement, _sources(statement)) for statement in _statements(job)]
+    statements = [(statement, _sources(statement)) for statement in job.parts]
     named = [source for _, sources in statements for source in sources.values()]
     tables = _look_up(
-        job.metastore,
+        job.connection,
         {statement.target for statement, _ in statements}
         | {source.name for source in named if not isinstance(source, PathSource)},
     )
@@ -84,21 +71,21 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
         for source in sources.values():
             key = _key(source)
             if key not in inputs:
-                inputs[key] = _input(source, job.metastore, tables)
+                inputs[key] = _input(source, job.connection, tables)
         read = {name: inputs[_key(source)] for name, source in sources.items()}
         if isinstance(statement, ExportChangesJob):
             exported = PathSource(statement.path, statement.format)
-            files.append(_input(exported, job.metastore, tables))
+            files.append(_input(exported, job.connection, tables))
         else:
             written.setdefault(statement.target, []).append((statement, read))
-    asked = [_query(statement) for statement, _ in statements]
+    asked = [statement.query for statement, _ in statements]
     queries = [query.text for query in asked if query is not None]
     return import_module("airflow.providers.openlineage.extractors").OperatorLineage(
         inputs=list(inputs.values()),
         outputs=[
             _output(
                 target,
-                job.metastore,
+                job.connection,
                 changes,
                 [done for done in reports if done["target"] == target],
                 tables,
@@ -110,15 +97,6 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
     )
 
 
-def _statements(job: Job) -> list[Job]:
-    """The jobs that a job is made of, each of which changes one table."""
-    if isinstance(job, MultiTableJob | ScriptJob | StreamJob):
-        return [inner for outer in job.statements for inner in _statements(outer)]
-    if isinstance(job, CreateTableAsJob):
-        return [job.insert]
-    return [job]
-
-
 def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What was done, table by table."""
     parts = report.get("statements")
@@ -128,27 +106,13 @@ def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _sources(job: Job) -> dict[str, _Named]:
-    """What a job reads besides its table, by the name that its expressions know it under."""
-    named: Mapping[str, Input]
-    if isinstance(job, UpdateJob | DeleteJob):
-        named = job.inputs
-    elif not isinstance(job, InsertJob | MergeJob | ExportChangesJob):
-        named = {}
-    elif isinstance(job.source, QuerySource):
-        named = job.source.inputs
-    else:
-        named = {SOURCE: job.source}
-    # A batch of a stream has no name that anybody else knows.
+    """The tables and files that a job reads, by their names in its expressions."""
+    # A batch of a stream has no name outside of the job.
     return {
         name.lower(): source
-        for name, source in named.items()
-        if not isinstance(source, BatchSource)
+        for name, source in job.inputs_read.items()
+        if isinstance(source, _Named)
     }
-
-
-def _query(job: Job) -> QuerySource | None:
-    source = job.source if isinstance(job, InsertJob | MergeJob) else None
-    return source if isinstance(source, QuerySource) else None
 
 
 def _key(source: _Named) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from airflow_hiveacid.public_names import homes
+
 _NAME = "Hive ACID"
 
 
@@ -18,32 +20,13 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _NAME,
-                "python-modules": [
-                    "airflow_hiveacid.operators.analyze",
-                    "airflow_hiveacid.operators.changes",
-                    "airflow_hiveacid.operators.clean",
-                    "airflow_hiveacid.operators.compact",
-                    "airflow_hiveacid.operators.delete",
-                    "airflow_hiveacid.operators.insert",
-                    "airflow_hiveacid.operators.merge",
-                    "airflow_hiveacid.operators.restore",
-                    "airflow_hiveacid.operators.sql",
-                    "airflow_hiveacid.operators.stream",
-                    "airflow_hiveacid.operators.transaction",
-                    "airflow_hiveacid.operators.update",
-                ],
+                "python-modules": _public_modules("operators"),
             },
         ],
         "sensors": [
             {
                 "integration-name": _NAME,
-                "python-modules": [
-                    "airflow_hiveacid.sensors.compaction_needed",
-                    "airflow_hiveacid.sensors.delta_count",
-                    "airflow_hiveacid.sensors.delta_size",
-                    "airflow_hiveacid.sensors.new_data",
-                    "airflow_hiveacid.sensors.trino",
-                ],
+                "python-modules": _public_modules("sensors"),
             },
         ],
         "triggers": [
@@ -95,6 +78,12 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "config": {"hive_acid": {"description": "Hive ACID tables.", "options": _options()}},
     }
+
+
+def _public_modules(kind: str) -> list[str]:
+    """The modules of a subpackage that define public names."""
+    prefix = f"airflow_hiveacid.{kind}."
+    return sorted({module for module in homes().values() if module.startswith(prefix)})
 
 
 def _options() -> dict[str, Any]:

@@ -31,7 +31,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.table import AcidTable
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import HiveTable

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -32,7 +32,7 @@ WORKER = """\
 import json, sys, time
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidMergeOperator
-from airflow_hiveacid.jobs.codec import from_json
+from airflow_hiveacid.jobs.job_json import from_json
 ti = SimpleNamespace(
     dag_id="d", run_id=sys.argv[2], task_id="t", map_index=-1, xcom_push=lambda key, value: None
 )

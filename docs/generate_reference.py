@@ -106,8 +106,7 @@ def signature(name: str, function: Callable[..., Any]) -> str:
 
 def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
     """What a class or a function takes: name, default, meaning."""
-    meanings = dict.fromkeys(vars(thing).get("__annotations__", ())) if _is_dataclass(thing) else {}
-    meanings |= parsed.parameters
+    meanings = {**_fields(thing), **parsed.parameters}
     meanings = {name: text for name, text in meanings.items() if not name.startswith("_")}
     if not meanings:
         return []
@@ -267,8 +266,9 @@ def _below(error: type) -> Iterator[Any]:
 
 
 def _public() -> list[str]:
-    package = import_module(PACKAGE)
-    paths = sorted(f"{package._HOME[name]}.{name}" for name in package._HOME)
+    names = import_module(f"{PACKAGE}.public_names").homes()
+    prefix = f"{PACKAGE}."
+    paths = sorted(f"{home.removeprefix(prefix)}.{name}" for name, home in names.items())
     return [path for path in paths if not path.startswith("errors.")]
 
 
@@ -305,6 +305,26 @@ def _is_dataclass(thing: Any) -> bool:
     return "__dataclass_fields__" in vars(thing) if inspect.isclass(thing) else False
 
 
+def _fields(thing: Any) -> dict[str, str | None]:
+    """The fields of a dataclass and of those of its bases that have no entry of their own."""
+    if not _is_dataclass(thing):
+        return {}
+    known = {field.name for field in dataclasses.fields(thing)}
+    own = dict.fromkeys(name for name in vars(thing).get("__annotations__", ()) if name in known)
+    described = _described()
+    for base in thing.__mro__[1:]:
+        if base in described:
+            break
+        if _is_dataclass(base):
+            own |= Docstring(inspect.getdoc(base) or "").parameters
+    return own
+
+
+def _described() -> set[Any]:
+    """The bases that have an entry of their own."""
+    return {_load(path) for _, _, bases in PAGES.values() for path in bases}
+
+
 def _defaults(thing: Any) -> dict[str, str]:
     if _is_dataclass(thing):
         return {field.name: _field_default(field) for field in dataclasses.fields(thing)}
@@ -323,7 +343,7 @@ def _defaults(thing: Any) -> dict[str, str]:
 def _inherited(thing: Any) -> list[str]:
     if not _is_dataclass(thing):
         return []
-    described = {_load(path) for _, _, bases in PAGES.values() for path in bases}
+    described = _described()
     bases = [base.__name__ for base in thing.__mro__[1:] if base in described]
     return [f"On top of the fields of {bases[0]}:", ""] if bases else []
 

@@ -2,9 +2,10 @@
 
 import itertools
 import logging
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,22 +36,6 @@ _METASTORES = {"4.0.1": "hms4", "3.1.3": "hms3", "4.1.0": "hms41", "4.2.0": "hms
 # Those of `places` are no servers, but a minute of many processes.
 _SERVERS = frozenset({*_METASTORES.values(), "spark", "places", "hdfs", "s3", "gcs"})
 # Whole suites that start servers of many kinds.
-_SUITES_WITH_SERVERS = (
-    "interop",
-    "live",
-    "differential",
-    "faults",
-    "consumers",
-    "streams",
-    "isolation",
-    "failover",
-    "hdfs",
-    "s3",
-    "gcs",
-    "secure",
-    "kubernetes",
-    "system",
-)
 _JAVA_THAT_STARTS_NOTHING = """\
 #!/bin/sh
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi
@@ -66,11 +51,23 @@ _JAVA_OPTIONS = (
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the long suites out unless markers are selected; ``-m unit`` also leaves servers out."""
+    if config.option.markexpr in ("", "unit"):
+        servers = ["server"] if config.option.markexpr else []
+        config.option.markexpr = " and ".join(f"not {mark}" for mark in _suites(config) + servers)
+
+
+def _suites(config: pytest.Config) -> list[str]:
+    """The markers of the suites that have a target of `make`, as pyproject.toml describes them."""
+    return [mark.split(":")[0] for mark in config.getini("markers") if "run with `make" in mark]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what takes a metastore or a Spark, by its fixtures: `make unit` leaves those out."""
     # Whoever asks for another suite does not mean it on the newer metastores.
     others: set[pytest.Item] = set()
-    if "metastores" not in config.option.markexpr:
+    if not re.search(r"(?<!not )metastores", config.option.markexpr):
         others |= {item for item in items if item.get_closest_marker("metastores")}
     if ONLY_SAMPLES:
         others |= left_out(item for item in items if item not in others)
@@ -78,13 +75,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in others]
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
+    suites = _suites(config)
     for item in items:
-        if isinstance(item, pytest.Function) and _takes_a_server(item):
+        if isinstance(item, pytest.Function) and _takes_a_server(item, suites):
             item.add_marker("server")
 
 
-def _takes_a_server(item: pytest.Function) -> bool:
-    if any(item.get_closest_marker(suite) for suite in _SUITES_WITH_SERVERS):
+def _takes_a_server(item: pytest.Function, suites: Sequence[str]) -> bool:
+    if any(item.get_closest_marker(suite) for suite in suites):
         return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     real = "hms" in item.fixturenames and not str(parameters["hms"]).startswith("fake")

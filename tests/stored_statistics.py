@@ -1,6 +1,6 @@
 """What a metastore tells readers about the statistics of a table."""
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.metastore.statistics import exact_columns
 from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.idl_statistics import ColumnStatisticsObj  # noqa: F401

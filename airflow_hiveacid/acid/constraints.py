@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, default_as_spark
 from airflow_hiveacid.acid.schema import parse_type
@@ -36,6 +36,8 @@ class NotNull:
         rely: Optimizers may rely on it.
     """
 
+    kind: ClassVar[str] = "not_null"
+
     column: str
     name: str | None = None
     enabled: bool = True
@@ -58,6 +60,8 @@ class Check:
         validated: The rows that existed before are known to meet it.
         rely: Optimizers may rely on it.
     """
+
+    kind: ClassVar[str] = "check"
 
     expression: str
     column: str | None = None
@@ -84,6 +88,8 @@ class Default:
         rely: Without a meaning for a default; the metastore stores it.
     """
 
+    kind: ClassVar[str] = "default"
+
     column: str
     value: str
     name: str | None = None
@@ -106,6 +112,8 @@ class Key:
         references: Of a foreign key, the other table: "database.table".
         referenced_columns: The columns of the other table's primary key, in the order of ``columns``.
     """
+
+    kind: ClassVar[str] = "key"
 
     type: KeyType | str
     columns: Sequence[str]

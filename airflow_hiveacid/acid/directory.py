@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     FLUSH_LENGTH_SUFFIX,
@@ -29,10 +30,15 @@ _COMPACTED = "compacted"
 
 
 class Rules(StrEnum):
-    """Whose reading of a directory applies."""
+    """The version of Hive whose rules for reading a directory apply."""
 
     HIVE3 = "hive3"
     HIVE4 = "hive4"
+
+    @classmethod
+    def of(cls, version: MetastoreVersion) -> "Rules":
+        """Return the rules of the Hive that belongs to a metastore."""
+        return cls.HIVE3 if version is MetastoreVersion.HMS3 else cls.HIVE4
 
     @property
     def data_formats(self) -> frozenset[str]:

@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Self
 
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import InvalidJob
-
-
-class MetastoreVersion(IntEnum):
-    """The generations of the Hive Metastore that behave differently."""
-
-    HMS3 = 3
-    HMS4 = 4
 
 
 class LockType(IntEnum):

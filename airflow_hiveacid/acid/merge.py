@@ -7,7 +7,7 @@ Conditions and expressions are SQL text over the aliases of target and source.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.errors import DuplicateMergeKeys, InvalidJob
@@ -22,6 +22,8 @@ class MatchedUpdate:
         condition: Only pairs for which it is true; None is all of them.
     """
 
+    kind: ClassVar[str] = "matched_update"
+
     set: Mapping[str, str] | None = None
     condition: str | None = None
 
@@ -29,6 +31,8 @@ class MatchedUpdate:
 @dataclass(frozen=True, slots=True)
 class MatchedDelete:
     """Delete the target row of a matching pair."""
+
+    kind: ClassVar[str] = "matched_delete"
 
     condition: str | None = None
 
@@ -45,6 +49,8 @@ class NotMatchedInsert:
             the partition keys last.
     """
 
+    kind: ClassVar[str] = "not_matched_insert"
+
     values: Mapping[str, str] | None = None
     condition: str | None = None
     row: Sequence[str] | None = None
@@ -54,6 +60,8 @@ class NotMatchedInsert:
 class NotMatchedBySourceUpdate:
     """Change a target row that no source row matches; expressions see the target only."""
 
+    kind: ClassVar[str] = "not_matched_by_source_update"
+
     set: Mapping[str, str]
     condition: str | None = None
 
@@ -61,6 +69,8 @@ class NotMatchedBySourceUpdate:
 @dataclass(frozen=True, slots=True)
 class NotMatchedBySourceDelete:
     """Delete a target row that no source row matches."""
+
+    kind: ClassVar[str] = "not_matched_by_source_delete"
 
     condition: str | None = None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.column_statistics import kind_of_statistics
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -85,7 +85,7 @@ def analyze(
         with phases(Phase.REGISTER, "the statistics"):
             accurate = analysis.store()
         txn.commit()
-    if accurate and client.version is MetastoreVersion.HMS3:
+    if accurate and not client.version.versions_definitions:
         accurate = analysis.confirm(accurate)
     return AnalyzeReport(
         target=table.ref.full_name,

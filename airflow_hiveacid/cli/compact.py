@@ -100,8 +100,7 @@ def _idle(job: CompactJob) -> CompactReport | None:
     from airflow_hiveacid.maintenance.idle_compaction import idle_report
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    assert job.metastore is not None
-    with closing(MetastoreClient(job.metastore)) as client:
+    with closing(MetastoreClient(job.connection)) as client:
         return idle_report(client, job)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import parse_file
 from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
@@ -37,7 +36,7 @@ def partitions_to_read(
         places = [(name, known[name]) for name in sorted(names) if name in known]
     snapshot = Snapshot.take(client, [table.ref])
     write_ids = snapshot.write_ids[table.ref.full_name]
-    rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+    rules = Rules.of(client.version)
     bucketed = table.num_buckets > 0
 
     def look(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.script_report import AnyReport
+from airflow_hiveacid.jobs.report import Report
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_master(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_on_spark(job: Job, master: str, name: str) -> AnyReport:
+def run_on_spark(job: Job, master: str, name: str) -> Report:
     """Run a job, its log on stderr: what an application logs is progress here, and no result.
 
     What the metastore knows to be wrong is told before Spark starts.
@@ -52,9 +52,8 @@ def _check_early(job: Job, master: str) -> None:
     from airflow_hiveacid.maintenance.source_files import DriverFiles
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    assert job.metastore is not None
     files = DriverFiles(here=master.startswith("local"))
-    with MetastoreClient(job.metastore) as client:
+    with MetastoreClient(job.connection) as client:
         Preflight(client, files, lambda text: print(text, file=sys.stderr)).check(job)
 
 

@@ -61,9 +61,8 @@ def _run(job: RestoreJob, arguments: argparse.Namespace) -> RunReport:
 
 
 def _dry_run(job: RestoreJob, arguments: argparse.Namespace) -> RunReport:
-    assert job.metastore is not None
     with local_spark.a_spark(arguments.master, "hiveacid restore") as spark:
         from airflow_hiveacid.engine.table import AcidTable
 
-        with AcidTable(job.target, job.metastore, spark=spark) as table:
+        with AcidTable(job.target, job.connection, spark=spark) as table:
             return table.restore(job.as_of, dry_run=True)

@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.script_job import ScriptedJob
+    from airflow_hiveacid.jobs.job import ScriptedJob
     from airflow_hiveacid.sql.questions import Question
 
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
-    from airflow_hiveacid.jobs.script_job import ScriptedJob
+    from airflow_hiveacid.jobs.job import ScriptedJob
     from airflow_hiveacid.sql.script import to_steps
 
     params = dict(map(_parameter, arguments.param))
@@ -216,8 +216,7 @@ def _run(job: ScriptJob, master: str) -> ScriptReport:
     from airflow_hiveacid.ddl.run import run_script_of_ddl
     from airflow_hiveacid.metastore.client import MetastoreClient
 
-    assert job.metastore is not None
-    with MetastoreClient(job.metastore) as client:
+    with MetastoreClient(job.connection) as client:
         return run_script_of_ddl(client, job)
 
 

@@ -18,13 +18,10 @@ from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError, TableNotFound
-from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import KERBEROS
+from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import AnyReport, report_type
 from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import cancel_token, new_token
@@ -111,8 +108,7 @@ class ClusterRun:
         :param options: Arguments of ``SparkSubmitHook``.
         :param env_vars: Environment variables of the driver.
         """
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             folder = _folder(client, job)
         report = RunFiles.below(folder, self.tag)
         application = self._live()
@@ -152,7 +148,7 @@ class ClusterRun:
             self._log.warning("%s", error)
         return application if application.state.ended else None
 
-    def report(self, job: Job) -> AnyReport | None:
+    def report(self, job: Job) -> Report | None:
         """Return what the application has reported, and tell what it had begun.
 
         It is None when there is no report.
@@ -160,7 +156,7 @@ class ClusterRun:
         :param job: The job.
         """
         self._tell()
-        return self._files.read_report(report_type(job))
+        return self._files.read_report(job.report)
 
     def failure(self, application: Application) -> AirflowException:
         """Return what the cluster says about an application that has failed.
@@ -227,10 +223,9 @@ class ClusterRun:
         self, job: Job, report: str, options: Mapping[str, Any], env_vars: Mapping[str, str]
     ) -> Application:
         known = {application.id for application in self._applications.find(self.tag)}
-        assert job.metastore is not None
         of_driver, secrets = _for_driver(job)
         if token := secrets.get(_DRIVER_TOKEN):
-            self._release_token = partial(cancel_token, job.metastore, token)
+            self._release_token = partial(cancel_token, job.connection, token)
         try:
             self._run_spark_submit(of_driver, report, secrets, options, env_vars)
             return self._appeared(known)
@@ -337,8 +332,7 @@ def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
     Where the worker logs in by Kerberos, the driver gets a delegation token: there is no ticket where
     it runs, and the keytab stays here.
     """
-    metastore = job.metastore
-    assert metastore is not None
+    metastore = job.connection
     if metastore.auth_mechanism == KERBEROS:
         with MetastoreClient(metastore) as client:
             secrets = {_DRIVER_TOKEN: new_token(client)}
@@ -366,11 +360,8 @@ def _folder(client: MetastoreClient, job: Job) -> str:
         return client.get_table(ref).folder
     except TableNotFound:
         for statement in job.statements if isinstance(job, ScriptJob) else ():
-            if (
-                isinstance(statement, CreateTableJob | CreateTableLikeJob | CreateTableAsJob)
-                and statement.target.lower() == ref.full_name
-            ):
+            if statement.creates and statement.target.lower() == ref.full_name:
                 database = client.get_database(ref.database)
                 below = database.managed_location or database.location
-                return statement.location or f"{below}/{ref.name}"
+                return getattr(statement, "location", None) or f"{below}/{ref.name}"
         raise

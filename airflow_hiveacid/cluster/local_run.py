@@ -14,7 +14,7 @@ from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.jobs.report import Report
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -38,7 +38,7 @@ class LocalRun:
         self._xcoms = xcoms
         self._submission: SparkSubmission | None = None
         self._started: Started | None = None
-        self._report: AnyReport | None = None
+        self._report: Report | None = None
         self._failure: AirflowException | None = None
 
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
@@ -65,14 +65,14 @@ class LocalRun:
                 self._submission.run()
             except AirflowException as error:
                 self._failure = error
-            self._report = _with_end(files.read_report(report_type(job)), Path(location))
+            self._report = _with_end(files.read_report(job.report), Path(location))
 
     def look(self) -> Application | None:
         """Return how the application has ended."""
         state = ApplicationState.SUCCEEDED if self._failure is None else ApplicationState.FAILED
         return Application("" if self._started is None else self._started.application_id, state)
 
-    def report(self, job: Job) -> AnyReport | None:
+    def report(self, job: Job) -> Report | None:
         """Return what the application has reported; None when that is nothing.
 
         :param job: The job.
@@ -107,7 +107,7 @@ class LocalRun:
         push_started(self._xcoms, started)
 
 
-def _with_end(report: AnyReport | None, file: Path) -> AnyReport | None:
+def _with_end(report: Report | None, file: Path) -> Report | None:
     """A report that tells, too, how long the application took to end once it had left it."""
     if report is None:
         return None

@@ -27,9 +27,9 @@ from airflow_hiveacid.cluster.java_start import (
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
-from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.tokens import kept_tokens
 from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
@@ -78,7 +78,7 @@ class SparkSubmission:
     ) -> None:
         job_file = folder / "job.json"
         job_file.touch(mode=0o600)
-        job_file.write_text(codec.to_json(job), encoding="utf-8")
+        job_file.write_text(to_json(job), encoding="utf-8")
         # In the cluster, it lands in the driver's working directory.
         given = job_file.name if in_cluster else str(job_file)
         # Everybody on the machine can read the command line, so nothing secret.

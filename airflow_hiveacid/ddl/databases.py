@@ -1,6 +1,6 @@
 """CREATE DATABASE and DROP DATABASE."""
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.drops import drop_held
 from airflow_hiveacid.errors import MetastoreCallFailed, TableExists, TableNotFound, UserError
 from airflow_hiveacid.jobs.catalog_jobs import CreateDatabaseJob, DropDatabaseJob
@@ -19,7 +19,7 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
         What its author should know.
     """
     name, token = job.target.lower(), job.run_token
-    if job.managed_location is not None and client.version is MetastoreVersion.HMS3:
+    if job.managed_location is not None and not client.version.has_managed_locations:
         raise UserError(
             "A metastore of version 3 knows no MANAGEDLOCATION.", remedy="Write LOCATION alone."
         )

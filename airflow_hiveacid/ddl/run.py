@@ -1,5 +1,7 @@
 """Running a job of DDL, or a script of nothing else, without Spark."""
 
+from functools import singledispatch
+
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.ddl.alterations import add_columns, alter_properties, rename_table
@@ -19,8 +21,9 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     TablePropertiesJob,
 )
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -41,8 +44,7 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     if isinstance(job, AnalyzeJob):
         return analyze(client, job).as_run()
     job.validate()
-    name, warnings = _run(client, job)
-    return RunReport(job=name, target=job.target.lower(), warnings=warnings)
+    return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(job, client))
 
 
 def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
@@ -56,29 +58,57 @@ def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptRepor
     return run_script(client, script, run_one, was_applied=lambda _: True)
 
 
-def _run(client: MetastoreClient, job: CatalogJob) -> tuple[str, tuple[str, ...]]:
-    """The name of the job, and what its author should know."""
-    match job:
-        case CreateDatabaseJob():
-            return "create_database", create_database(client, job)
-        case DropDatabaseJob():
-            return "drop_database", drop_database(client, job)
-    ref = TableRef.parse(job.target)
-    match job:
-        case CreateTableJob():
-            return "create_table", create_table(client, ref, job)
-        case CreateTableLikeJob():
-            return "create_table", create_table_like(client, ref, job)
-        case DropTableJob():
-            return "drop_table", drop_table(client, ref, job)
-        case RenameTableJob():
-            return "rename_table", rename_table(client, ref, job)
-        case AddColumnsJob():
-            return "add_columns", add_columns(client, ref, job)
-        case TablePropertiesJob():
-            return "table_properties", alter_properties(client, ref, job)
-        case ConvertJob():
-            return "convert", convert_to_acid(
-                client, ref, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
-            )
-    raise InvalidJob(f"{type(job).__name__} is no job of DDL.")
+@singledispatch
+def _apply(job: CatalogJob, client: MetastoreClient) -> tuple[str, ...]:
+    """Apply a job, and return its warnings; each type of job registers its function here."""
+    raise InvalidJob(f"{type(job).__name__} needs Spark.")
+
+
+@_apply.register
+def _create_database(job: CreateDatabaseJob, client: MetastoreClient) -> tuple[str, ...]:
+    return create_database(client, job)
+
+
+@_apply.register
+def _drop_database(job: DropDatabaseJob, client: MetastoreClient) -> tuple[str, ...]:
+    return drop_database(client, job)
+
+
+@_apply.register
+def _create_table(job: CreateTableJob, client: MetastoreClient) -> tuple[str, ...]:
+    return create_table(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _create_table_like(job: CreateTableLikeJob, client: MetastoreClient) -> tuple[str, ...]:
+    return create_table_like(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _drop_table(job: DropTableJob, client: MetastoreClient) -> tuple[str, ...]:
+    return drop_table(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _rename_table(job: RenameTableJob, client: MetastoreClient) -> tuple[str, ...]:
+    return rename_table(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _add_columns(job: AddColumnsJob, client: MetastoreClient) -> tuple[str, ...]:
+    return add_columns(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _alter_properties(job: TablePropertiesJob, client: MetastoreClient) -> tuple[str, ...]:
+    return alter_properties(client, TableRef.parse(job.target), job)
+
+
+@_apply.register
+def _convert(job: ConvertJob, client: MetastoreClient) -> tuple[str, ...]:
+    return convert_to_acid(
+        client,
+        TableRef.parse(job.target),
+        run_token=job.token,
+        lock_wait_seconds=job.lock_wait_seconds,
+    )

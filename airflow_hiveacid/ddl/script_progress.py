@@ -20,8 +20,9 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob, RenameTableJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import DATABASE, BegunStatement, DoneStatement, ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
@@ -118,8 +119,6 @@ class _Progress:
         self, job: ScriptedJob, was_applied: Callable[[BegunStatement], bool]
     ) -> RunReport | None:
         """Note that a statement is begun, unless an earlier try turns out to have completed it."""
-        assert job.run_token is not None
-        assert job.token is not None
         begun = self._note.begun
         if begun is not None:
             self._write(self._note)
@@ -130,8 +129,8 @@ class _Progress:
             self._require_not_done(begun, was_applied)
         taken = _taken(self._client, job)
         begun = BegunStatement(
-            token=job.run_token,
-            transaction=job.token,
+            token=job.known_run_token,
+            transaction=job.known_token,
             tables=() if isinstance(job, CatalogJob) else job.tables,
             taken={name: None if each is None else each.text for name, each in taken.items()}
             or None,
@@ -141,8 +140,7 @@ class _Progress:
 
     def end(self, job: ScriptedJob, report: _Report) -> None:
         """Note that a statement is completed."""
-        assert job.run_token is not None
-        done = DoneStatement(token=job.run_token, statement=StatementReport.of(report))
+        done = DoneStatement(token=job.known_run_token, statement=StatementReport.of(report))
         self._write(replace(self._note, done=(*self._note.done, done), begun=None))
 
     def fail(self, error: HiveAcidError) -> None:

@@ -18,9 +18,8 @@ from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ErrorReport, RunReport
-from airflow_hiveacid.jobs.script_report import AnyReport, report_type
+from airflow_hiveacid.jobs.job_json import from_json
+from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
 
@@ -46,11 +45,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     location = arguments.report
     files = RunFiles(location if ":/" in location else str(Path(location).absolute()))
-    kind: type[AnyReport] = RunReport
+    kind: type[Report] = RunReport
     name, target = "Job", ""
     try:
-        job = codec.from_json(arguments.job.read_text())
-        kind = report_type(job)
+        job = from_json(arguments.job.read_text())
+        kind = job.report
         name, target = type(job).__name__, job.target
         # Java takes its time to make a session, in which Python has nothing to do.
         loading = threading.Thread(target=import_module, args=(_WORK,))

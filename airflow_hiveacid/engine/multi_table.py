@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
-from airflow_hiveacid.jobs.job import OrcCodec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_options import OrcCodec
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseObserver
 

@@ -1,8 +1,8 @@
-"""Running one job, whatever it is."""
+"""Execution of one job of any type."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, singledispatch
 
 from pyspark.sql import SparkSession
 
@@ -21,58 +21,94 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.report import CompactReport, Report, RunReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import BegunStatement
-from airflow_hiveacid.jobs.script_report import AnyReport, ScriptReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
 
 
-def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> AnyReport:
-    """Run a job once and for all: what an earlier try of it has committed is not done again.
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The environment in which a job is executed.
+
+    Attributes:
+        spark: The session.
+        metastore: The metastore.
+        observers: Observers of the phases, besides the log.
+        about: The number of the statement in a script; empty outside of scripts.
+    """
+
+    spark: SparkSession
+    metastore: MetastoreOptions
+    observers: Sequence[PhaseObserver] = ()
+    about: str = ""
+
+    @property
+    def watching(self) -> list[PhaseObserver]:
+        """All observers. The log is last, so that everything it reports can be looked up."""
+        fault = FaultInjector.from_environment()
+        return [*self.observers, PhaseLog(self.about), *([fault] if fault else [])]
+
+    def client(self) -> MetastoreClient:
+        """Return a client of the metastore, to be used as a context manager."""
+        return MetastoreClient(self.metastore)
+
+
+def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) -> Report:
+    """Run a job exactly once: work that an earlier attempt has committed is not repeated.
 
     Args:
         spark: The session.
         job: A job with metastore options.
-        observers: Are told about the phases, beside the log.
+        observers: Observers of the phases, besides the log.
     """
     job.validate()
-    if job.metastore is None:
-        raise InvalidJob("The job does not say which metastore to use.")
+    driver = Driver(spark, job.connection, observers)
     with Pulse(spark):
-        if isinstance(job, ScriptJob):
-            return _run_script(spark, job, job.metastore, observers)
-        if isinstance(job, StreamJob):
-            return StreamRun(spark, job, job.metastore, observers).run()
-        return _run_one(spark, job, job.metastore, observers)
+        return execute(job, driver)
 
 
-def _run_script(
-    spark: SparkSession,
-    script: ScriptJob,
-    metastore: MetastoreOptions,
-    observers: Sequence[PhaseObserver],
-) -> ScriptReport:
-    def run_one(job: ScriptedJob, number: int) -> RunReport | CompactReport:
-        several = len(script.statements) > 1
-        about = f"statement {number} of {len(script.statements)}" if several else ""
-        return _run_one(spark, job, metastore, observers, about)
+@singledispatch
+def execute(job: Job, driver: Driver) -> Report:
+    """Execute a job; each type of job registers its executor here.
 
-    with MetastoreClient(metastore) as client:
-        return run_script(client, script, run_one, partial(_was_applied, client), observers)
+    Args:
+        job: The job.
+        driver: Its environment.
+
+    Raises:
+        InvalidJob: The type of the job has no executor on Spark.
+    """
+    raise InvalidJob(f"{type(job).__name__} is not executed on Spark.")
+
+
+@execute.register
+def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
+    def run_one(statement: ScriptedJob, number: int) -> RunReport | CompactReport:
+        several = len(job.statements) > 1
+        about = f"statement {number} of {len(job.statements)}" if several else ""
+        report = execute(statement, replace(driver, about=about))
+        assert isinstance(report, RunReport | CompactReport)
+        return report
+
+    with driver.client() as client:
+        return run_script(client, job, run_one, partial(_was_applied, client), driver.observers)
 
 
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
-    """Whether an earlier try has applied the transaction of a statement; it cannot be applied later."""
+    """Whether an earlier attempt has applied the transaction of a statement; otherwise it never will."""
     try:
         EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:
@@ -80,50 +116,34 @@ def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
     return False
 
 
-def _run_one(
-    spark: SparkSession,
-    job: Job,
-    metastore: MetastoreOptions,
-    observers: Sequence[PhaseObserver],
-    about: str = "",
-) -> RunReport | CompactReport:
-    if isinstance(job, CatalogJob):
-        with MetastoreClient(metastore) as client:
-            return run_ddl(client, job)
-    fault = FaultInjector.from_environment()
-    # In this order: what is told in the log can already be looked up.
-    watching = [*observers, PhaseLog(about), *([fault] if fault else [])]
-    if isinstance(job, CompactJob):
-        return _compact(spark, metastore, job, watching)
-    if isinstance(job, CreateTableAsJob):
-        return _create_as(spark, metastore, job, watching)
-    if isinstance(job, ExportChangesJob):
-        with MetastoreClient(metastore) as client:
-            return export_changes(spark, client, job, watching)
-    return _told(_write(spark, metastore, job, watching), watching)
+@execute.register
+def _stream(job: StreamJob, driver: Driver) -> StreamReport:
+    return StreamRun(driver.spark, job, driver.metastore, driver.observers).run()
 
 
-def _told(done: RunReport, watching: Sequence[PhaseObserver]) -> RunReport:
-    """Tell of a transaction that an earlier try has committed, as if this one had."""
-    if done.already_done and done.txn_id is not None:
-        # Nobody may have heard of it.
-        for observer in watching:
-            observer.opened(done.txn_id, done.write_ids)
-    return done
+@execute.register
+def _catalog(job: CatalogJob, driver: Driver) -> RunReport:
+    with driver.client() as client:
+        return run_ddl(client, job)
 
 
-def _create_as(
-    spark: SparkSession,
-    metastore: MetastoreOptions,
-    job: CreateTableAsJob,
-    observers: Sequence[PhaseObserver],
-) -> RunReport:
-    with MetastoreClient(metastore) as client:
-        left = create_table_of(spark, client, job)
+@execute.register
+def _compact(job: CompactJob, driver: Driver) -> CompactReport:
+    with driver.client() as client:
+        # Partitions that an earlier attempt has compacted are skipped; its open transactions must end.
+        if job.tokens:
+            abort_open_transactions(client, *job.tokens)
+        return TableCompactor(driver.spark, client, job, driver.watching).run()
+
+
+@execute.register
+def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
+    with driver.client() as client:
+        left = create_table_of(driver.spark, client, job)
     if left is not None:
         return left
     try:
-        done = _told(_write(spark, metastore, job.insert, observers), observers)
+        done = _write(job.insert, driver)
     except HiveAcidError as error:
         again = (
             "another try of this statement goes on with it, and another statement needs it dropped"
@@ -132,30 +152,26 @@ def _create_as(
         )
         error.remedy = f"{error.remedy} {job.target} has been created: {again}.".lstrip()
         raise
-    return replace(done, job="create_table")
+    return replace(done, job=job.tag)
 
 
-def _write(
-    spark: SparkSession,
-    metastore: MetastoreOptions,
-    job: Job,
-    observers: Sequence[PhaseObserver],
-) -> RunReport:
+@execute.register
+def _export(job: ExportChangesJob, driver: Driver) -> RunReport:
+    with driver.client() as client:
+        return export_changes(driver.spark, client, job, driver.watching)
+
+
+@execute.register(RowJob)
+@execute.register(TruncateJob)
+@execute.register(MultiTableJob)
+def _write(job: Job, driver: Driver) -> RunReport:
     options = WriteOptions.of(job, job.token, ranges_of(job))
-    jobs = job.statements if isinstance(job, MultiTableJob) else [job]
-    with MetastoreClient(metastore) as client:
-        statements = [statement_of(spark, change, job.orc_codec) for change in jobs]
-        return run_statements(spark, client, options, observers, statements)
-
-
-def _compact(
-    spark: SparkSession,
-    metastore: MetastoreOptions,
-    job: CompactJob,
-    observers: Sequence[PhaseObserver],
-) -> CompactReport:
-    with MetastoreClient(metastore) as client:
-        # What an earlier try has compacted needs no second time; what it left open must end.
-        if job.tokens:
-            abort_open_transactions(client, *job.tokens)
-        return TableCompactor(spark, client, job, observers).run()
+    watching = driver.watching
+    with driver.client() as client:
+        statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
+        done = run_statements(driver.spark, client, options, watching, statements)
+    if done.already_done and done.txn_id is not None:
+        # The observers of the earlier attempt may have been killed with it.
+        for observer in watching:
+            observer.opened(done.txn_id, done.write_ids)
+    return done

@@ -237,7 +237,7 @@ class StreamRun:
             transaction = self._job.transaction
             options = replace(WriteOptions.of(transaction, token), offsets=offsets)
             statements = [
-                statement_of(self._spark, change, transaction.orc_codec)
+                statement_of(change, self._spark, transaction.orc_codec)
                 for change in transaction.statements
             ]
             observers: list[PhaseObserver] = [

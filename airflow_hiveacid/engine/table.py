@@ -332,8 +332,7 @@ class AcidTable(TableChanges[RunReport]):
             columns=columns,
             partitions=partitions,
             rows_only=rows_only,
-            run_token=self._options.run_token,
-            lock_wait_seconds=self._options.lock_wait_seconds,
+            **self._options.options,
         )
         return analyze(self._client, job, phases=PhaseClock(self._observers))
 
@@ -360,10 +359,7 @@ class AcidTable(TableChanges[RunReport]):
             type=type,
             partitions=partitions,
             order_by=order_by,
-            run_token=self._options.run_token,
-            run_id=self._options.run_id,
-            lock_wait_seconds=self._options.lock_wait_seconds,
-            conflict_policy=self._options.conflict_policy,
+            **self._options.options,
         )
         job.validate()
         return TableCompactor(self._spark, self._client, job, self._observers).run()

@@ -20,7 +20,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
 from airflow_hiveacid.authorization import current_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.accesses import READ, Access
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import (
     AUTO,
     KERBEROS,

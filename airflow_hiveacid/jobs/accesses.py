@@ -1,34 +1,12 @@
 """Tables and paths that a job accesses, as far as its fields name them."""
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 
-from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJob
-from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.multi_table_job import StatementsJob
-from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
-from airflow_hiveacid.jobs.write_jobs import UpdateJob
 
-READ = "read"
 _LOCATIONS = ("path", "location", "managed_location", "checkpoint")
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One access to a table.
-
-    Attributes:
-        table: "database.table", or a database.
-        columns: The columns; None means that all may be accessed.
-        action: "read", or the kind of the job: "merge", "insert", "clean", "drop_table", ...
-    """
-
-    table: str
-    columns: tuple[str, ...] | None
-    action: str
 
 
 def accesses_of(job: Job) -> tuple[Access, ...]:
@@ -62,16 +40,8 @@ def _accesses(job: Job) -> Iterator[Access]:
     for part in _parts(job):
         if isinstance(part, TableSource | ChangesSource):
             yield Access(part.name.lower(), None, READ)
-        elif isinstance(part, ExportChangesJob):
-            yield Access(part.target.lower(), None, READ)
-        elif isinstance(part, Job) and not isinstance(part, StatementsJob | ScriptJob):
-            columns = tuple(part.set) if isinstance(part, UpdateJob) else None
-            for table in part.tables:
-                yield Access(table.lower(), columns, _kind(part))
-            if isinstance(part, CreateTableLikeJob):
-                yield Access(part.like.lower(), None, READ)
-            if isinstance(part, RenameTableJob):
-                yield Access(part.new_name.lower(), None, _kind(part))
+        elif isinstance(part, Job):
+            yield from part.own_accesses()
 
 
 def _parts(value: object) -> Iterator[object]:
@@ -86,8 +56,3 @@ def _parts(value: object) -> Iterator[object]:
         yield value
         for field in fields(value):
             yield from _parts(getattr(value, field.name))
-
-
-def _kind(job: Job) -> str:
-    name = type(job).__name__.removesuffix("Job")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

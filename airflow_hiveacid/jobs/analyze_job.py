@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     require_list,
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.job import freeze
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,9 @@ class AnalyzeJob(CatalogJob):
         rows_only: Store the number of rows and files only.
     """
 
+    tag: ClassVar[str] = "analyze"
+    done: ClassVar[str] = "analyzed"
+
     partitions: Sequence[str] | None = None
     columns: Sequence[str] | None = None
     rows_only: bool = False
@@ -33,6 +37,11 @@ class AnalyzeJob(CatalogJob):
     def __post_init__(self) -> None:
         freeze(self, "partitions")
         freeze(self, "columns")
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """None: statistics are not part of the definition."""
+        return ()
 
     def _validate_own(self) -> None:
         if self.partitions is not None:

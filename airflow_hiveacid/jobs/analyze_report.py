@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.report import Report, RunReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +55,15 @@ class AnalyzeReport(Report):
     """What one run of an AnalyzeJob did.
 
     Attributes:
-        job: "analyze".
-        target: The table, "database.table".
         txn_id: The transaction.
         write_id: The write id that the statistics are stored under.
         partitions: What was found and stored.
-        seconds: Time spent in each phase.
-        warnings: Why statistics are not exact, or were not stored.
-        error: Why the run failed; None when it succeeded.
     """
 
     job: str = "analyze"
-    target: str
     txn_id: int | None = None
     write_id: int | None = None
     partitions: tuple[AnalyzedPartition, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    error: ErrorReport | None = None
 
     @property
     def rows(self) -> int:

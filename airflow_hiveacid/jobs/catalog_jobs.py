@@ -1,13 +1,14 @@
 """The jobs that change what the metastore says of databases and tables; they need no Spark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
-from airflow_hiveacid.jobs.field_checks import is_template, require_table, require_text
-from airflow_hiveacid.jobs.job import freeze
+from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table, require_text
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.table_properties import require_settable
 
 
@@ -17,7 +18,7 @@ class DatabaseJob(CatalogJob):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """It writes none."""
+        """None: the target is a database."""
         return ()
 
     def _validate_target(self) -> None:
@@ -38,6 +39,10 @@ class CreateDatabaseJob(DatabaseJob):
         if_not_exists: A database of this name is left as it is.
     """
 
+    tag: ClassVar[str] = "create_database"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
+
     comment: str | None = None
     location: str | None = None
     managed_location: str | None = None
@@ -57,8 +62,17 @@ class DropDatabaseJob(DatabaseJob):
         cascade: Drop its tables, too; else it must have none.
     """
 
+    tag: ClassVar[str] = "drop_database"
+    done: ClassVar[str] = "dropped"
+    removes: ClassVar[bool] = True
+
     if_exists: bool = False
     cascade: bool = False
+
+    @property
+    def defines(self) -> None:
+        """All tables of the database."""
+        return None
 
     def _validate_own(self) -> None:
         if self.target.lower() == "default":
@@ -76,10 +90,19 @@ class CreateTableLikeJob(CatalogJob):
         if_not_exists: A table of this name is left as it is.
     """
 
+    tag: ClassVar[str] = "create_table_like"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
+
     like: str
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to both tables."""
+        yield Access(self.target.lower(), None, self.tag)
+        yield Access(self.like.lower(), None, READ)
 
     def _validate_own(self) -> None:
         require_table(self.like, "like")
@@ -93,6 +116,10 @@ class DropTableJob(CatalogJob):
     Attributes:
         if_exists: It need not be there.
     """
+
+    tag: ClassVar[str] = "drop_table"
+    done: ClassVar[str] = "dropped"
+    removes: ClassVar[bool] = True
 
     if_exists: bool = False
 
@@ -108,7 +135,20 @@ class RenameTableJob(CatalogJob):
         new_name: The other name, "database.table".
     """
 
+    tag: ClassVar[str] = "rename_table"
+    done: ClassVar[str] = "renamed"
+    removes: ClassVar[bool] = True
+
     new_name: str
+
+    @property
+    def defines(self) -> None:
+        """Both names."""
+        return None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the accesses to both names."""
+        yield from (Access(name.lower(), None, self.tag) for name in (self.target, self.new_name))
 
     def _validate_own(self) -> None:
         require_table(self.new_name, "new_name")
@@ -131,6 +171,9 @@ class AddColumnsJob(CatalogJob):
     Attributes:
         columns: The new columns; they are null in the rows that are there.
     """
+
+    tag: ClassVar[str] = "add_columns"
+    done: ClassVar[str] = "columns added"
 
     columns: Sequence[ColumnSpec]
 
@@ -157,6 +200,9 @@ class TablePropertiesJob(CatalogJob):
         unset: Those that go.
         if_exists: Those that go need not be there.
     """
+
+    tag: ClassVar[str] = "table_properties"
+    done: ClassVar[str] = "properties changed"
 
     set: Mapping[str, str] = field(default_factory=dict)
     unset: Sequence[str] = ()

@@ -1,33 +1,17 @@
-"""Jobs and records as JSON: what does not fit is an error that names the field.
+"""Conversion of dataclasses to plain JSON values and back; errors name the field.
 
-People and DAGs write jobs, so those are read strictly: an unknown key is a mistake. Programs write
-records (reports, needs and notes), perhaps those of another version: see ``from_record``.
+Jobs are read strictly, because people write them: an unknown key is a mistake. Records (reports,
+needs, and notes) come from programs, possibly of another version: see ``from_record``.
 """
 
-import json
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from airflow_hiveacid.acid import constraints, merge
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import (
-    analyze_job,
-    catalog_jobs,
-    create_table_as,
-    ddl_jobs,
-    export_job,
-    maintenance_jobs,
-    multi_table_job,
-    script_job,
-    sources,
-    stream_job,
-    write_jobs,
-)
-from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value, encode_value
 
 # Of all records; raised when a field of one of them is given up or gets another name.
@@ -35,76 +19,9 @@ FORMAT = 1
 
 RecordT = TypeVar("RecordT")
 
-_JOBS: dict[str, type] = {
-    "insert": write_jobs.InsertJob,
-    "update": write_jobs.UpdateJob,
-    "delete": write_jobs.DeleteJob,
-    "merge": write_jobs.MergeJob,
-    "restore": write_jobs.RestoreJob,
-    "compact": maintenance_jobs.CompactJob,
-    "clean": maintenance_jobs.CleanJob,
-    "analyze": analyze_job.AnalyzeJob,
-    "transaction": multi_table_job.MultiTableJob,
-    "truncate": ddl_jobs.TruncateJob,
-    "create_table": ddl_jobs.CreateTableJob,
-    "create_table_as": create_table_as.CreateTableAsJob,
-    "convert": ddl_jobs.ConvertJob,
-    "create_table_like": catalog_jobs.CreateTableLikeJob,
-    "create_database": catalog_jobs.CreateDatabaseJob,
-    "drop_database": catalog_jobs.DropDatabaseJob,
-    "drop_table": catalog_jobs.DropTableJob,
-    "rename_table": catalog_jobs.RenameTableJob,
-    "add_columns": catalog_jobs.AddColumnsJob,
-    "table_properties": catalog_jobs.TablePropertiesJob,
-    "script": script_job.ScriptJob,
-    "export": export_job.ExportChangesJob,
-    "stream": stream_job.StreamJob,
-}
-_KINDS: dict[str, type] = {
-    "table": sources.TableSource,
-    "changes": sources.ChangesSource,
-    "path": sources.PathSource,
-    "batch": sources.BatchSource,
-    "query": sources.QuerySource,
-    "matched_update": merge.MatchedUpdate,
-    "matched_delete": merge.MatchedDelete,
-    "not_matched_insert": merge.NotMatchedInsert,
-    "not_matched_by_source_update": merge.NotMatchedBySourceUpdate,
-    "not_matched_by_source_delete": merge.NotMatchedBySourceDelete,
-    "not_null": constraints.NotNull,
-    "check": constraints.Check,
-    "default": constraints.Default,
-    "key": constraints.Key,
-}
-# Which key of a JSON object says what class it is, where that is not clear from its place.
-_TAGS: dict[type, tuple[str, str]] = {
-    **{class_: ("job", tag) for tag, class_ in _JOBS.items()},
-    **{class_: ("kind", tag) for tag, class_ in _KINDS.items()},
-}
+# The attribute of a class that holds its tag, and the key of a JSON object that carries it.
+_TAG_KEYS = {"tag": "job", "kind": "kind"}
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def to_json(job: Job) -> str:
-    """Write a job as one line of JSON."""
-    return json.dumps(encode(job), allow_nan=False)
-
-
-def from_json(text: str) -> Job:
-    """Read a job that to_json, or a human, wrote.
-
-    Raises:
-        InvalidJob: It is not JSON, a key is missing or unknown, or a value has the wrong type.
-    """
-    try:
-        data = json.loads(text, object_pairs_hook=_unique)
-    except RecursionError:
-        raise InvalidJob("The job is not JSON: too much stands in one another.") from None
-    except ValueError as error:
-        raise InvalidJob(f"The job is not JSON: {error}.") from error
-    if not isinstance(data, dict):
-        raise InvalidJob(f"The job must be a JSON object, not {data!r}.")
-    job: Job = decode(_tagged_class(data, "job", list(_JOBS.values()), "job"), data, "job")
-    return job
 
 
 def to_record(value: Any) -> dict[str, Any]:
@@ -153,9 +70,9 @@ def encode(value: Any) -> Any:
 
 
 def tag_of(value: object) -> dict[str, str]:
-    """The key that says what class something is, and its value; nothing where its place says so."""
-    tag = _TAGS.get(type(value))
-    return {} if tag is None else {tag[0]: tag[1]}
+    """The key that identifies the class of a value, and its tag; empty for classes without a tag."""
+    tag = _tag(type(value))
+    return {} if tag is None else dict([tag])
 
 
 def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
@@ -171,7 +88,10 @@ def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
     if origin in (Union, types.UnionType):
         return _decode_union(arguments, data, where, tolerant)
     if is_dataclass(hint):
-        return _decode_dataclass(hint, data, where, tolerant)
+        kinds: Callable[[], list[type]] | None = getattr(hint, "kinds", None)
+        if kinds is None or _tag(hint) is not None:
+            return _decode_dataclass(hint, data, where, tolerant)
+        return _decode_tagged(kinds(), data, where, tolerant)
     if origin is None:
         return _decode_plain(hint, data, where)
     if issubclass(origin, Mapping):
@@ -202,24 +122,35 @@ def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: b
         return None
     if len(choices) == 1:
         return decode(choices[0], data, where, tolerant=tolerant)
+    return _decode_tagged(choices, data, where, tolerant)
+
+
+def _decode_tagged(choices: Sequence[Any], data: Any, where: str, tolerant: bool) -> Any:
+    """Decode a value of one of several classes, which its tag identifies."""
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
-    chosen = _tagged_class(data, _TAGS[choices[0]][0], choices, where)
-    return decode(chosen, data, where, tolerant=tolerant)
+    known = {tag: class_ for class_ in choices for tag in [_tag(class_)] if tag is not None}
+    (key,) = {key for key, _ in known}
+    given = data.get(key)
+    if not isinstance(given, str) or (key, given) not in known:
+        names = ", ".join(sorted(name for _, name in known))
+        raise InvalidJob(f"{where}.{key} must be one of {names}, not {given!r}.")
+    return _decode_dataclass(known[key, given], data, where, tolerant)
 
 
-def _tagged_class(data: dict[str, Any], key: str, choices: list[type], where: str) -> type:
-    known = {_TAGS[class_][1]: class_ for class_ in choices}
-    tag = data.get(key)
-    if not isinstance(tag, str) or tag not in known:
-        raise InvalidJob(f"{where}.{key} must be one of {', '.join(known)}, not {tag!r}.")
-    return known[tag]
+def _tag(class_: Any) -> tuple[str, str] | None:
+    """The key and the tag that identify a class in JSON."""
+    for attribute, key in _TAG_KEYS.items():
+        tag = vars(class_).get(attribute)
+        if isinstance(tag, str):
+            return key, tag
+    return None
 
 
 def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any:
     if not isinstance(data, dict):
         raise _wrong("an object", data, where)
-    tag = _TAGS.get(class_)
+    tag = _tag(class_)
     given = {key: value for key, value in data.items() if tag is None or key != tag[0]}
     hints = _hints(class_)
     if tolerant:
@@ -253,15 +184,6 @@ def _decode_plain(hint: type, data: Any, where: str) -> Any:
 @cache
 def _hints(class_: type) -> dict[str, Any]:
     return get_type_hints(class_)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in data:
-            raise InvalidJob(f"The job has the key {key!r} twice in one object.")
-        data[key] = value
-    return data
 
 
 def _wrong(expected: str, data: Any, where: str) -> InvalidJob:

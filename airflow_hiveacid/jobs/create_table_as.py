@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableFormat
-from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.field_checks import freeze, is_template
+from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableAsJob(Job):
+class CreateTableAsJob(ScriptedJob):
     """Create a transactional table with the columns of a query, then insert the query's rows.
 
     The metastore creates tables outside of transactions: until the insert commits, others see the
@@ -24,6 +25,10 @@ class CreateTableAsJob(Job):
         partition_keys: The names of those of its columns that are partition keys, in order.
         bucket_columns: See CreateTableJob, also for all that follows.
     """
+
+    tag: ClassVar[str] = "create_table_as"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
 
     source: QuerySource
     partition_keys: Sequence[str] = ()
@@ -41,19 +46,24 @@ class CreateTableAsJob(Job):
         freeze(self, "bucket_columns")
 
     @property
+    def parts(self) -> tuple[Job, ...]:
+        """The insert."""
+        return (self.insert,)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table."""
+        return (self.target,)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The query."""
+        return self.source
+
+    @property
     def insert(self) -> InsertJob:
         """What is left to do once the table is there."""
-        return InsertJob(
-            target=self.target,
-            metastore=self.metastore,
-            run_token=self.run_token,
-            run_id=self.run_id,
-            lock_wait_seconds=self.lock_wait_seconds,
-            max_restarts=self.max_restarts,
-            conflict_policy=self.conflict_policy,
-            orc_codec=self.orc_codec,
-            source=self.source,
-        )
+        return InsertJob(target=self.target, source=self.source).bind(self)
 
     def creation(self, columns: Sequence[ColumnSpec]) -> CreateTableJob:
         """The job that creates the table.
@@ -74,9 +84,6 @@ class CreateTableAsJob(Job):
                 )
         job = CreateTableJob(
             target=self.target,
-            metastore=self.metastore,
-            run_token=self.run_token,
-            run_id=self.run_id,
             columns=tuple(column for column in columns if column.name.lower() not in keys),
             partition_keys=tuple(given[name] for name in keys),
             bucket_columns=self.bucket_columns,
@@ -86,7 +93,7 @@ class CreateTableAsJob(Job):
             serde_parameters=self.serde_parameters,
             properties=self.properties,
             location=self.location,
-        )
+        ).bind(self)
         job.validate()
         return job
 

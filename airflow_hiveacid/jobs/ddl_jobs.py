@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, validate_declared
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import NestedType, parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_text
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.table_properties import require_settable
 from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
@@ -42,8 +43,13 @@ class ColumnSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogJob(Job):
-    """A job that only the metastore has work with; it needs no Spark."""
+class CatalogJob(ScriptedJob):
+    """Base of the jobs that need only the metastore, and no Spark."""
+
+    @property
+    def defines(self) -> tuple[str, ...] | None:
+        """The target."""
+        return self.tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,10 @@ class CreateTableJob(CatalogJob):
         if_not_exists: A table of this name is left as it is.
         constraints: What rows have to meet, default values, and keys; see ``acid.constraints``.
     """
+
+    tag: ClassVar[str] = "create_table"
+    done: ClassVar[str] = "created"
+    creates: ClassVar[bool] = True
 
     columns: Sequence[ColumnSpec]
     partition_keys: Sequence[ColumnSpec] = ()
@@ -128,19 +138,29 @@ class ConvertJob(CatalogJob):
     The files stay what and where they are. A table that is full ACID already is left alone.
     """
 
+    tag: ClassVar[str] = "convert"
+    done: ClassVar[str] = "converted"
+
     def _validate_own(self) -> None:
         return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncateJob(Job):
+class TruncateJob(ScriptedJob):
     """Remove all rows of a table, or of some partitions, in a transaction.
 
     Attributes:
         partition: Partition keys and values, some or all; None is the whole table.
     """
 
+    tag: ClassVar[str] = "truncate"
+
     partition: PartitionSpec | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """A truncation replaces all rows by none."""
+        return Operation.OVERWRITE
 
     def _validate_own(self) -> None:
         if self.partition is not None and not self.partition:

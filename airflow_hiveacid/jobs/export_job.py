@@ -1,13 +1,14 @@
 """The job that writes what was changed in a table to files."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.jobs.job import Access, Job
+from airflow_hiveacid.jobs.sources import ChangesSource, Source, inputs_of
 
 ExportFormat = Literal["parquet", "json", "csv"]
 Envelope = Literal["flat", "debezium"]
@@ -33,6 +34,8 @@ class ExportChangesJob(Job):
         consumer: The consumer, which the operator fills in.
     """
 
+    tag: ClassVar[str] = "export"
+
     target: str = ""
     source: ChangesSource
     path: str
@@ -48,6 +51,15 @@ class ExportChangesJob(Job):
     def tables(self) -> tuple[str, ...]:
         """What is written: no table, but the folder."""
         return (self.path,)
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The changes."""
+        return inputs_of(self.source)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield nothing: the job writes no table."""
+        yield from ()
 
     def _validate_own(self) -> None:
         if not isinstance(self.source, ChangesSource):

@@ -98,3 +98,10 @@ def require_partition_names(names: Sequence[str]) -> None:
 
 def _brief(value: object) -> str:
     return repr(value) if isinstance(value, str) else f"one {type(value).__name__}"
+
+
+def freeze(job: object, name: str) -> None:
+    """Replace a list in a field by a tuple: authors write lists, and a job equals its JSON copy."""
+    value = getattr(job, name)
+    if isinstance(value, list):
+        object.__setattr__(job, name, tuple(value))

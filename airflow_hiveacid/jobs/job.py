@@ -1,57 +1,82 @@
-"""What all jobs have in common.
+"""The base classes of all jobs.
 
-DAG authors write jobs, JSON carries them, and the Spark application runs them. A job checks itself
-without touching any server, so that mistakes show while a DAG is parsed. Text that still holds a
-template is checked again when it has been rendered.
+DAG authors write jobs, JSON carries them, and the Spark application runs them. A job validates itself
+without a server, so that mistakes are found while a DAG is parsed. Text with a template is validated
+again after it was rendered. A job describes itself: generic code asks its attributes instead of its class.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
-    require_choice,
     require_table,
-    require_text,
 )
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.report import Report, RunReport
+from airflow_hiveacid.jobs.run_options import RunOptions
 from airflow_hiveacid.jobs.run_token import marked_token, source_token
+from airflow_hiveacid.jobs.sources import QuerySource, Source
 
-OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
+# The action of an access that only reads; other actions are tags of jobs.
+READ = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access to a table.
+
+    Attributes:
+        table: "database.table", or a database.
+        columns: The columns; None means that all may be accessed.
+        action: "read", or the tag of the job: "merge", "insert", "clean", "drop_table", ...
+    """
+
+    table: str
+    columns: tuple[str, ...] | None
+    action: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What all jobs that write one table have in common.
+class Job(RunOptions):
+    """A unit of work on one table.
+
+    Class attributes of a concrete job:
+
+    - ``tag`` identifies the class in JSON, records, and audit logs;
+    - ``report`` is the type of the report, ``done`` the result in words if no row was changed;
+    - ``creates`` and ``removes`` state whether the name of the target appears or disappears.
 
     Attributes:
         target: The table, "database.table".
         metastore: How the metastore is reached; the operator fills it from its connection.
-        run_token: Identifies the task instance, so that a retry finds its earlier transaction.
-        run_id: The run of the DAG, where once_per stands for it in run_token; for people only.
-        lock_wait_seconds: How long to wait for locks.
-        max_restarts: How often to begin again when the table moved before the work began.
-        conflict_policy: What becomes of the job when others commit in the same partitions meanwhile:
-            "hive" is what the metastore decides; "strict" refuses what `hiveacid plan --conflicts`
-            shows, too; "rows" lets changes of different rows work side by side.
-        orc_codec: "zlib", "snappy", "lz4", "zstd" or "none"; None takes the table's orc.compress,
-            else zlib. Only Hive 4 reads zstd.
     """
+
+    tag: ClassVar[str]
+    report: ClassVar[type[Report]] = RunReport
+    done: ClassVar[str] = "no row changed"
+    creates: ClassVar[bool] = False
+    removes: ClassVar[bool] = False
+    _concrete: ClassVar[dict[str, type["Job"]]] = {}
 
     target: str
     metastore: MetastoreOptions | None = None
-    run_token: str | None = None
-    run_id: str | None = None
-    lock_wait_seconds: float = 300
-    max_restarts: int = 5
-    conflict_policy: ConflictPolicy | str = "hive"
-    orc_codec: OrcCodec | str | None = None
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass with slots is defined twice; the second class has the same tag.
+        if "tag" in vars(cls):
+            Job._concrete[cls.tag] = cls
+
+    @classmethod
+    def kinds(cls) -> list[type["Job"]]:
+        """Return the concrete jobs of this kind, as far as their modules are imported."""
+        return [each for each in Job._concrete.values() if issubclass(each, cls)]
 
     def __str__(self) -> str:
         """The job as YAML, as Airflow shows it among the rendered templates."""
-        # It knows all kinds of jobs.
+        # job_text imports this module.
         from airflow_hiveacid.jobs.job_text import job_text
 
         return job_text(self)
@@ -61,18 +86,28 @@ class Job:
         self._validate_target()
         if self.metastore is not None:
             self.metastore.validate()
-        if self.run_token is not None:
-            require_text(self.run_token, "run_token")
-        if self.run_id is not None:
-            require_text(self.run_id, "run_id")
-        if self.lock_wait_seconds < 0:
-            raise InvalidJob("lock_wait_seconds must not be negative.")
-        if self.max_restarts < 0:
-            raise InvalidJob("max_restarts must not be negative.")
-        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
-        if self.orc_codec is not None:
-            require_choice(self.orc_codec, get_args(OrcCodec), "orc_codec")
+        self.validate_options()
         self._validate_own()
+
+    @property
+    def connection(self) -> MetastoreOptions:
+        """The metastore of a job that is complete.
+
+        Raises:
+            InvalidJob: The job has no metastore.
+        """
+        if self.metastore is None:
+            raise InvalidJob("The job does not say which metastore to use.")
+        return self.metastore
+
+    def bind(self, other: "Job", **changes: Any) -> Self:
+        """Return the job with the metastore and the options of another job.
+
+        Args:
+            other: The other job.
+            changes: Other values of fields.
+        """
+        return replace(self, **{"metastore": other.metastore, **other.options, **changes})
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -80,9 +115,48 @@ class Job:
         return (self.target,)
 
     @property
+    def parts(self) -> "tuple[Job, ...]":
+        """The jobs with one table each that this job consists of."""
+        return (self,)
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches that the job reads, by their names in its expressions."""
+        return {}
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The query whose rows the job writes."""
+        return None
+
+    @property
+    def defines(self) -> tuple[str, ...] | None:
+        """The tables whose definitions the job may change; None if these cannot be named."""
+        return ()
+
+    @property
+    def operation(self) -> Operation:
+        """The operation on the target, which determines locks and permitted kinds of tables."""
+        return Operation.INSERT
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the accesses of the job, without those of its sources and of jobs inside it."""
+        for table in self.tables:
+            yield Access(table.lower(), None, self.tag)
+
+    @property
     def token(self) -> str | None:
         """The name of the job's transactions: the run token, with a mark of the tables."""
         return self.run_token and marked_token(self.run_token, self.tables)
+
+    @property
+    def known_token(self) -> str:
+        """The name of the transactions of a job that has a run token.
+
+        Raises:
+            InvalidJob: The job has no run token.
+        """
+        return marked_token(self.known_run_token, self.tables)
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -114,11 +188,9 @@ class Job:
         raise NotImplementedError
 
 
-def freeze(job: object, name: str) -> None:
-    """Make a list a tuple: an author may well write one, and a job must equal its JSON copy."""
-    value = getattr(job, name)
-    if isinstance(value, list):
-        object.__setattr__(job, name, tuple(value))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedJob(Job):
+    """Base of the jobs that a script may contain."""
 
 
 def _render(value: Any, template: Callable[[str], str], where: str) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
@@ -10,18 +10,20 @@ from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     is_template,
     require_choice,
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.job import Job, ScriptedJob
+from airflow_hiveacid.jobs.report import CompactReport, Report
 
 CompactionMode = Literal["auto", "queue", "worker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactJob(Job):
+class CompactJob(ScriptedJob):
     """Compact a table.
 
     Attributes:
@@ -41,6 +43,9 @@ class CompactJob(Job):
         parallel: How many partitions are compacted at a time.
         pool: In worker mode, whose requests are served; None is those that name no pool.
     """
+
+    tag: ClassVar[str] = "compact"
+    report: ClassVar[type[Report]] = CompactReport
 
     partitions: Sequence[str] | None = None
     type: CompactionTypeName | str | None = None
@@ -102,6 +107,8 @@ class CleanJob(Job):
         consumer_retention: How long what consumers of changes have still to read is kept at most;
             None is as the table's property hiveacid.consumer_retention says, else 30 days.
     """
+
+    tag: ClassVar[str] = "clean"
 
     partitions: Sequence[str] | None = None
     dry_run: bool = False

@@ -1,39 +1,25 @@
 """The job that changes several tables in one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
+from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob, UserError
-from airflow_hiveacid.jobs.field_checks import is_template, require_list
-from airflow_hiveacid.jobs.job import Job, freeze
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob,
-    InsertJob,
-    MergeJob,
-    PartitionSpec,
-    RestoreJob,
-    UpdateJob,
-)
+from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_list
+from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
+from airflow_hiveacid.jobs.run_options import RunOptions
+from airflow_hiveacid.jobs.write_jobs import InsertJob, PartitionSpec, RowJob
 
-# Known for the transaction as a whole.
-_COMMON = (
-    "metastore",
-    "run_token",
-    "run_id",
-    "lock_wait_seconds",
-    "max_restarts",
-    "conflict_policy",
-)
+# Options that only the whole transaction has.
+_COMMON = ("metastore", *(name.name for name in fields(RunOptions) if name.name != "orc_codec"))
 # A row id has room for no more.
 MAX_STATEMENTS = 4096
-
-RowJob = InsertJob | UpdateJob | DeleteJob | MergeJob | RestoreJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementsJob(Job):
-    """What jobs of several statements have in common.
+    """Base of the jobs that consist of several statements in one transaction.
 
     Attributes:
         statements: What is done in one transaction.
@@ -56,9 +42,23 @@ class StatementsJob(Job):
         """The tables that the job writes, by their full names."""
         return tuple(statement.target for statement in self.statements)
 
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The statements."""
+        return tuple(part for statement in self.statements for part in statement.parts)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The tables whose definitions a statement may change."""
+        return tuple(name for part in self.parts for name in part.defines or ())
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield nothing: all accesses are those of the statements."""
+        yield from ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiTableJob(StatementsJob):
+class MultiTableJob(StatementsJob, ScriptedJob):
     """Change several tables, or one by several statements, so that all of it shows or nothing.
 
     All sources are read as they were when the transaction began: no statement sees what another
@@ -71,10 +71,12 @@ class MultiTableJob(StatementsJob):
         target: The table of the first statement, which is filled in.
     """
 
+    tag: ClassVar[str] = "transaction"
+
     @property
     def keeps_source(self) -> bool:
-        """Whether one of the statements is a merge."""
-        return any(isinstance(statement, MergeJob) for statement in self.statements)
+        """Whether a transaction of its own keeps the source of a statement."""
+        return any(statement.keeps_source for statement in self.statements)
 
     def validate(self) -> None:
         """Raise InvalidJob when the job is malformed; touches no server."""
@@ -86,8 +88,8 @@ class MultiTableJob(StatementsJob):
         for index, statement in enumerate(self.statements):
             if not isinstance(statement, RowJob):
                 raise InvalidJob(
-                    f"statements[{index}]: {statement!r} is no statement.",
-                    remedy="Use an InsertJob, UpdateJob, DeleteJob, MergeJob or RestoreJob.",
+                    f"statements[{index}]: {statement!r} cannot be part of a transaction.",
+                    remedy=f"Use {' or '.join(each.__name__ for each in RowJob.kinds())}.",
                 )
         Job.validate(self)
 
@@ -107,9 +109,7 @@ class MultiTableJob(StatementsJob):
                     )
         if self.target != self.statements[0].target:
             raise InvalidJob(f"target is the table of statements[0], not {self.target!r}.")
-        require_one_change(
-            (job.target.lower(), not isinstance(job, InsertJob)) for job in self.statements
-        )
+        require_one_change((job.target.lower(), job.changes_rows) for job in self.statements)
         for one, other in combinations(self.statements, 2):
             if isinstance(one, InsertJob) and isinstance(other, InsertJob):
                 _require_apart(one, other)

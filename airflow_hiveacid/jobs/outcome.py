@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job_json import job_types
 
 _CHANGES = (
     ("rows_inserted", "inserted"),
@@ -54,12 +56,9 @@ def _changed(table: Mapping[str, Any], job: str) -> Iterator[str]:
         yield f"{table['rows_inserted']} exported"
     elif counts:
         yield from counts
-    elif job == "analyze":
-        yield "analyzed"
-    elif job in ("create_table", "convert"):
-        yield "created" if job == "create_table" else "converted"
     else:
-        yield "no row changed"
+        # The report may come from a version that has more jobs.
+        yield job_types().get(job, Job).done
     if partitions := table.get("partitions"):
         yield _count(len(partitions), "partition")
     if size := table.get("bytes"):

@@ -55,10 +55,23 @@ class ErrorReport:
         return f"{page}#{self.id.lower()}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What every answer has in common: it travels as plain values."""
+    """The result of one run of a job, which travels as plain values.
 
-    __slots__ = ()
+    Attributes:
+        job: The kind of job, "merge".
+        target: The table, "database.table"; of several the first.
+        seconds: Time spent in each phase.
+        warnings: What a reader should know although the run succeeded.
+        error: Why the run failed; None when it succeeded.
+    """
+
+    job: str
+    target: str
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: ErrorReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, fit for JSON and XCom."""
@@ -154,8 +167,6 @@ class RunReport(Report):
     """What one run of a job did, to all its tables together.
 
     Attributes:
-        job: The kind of job, "merge".
-        target: The table that was written, "database.table"; of several the first.
         txn_id: The transaction; None when none was opened.
         write_ids: The write id of each written table.
         rows_inserted: New rows, without those of updates.
@@ -169,16 +180,11 @@ class RunReport(Report):
         tables: What was done to each table.
         changes: The versions whose changes were read, where the job named them by write ids.
         offsets: A digest of the offsets of a stream's batch; None of other runs.
-        seconds: Time spent in each phase.
-        warnings: What a reader should know although the run succeeded.
         restarts: How often the run began again because the table moved.
         commit_retry: What was committed by a second transaction; None when the first one did it.
         already_done: An earlier try had already committed; this run changed nothing.
-        error: Why the run failed; None when it succeeded.
     """
 
-    job: str
-    target: str
     txn_id: int | None = None
     write_ids: Mapping[str, int] = field(default_factory=dict)
     rows_inserted: int = 0
@@ -191,12 +197,9 @@ class RunReport(Report):
     tables: tuple[TableReport, ...] = ()
     changes: tuple[ChangesRange, ...] = ()
     offsets: str | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     restarts: int = 0
     commit_retry: CommitRetry | None = None
     already_done: bool = False
-    error: ErrorReport | None = None
 
 
 def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -312,22 +315,13 @@ class CompactReport(Report):
     """What one run of a compaction did.
 
     Attributes:
-        job: "compact".
-        target: The table, "database.table".
         partitions: Every partition that was looked at.
-        seconds: Time spent in each phase, of all partitions.
-        warnings: What a reader should know although the run succeeded.
         already_done: An earlier try had already done it; this run changed nothing.
-        error: Why the run failed; None when it succeeded.
     """
 
     job: str = "compact"
-    target: str
     partitions: tuple[PartitionReport, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     already_done: bool = False
-    error: ErrorReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,29 +361,20 @@ class CleanReport(Report):
     """What one run of a cleaning did.
 
     Attributes:
-        job: "clean".
-        target: The table, "database.table".
         dry_run: Nothing was really removed.
         removed: What was removed.
         kept: What stayed, and why.
         bytes: The size of what was removed.
         bytes_retained: The size of what stayed only for those who read earlier versions.
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
-        seconds: Time spent in each phase.
-        warnings: What a reader should know although the run succeeded.
         already_done: An earlier try had already done it; this run changed nothing.
-        error: Why the run failed; None when it succeeded.
     """
 
     job: str = "clean"
-    target: str
     dry_run: bool = False
     removed: tuple[RemovedDirectory, ...] = ()
     kept: tuple[KeptDirectory, ...] = ()
     bytes: int = 0
     bytes_retained: int = 0
     requests_cleaned: tuple[int, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     already_done: bool = False
-    error: ErrorReport | None = None

@@ -4,50 +4,16 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from typing import Any, Self
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import (
-    AddColumnsJob,
-    CreateDatabaseJob,
-    CreateTableLikeJob,
-    DropDatabaseJob,
-    DropTableJob,
-    RenameTableJob,
-    TablePropertiesJob,
-)
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_table
-from airflow_hiveacid.jobs.job import Job, freeze
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table
+from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
+from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-
-ScriptedJob = (
-    InsertJob
-    | UpdateJob
-    | DeleteJob
-    | MergeJob
-    | RestoreJob
-    | MultiTableJob
-    | CompactJob
-    | TruncateJob
-    | CreateTableJob
-    | CreateTableAsJob
-    | ConvertJob
-    | CreateTableLikeJob
-    | CreateDatabaseJob
-    | DropDatabaseJob
-    | DropTableJob
-    | RenameTableJob
-    | AddColumnsJob
-    | TablePropertiesJob
-    | AnalyzeJob
-)
+from airflow_hiveacid.jobs.script_report import ScriptReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +27,9 @@ class ScriptJob(Job):
     Attributes:
         statements: The jobs, in order.
     """
+
+    tag: ClassVar[str] = "script"
+    report: ClassVar[type[Report]] = ScriptReport
 
     statements: Sequence[ScriptedJob] = ()
 
@@ -87,16 +56,17 @@ class ScriptJob(Job):
             seen[key] += 1
             if seen[key] > 1:
                 key = f"{key}.{seen[key]}"
-            yield replace(
-                job,
-                metastore=self.metastore,
-                run_token=self.run_token and statement_token(self.run_token, key),
-                run_id=self.run_id,
-                lock_wait_seconds=self.lock_wait_seconds,
-                max_restarts=self.max_restarts,
-                conflict_policy=self.conflict_policy,
-                orc_codec=self.orc_codec,
-            )
+            token = self.run_token and statement_token(self.run_token, key)
+            yield job.bind(self, run_token=token)
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """The parts of all statements."""
+        return tuple(part for statement in self.statements for part in statement.parts)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield nothing: all accesses are those of the statements."""
+        yield from ()
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -117,7 +87,7 @@ class ScriptJob(Job):
             raise InvalidJob("The script has no statement.")
         for job in self.statements:
             if not isinstance(job, ScriptedJob):
-                raise InvalidJob(f"statements: {type(job).__name__} is no job of a script.")
+                raise InvalidJob(f"statements: {type(job).__name__} cannot be part of a script.")
             job.validate()
 
 

@@ -1,15 +1,10 @@
 """What a script did, statement by statement."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.jobs.stream_report import StreamReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +39,13 @@ class ScriptReport(Report):
     """What one run of a script did.
 
     Attributes:
-        job: "script".
-        target: The table of the first statement.
         statements: What each of them did, up to one that failed.
-        seconds: Time spent in each phase, of all statements.
-        warnings: What a reader should know although the run succeeded.
         already_done: An earlier try had already done all of it; this run changed nothing.
-        error: Why the run failed; None when it succeeded.
     """
 
     job: str = "script"
-    target: str
     statements: tuple[StatementReport, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     already_done: bool = False
-    error: ErrorReport | None = None
 
     @classmethod
     def of(
@@ -82,22 +68,3 @@ class ScriptReport(Report):
             already_done=bool(reports) and all(report.already_done for report in reports),
             error=error or next(iter(failed), None),
         )
-
-
-AnyReport = RunReport | CompactReport | ScriptReport | StreamReport
-
-
-def report_type(job: Job) -> type[AnyReport]:
-    """What kind of report the Spark application leaves of a job.
-
-    Args:
-        job: The job.
-    """
-    match job:
-        case CompactJob():
-            return CompactReport
-        case ScriptJob():
-            return ScriptReport
-        case StreamJob():
-            return StreamReport
-    return RunReport

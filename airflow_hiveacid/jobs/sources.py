@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     is_template,
     require_choice,
     require_list,
@@ -16,7 +17,6 @@ from airflow_hiveacid.jobs.field_checks import (
     require_table,
     require_text,
 )
-from airflow_hiveacid.jobs.job import freeze
 from airflow_hiveacid.jobs.parameters import Parameters, require_parameters
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
@@ -36,6 +36,8 @@ class TableSource:
         as_of: Which version is read: the last write id of it, like "7", or a time in ISO form, in UTC
             if there is no zone; None is the newest.
     """
+
+    kind: ClassVar[str] = "table"
 
     name: str
     as_of: str | None = None
@@ -70,6 +72,8 @@ class ChangesSource:
         keys: Columns that a row keeps when it is updated. Without them an update is a deleted and an
             inserted row, as Hive stores it.
     """
+
+    kind: ClassVar[str] = "changes"
 
     name: str
     after: str
@@ -110,6 +114,8 @@ class PathSource:
         schema: Columns as DDL text, "id bigint, name string"; None lets Spark find out.
     """
 
+    kind: ClassVar[str] = "path"
+
     path: str
     format: PathFormat | str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -131,6 +137,8 @@ class BatchSource:
 
         QuerySource("SELECT id, upper(name) AS name FROM b WHERE id > 0", {"b": BatchSource()})
     """
+
+    kind: ClassVar[str] = "batch"
 
     def validate(self) -> None:
         """Nothing can be wrong with it."""
@@ -164,6 +172,8 @@ class QuerySource:
             paths.
     """
 
+    kind: ClassVar[str] = "query"
+
     sql: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
     common: Mapping[str, str] = field(default_factory=dict)
@@ -194,7 +204,20 @@ class QuerySource:
         require_parameters(self.params, (self.sql, *self.common.values()), "source.params")
 
 
+# The name of the source of a job that gives it no name of its own.
+SOURCE = "the source"
+
 Source = TableSource | ChangesSource | PathSource | BatchSource | QuerySource
+
+
+def inputs_of(source: Source) -> Mapping[str, Input]:
+    """Return the tables, files, and batches behind a source, by their names in expressions."""
+    return source.inputs if isinstance(source, QuerySource) else {SOURCE: source}
+
+
+def query_of(source: Source) -> QuerySource | None:
+    """Return the source if it is a query."""
+    return source if isinstance(source, QuerySource) else None
 
 
 def require_source(source: object) -> None:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, StatementsJob
+from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import (
@@ -20,6 +21,7 @@ from airflow_hiveacid.jobs.sources import (
     PathFormat,
     TableSource,
 )
+from airflow_hiveacid.jobs.stream_report import StreamReport
 
 AVAILABLE_NOW = "available_now"
 # Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.
@@ -94,6 +96,9 @@ class StreamJob(StatementsJob):
         target: The table of the first statement, which is filled in.
     """
 
+    tag: ClassVar[str] = "stream"
+    report: ClassVar[type[Report]] = StreamReport
+
     name: str
     source: StreamSource
     checkpoint: str
@@ -104,15 +109,9 @@ class StreamJob(StatementsJob):
     @property
     def transaction(self) -> MultiTableJob:
         """What is done with a batch, as a job of its own."""
-        return MultiTableJob(
-            target=self.target,
-            statements=self.statements,
-            metastore=self.metastore,
-            lock_wait_seconds=self.lock_wait_seconds,
-            max_restarts=self.max_restarts,
-            orc_codec=self.orc_codec,
-            conflict_policy=self.conflict_policy,
-        )
+        transaction = MultiTableJob(target=self.target, statements=self.statements)
+        # Each batch has a token of its own.
+        return transaction.bind(self, run_token=None, run_id=None)
 
     @property
     def reads_batch_again(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.jobs.report import ErrorReport, Report, TableReport
+from airflow_hiveacid.jobs.report import Report, TableReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,6 @@ class StreamReport(Report):
     """What one run of a stream did.
 
     Attributes:
-        job: "stream".
-        target: The table of the first statement.
         name: The stream.
         query_id: Spark's id of its query.
         batches: How many batches were applied.
@@ -67,14 +65,10 @@ class StreamReport(Report):
             batches.
         backlog: Rows that the source had and that were left, where it tells.
         ended: Why the stream ended: "no more rows", "asked to" or "time".
-        seconds: How long it ran, and the time spent in each phase.
-        warnings: What a reader should know although the run succeeded.
         already_done: No batch was new: earlier tries had applied them.
-        error: Why the run failed; None when it succeeded.
     """
 
     job: str = "stream"
-    target: str
     name: str = ""
     query_id: str | None = None
     batches: int = 0
@@ -87,7 +81,4 @@ class StreamReport(Report):
     latency: Mapping[str, float] = field(default_factory=dict)
     backlog: int | None = None
     ended: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     already_done: bool = False
-    error: ErrorReport | None = None

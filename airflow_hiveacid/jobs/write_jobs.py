@@ -1,9 +1,11 @@
 """The jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import (
     Clause,
     expressions_of,
@@ -12,6 +14,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    freeze,
     is_template,
     require_alias,
     require_list,
@@ -19,11 +22,14 @@ from airflow_hiveacid.jobs.field_checks import (
     require_sql,
     require_text,
 )
-from airflow_hiveacid.jobs.job import Job, freeze
+from airflow_hiveacid.jobs.job import Access, ScriptedJob
 from airflow_hiveacid.jobs.parameters import Parameters, require_parameters
 from airflow_hiveacid.jobs.sources import (
     Input,
+    QuerySource,
     Source,
+    inputs_of,
+    query_of,
     require_inputs,
     require_source,
 )
@@ -32,7 +38,17 @@ PartitionSpec = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsertJob(Job):
+class RowJob(ScriptedJob):
+    """Base of the jobs that change rows of one table, and that a transaction may contain."""
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the job may update or delete existing rows."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertJob(RowJob):
     """Append rows, or replace all rows of the table or of some partitions.
 
     Attributes:
@@ -53,6 +69,8 @@ class InsertJob(Job):
             the end of the source, which is true in the rows that get it.
     """
 
+    tag: ClassVar[str] = "insert"
+
     source: Source
     overwrite: bool = False
     partitions: Sequence[PartitionSpec] | None = None
@@ -65,6 +83,31 @@ class InsertJob(Job):
     def __post_init__(self) -> None:
         for name in ("partitions", "columns", "defaults"):
             freeze(self, name)
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches behind the source."""
+        return inputs_of(self.source)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The source if it is a query."""
+        return query_of(self.source)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
+
+    @property
+    def operation(self) -> Operation:
+        """An overwrite replaces rows without reading them."""
+        return Operation.OVERWRITE if self.overwrite else Operation.INSERT
+
+    @property
+    def changes_rows(self) -> bool:
+        """Several statements of a transaction may insert into one table."""
+        return False
 
     def _validate_own(self) -> None:
         require_source(self.source)
@@ -93,7 +136,7 @@ class InsertJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateJob(Job):
+class UpdateJob(RowJob):
     """Change rows in place.
 
     Attributes:
@@ -107,12 +150,28 @@ class UpdateJob(Job):
             their paths.
     """
 
+    tag: ClassVar[str] = "update"
+
     set: Mapping[str, str]
     where: str | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The inputs of subqueries."""
+        return self.inputs
+
+    @property
+    def operation(self) -> Operation:
+        """UPDATE."""
+        return Operation.UPDATE
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the columns that are set."""
+        yield Access(self.target.lower(), tuple(self.set), self.tag)
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -127,7 +186,7 @@ class UpdateJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteJob(Job):
+class DeleteJob(RowJob):
     """Delete rows.
 
     Attributes:
@@ -140,11 +199,23 @@ class DeleteJob(Job):
             their paths.
     """
 
+    tag: ClassVar[str] = "delete"
+
     where: str | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     target_alias: str = "t"
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The inputs of subqueries."""
+        return self.inputs
+
+    @property
+    def operation(self) -> Operation:
+        """DELETE."""
+        return Operation.DELETE
 
     @property
     def expressions(self) -> tuple[str, ...]:
@@ -156,12 +227,14 @@ class DeleteJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreJob(Job):
+class RestoreJob(RowJob):
     """Write a new version of a table that is equal to an earlier one.
 
     Attributes:
         as_of: The earlier version: a write id, or a time in ISO form.
     """
+
+    tag: ClassVar[str] = "restore"
 
     as_of: str
 
@@ -172,7 +245,7 @@ class RestoreJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeJob(Job):
+class MergeJob(RowJob):
     """Update, delete and insert by comparing a source with the table.
 
     Attributes:
@@ -189,6 +262,8 @@ class MergeJob(Job):
             their paths.
     """
 
+    tag: ClassVar[str] = "merge"
+
     source: Source
     on: str
     when: Sequence[Clause]
@@ -202,8 +277,28 @@ class MergeJob(Job):
         freeze(self, "when")
 
     @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches behind the source."""
+        return inputs_of(self.source)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The source if it is a query."""
+        return query_of(self.source)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
+
+    @property
+    def operation(self) -> Operation:
+        """MERGE."""
+        return Operation.MERGE
+
+    @property
     def keeps_source(self) -> bool:
-        """A merge evaluates its source before it locks anything."""
+        """A merge evaluates its source before it requests locks."""
         return True
 
     @property

@@ -2,7 +2,7 @@
 
 from airflow_hiveacid.acid.compaction import CompactionType, not_worth
 from airflow_hiveacid.acid.compaction_decision import Decision, choose
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
@@ -25,7 +25,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
         None where there is, or may be, something to do, or an error to find.
     """
     ref = TableRef.parse(job.target)
-    if job.mode != "auto" and client.version is MetastoreVersion.HMS3:
+    if job.mode != "auto" and not client.version.has_queue:
         return None
     if job.tokens:
         # Else nobody would: the heartbeats of who was killed end, but not what it holds.

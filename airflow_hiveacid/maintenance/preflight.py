@@ -4,11 +4,12 @@ It opens no transaction, takes no lock and changes nothing. What it cannot decid
 the job, which decides everything anew.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import singledispatchmethod
 
 from airflow_hiveacid.acid.expressions import names_in
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
@@ -28,14 +29,11 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     UserError,
 )
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, RenameTableJob
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
@@ -49,7 +47,7 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.tokens import token_of
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.maintenance.run_note_folder import RunNoteFolder
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.maintenance.source_files import DriverFiles
@@ -66,12 +64,6 @@ from airflow_hiveacid.metastore.table_rules import (
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
-
-_OPERATIONS: Mapping[type[Job], Operation] = {
-    UpdateJob: Operation.UPDATE,
-    DeleteJob: Operation.DELETE,
-    MergeJob: Operation.MERGE,
-}
 
 
 class Preflight:
@@ -109,42 +101,32 @@ class Preflight:
         except MetastoreError as error:
             self._note(f"Left to the job, as the metastore did not say: {error.what}")
 
+    @singledispatchmethod
     def _check(self, job: Job) -> None:
-        match job:
-            case ScriptJob():
-                self._check_script(job)
-            case MultiTableJob():
-                self._check_write(job, list(job.statements))
-            case StreamJob():
-                self._table(job.target)
-                if job.source.format in PATH_FORMATS:
-                    path, format_ = job.source.options["path"], job.source.format
-                    self._files.check(PathSource(path, format_, schema=job.source.schema))
-                for statement in job.statements:
-                    self._check_statement(statement)
-            case CompactJob():
-                self._check_compaction(job)
-            case CreateTableAsJob():
-                self._check_creation(job)
-            case ExportChangesJob():
-                pass  # An export that is done already is found first, even if nobody can read the table.
-            case _:
-                self._check_write(job, [job])
+        """Check a job; types of jobs that need other checks register them below."""
+        self._check_write(job)
 
-    def _check_script(self, script: ScriptJob) -> None:
+    @_check.register
+    def _(self, job: StreamJob) -> None:
+        self._table(job.target)
+        if job.source.format in PATH_FORMATS:
+            path, format_ = job.source.options["path"], job.source.format
+            self._files.check(PathSource(path, format_, schema=job.source.schema))
+        for statement in job.statements:
+            self._check_statement(statement)
+
+    @_check.register
+    def _(self, job: ExportChangesJob) -> None:
+        """Check nothing: a complete export is found first, even if the table is not readable."""
+
+    @_check.register
+    def _(self, script: ScriptJob) -> None:
         for number, job in enumerate(script.runs(), start=1):
-            known = isinstance(job, InsertJob | UpdateJob | DeleteJob | MergeJob | MultiTableJob)
-            if isinstance(job, CatalogJob) and not isinstance(
-                job, DropDatabaseJob | RenameTableJob | AnalyzeJob
-            ):
-                self._changing.update(table.lower() for table in job.tables)
+            if isinstance(job, CatalogJob):
+                if job.defines is None:
+                    return  # The following statements may depend on it.
+                self._changing.update(table.lower() for table in job.defines)
                 continue
-            if isinstance(job, AnalyzeJob):
-                continue
-            if not known and not isinstance(
-                job, RestoreJob | CompactJob | TruncateJob | CreateTableAsJob
-            ):
-                return  # Whatever it does, the next ones may build on it.
             try:
                 self._check(job)
             except HiveAcidError as error:
@@ -154,10 +136,7 @@ class Preflight:
                     return
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
                 raise
-            if getattr(job, "merge_schema", False) or isinstance(
-                job, MultiTableJob | CreateTableAsJob
-            ):
-                self._changing.update(table.lower() for table in job.tables)
+            self._changing.update(table.lower() for table in job.defines or ())
 
     def _has_begun(self, script: ScriptJob) -> bool:
         """Whether an earlier try of a script has begun; also if that cannot be found out."""
@@ -167,8 +146,9 @@ class Preflight:
         except HiveAcidError:
             return True
 
-    def _check_compaction(self, job: CompactJob) -> None:
-        if job.mode != "auto" and self._client.version is MetastoreVersion.HMS3:
+    @_check.register
+    def _(self, job: CompactJob) -> None:
+        if job.mode != "auto" and not self._client.version.has_queue:
             raise UnsupportedMetastore(
                 f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
                 remedy='Use mode="auto".',
@@ -177,7 +157,8 @@ class Preflight:
             return
         require_compactable(self._table(job.target))
 
-    def _check_creation(self, job: CreateTableAsJob) -> None:
+    @_check.register
+    def _(self, job: CreateTableAsJob) -> None:
         if job.target.lower() not in self._changing:
             with suppress(TableNotFound):
                 table = self._client.get_table(TableRef.parse(job.target))
@@ -185,16 +166,16 @@ class Preflight:
                 if ours or job.if_not_exists:
                     return  # There may be nothing left to read.
                 raise TableExists(f"{table.ref.full_name} is there already.")
-        for source in _sources(job.insert):
+        for source in job.insert.inputs_read.values():
             self._check_source(source)
 
-    def _check_write(self, job: Job, statements: list[Job]) -> None:
-        """Look at a job that writes in one transaction."""
+    def _check_write(self, job: Job) -> None:
+        """Check a job that writes in one transaction."""
         targets = [table for table in job.tables if table.lower() not in self._changing]
         if not targets:
             return
         try:
-            for statement in statements:
+            for statement in job.parts:
                 self._check_statement(statement)
         except HiveAcidError as error:
             if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
@@ -222,21 +203,21 @@ class Preflight:
     def _check_statement(self, job: Job) -> None:
         if job.target.lower() in self._changing:
             return
-        for source in _sources(job):
+        for source in job.inputs_read.values():
             self._check_source(source)
         table = self._table(job.target)
-        check_kind(table, _OPERATIONS.get(type(job), Operation.INSERT))
-        match job:
-            case UpdateJob() | DeleteJob():
-                self._check_change(job, table)
-            case InsertJob():
-                self._check_insert(job, table)
-            case MergeJob() if not job.merge_schema:
-                self._check_merge(job, table)
-            case TruncateJob(partition=spec) if spec:
-                known = {key.name.lower() for key in table.partition_keys}
-                if unknown := {key.lower() for key in spec} - known:
-                    raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+        check_kind(table, job.operation)
+        self._check_names(job, table)
+
+    @singledispatchmethod
+    def _check_names(self, job: Job, table: HiveTable) -> None:
+        """Check the columns and partition keys that a job names."""
+
+    @_check_names.register
+    def _(self, job: TruncateJob, table: HiveTable) -> None:
+        known = {key.name.lower() for key in table.partition_keys}
+        if unknown := {key.lower() for key in job.partition or ()} - known:
+            raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
 
     def _check_source(self, source: Source) -> None:
         if isinstance(source, PathSource):
@@ -249,7 +230,9 @@ class Preflight:
             if versions and table.kind is TableKind.NOT_ACID:
                 raise NotTransactional(f"{source.name} is not transactional: it has no versions.")
 
-    def _check_change(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
+    @_check_names.register(UpdateJob)
+    @_check_names.register(DeleteJob)
+    def _(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
         known, alias = column_names(table), job.target_alias
         # In a subquery, what looks like a column of the table may be a field of an input's column.
         own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
@@ -262,7 +245,8 @@ class Preflight:
                     value = f"{what}: the value of column {column}"
                     require_columns(job.set[name], alias, known, value)
 
-    def _check_insert(self, job: InsertJob, table: HiveTable) -> None:
+    @_check_names.register
+    def _(self, job: InsertJob, table: HiveTable) -> None:
         what = f"The insert into {table.ref.full_name}"
         for spec in job.partitions or ():
             require_partition_keys(table, spec)
@@ -278,7 +262,10 @@ class Preflight:
         elif (names := self._columns(job.source)) and not job.by_position and not job.merge_schema:
             find_columns(table, names, what)
 
-    def _check_merge(self, job: MergeJob, table: HiveTable) -> None:
+    @_check_names.register
+    def _(self, job: MergeJob, table: HiveTable) -> None:
+        if job.merge_schema:
+            return  # The merge may add the columns.
         target, source = column_names(table), self._columns(job.source)
         own = not self._may_name(job.source, job.target_alias.lower())
 
@@ -347,14 +334,3 @@ def _given(clause: Clause) -> Mapping[str, str] | None:
     if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
         return clause.set
     return None
-
-
-def _sources(job: Job) -> Iterator[Source]:
-    """What a job reads beside its target."""
-    if isinstance(job, UpdateJob | DeleteJob):
-        yield from job.inputs.values()
-    elif isinstance(job, InsertJob | MergeJob):
-        if isinstance(job.source, QuerySource):
-            yield from job.source.inputs.values()
-        else:
-            yield job.source

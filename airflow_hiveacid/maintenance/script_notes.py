@@ -7,24 +7,13 @@ from contextlib import contextmanager
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SCRIPT_NOTES
 from airflow_hiveacid.errors import ScriptOvertaken, StorageError, TableNotFound
-from airflow_hiveacid.jobs.catalog_jobs import (
-    CreateDatabaseJob,
-    CreateTableLikeJob,
-    DatabaseJob,
-    DropDatabaseJob,
-    DropTableJob,
-    RenameTableJob,
-)
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
+from airflow_hiveacid.jobs.catalog_jobs import DatabaseJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import ScriptNote
 from airflow_hiveacid.maintenance.numbered_file import NumberedFile
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import Storage
 
-_TAKES_AWAY = DropDatabaseJob | DropTableJob | RenameTableJob
-_DEFINES = CreateDatabaseJob | CreateTableJob | CreateTableLikeJob | CreateTableAsJob | _TAKES_AWAY
 # A report is some kilobytes; no script has thousands of statements.
 _LARGEST = 1 << 26
 
@@ -44,9 +33,9 @@ def script_home(client: MetastoreClient, script: ScriptJob) -> str | None:
     jobs = script.statements
     if script.run_token is None:
         return None
-    if not script.needs_spark and not any(isinstance(job, _TAKES_AWAY) for job in jobs):
+    if not script.needs_spark and not any(job.removes for job in jobs):
         return None
-    if not any(isinstance(job, _DEFINES) for job in jobs):
+    if not any(job.creates or job.removes for job in jobs):
         try:
             return client.get_table(TableRef.parse(script.target)).location
         except TableNotFound:

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (
@@ -298,7 +298,6 @@ class Survey:
         off = auto_compaction_off(table.parameters, look.database(ref.database).parameters)
         policy = self._policy.for_table(table.parameters)
         write_ids = look.write_ids(ref)
-        hive3 = self._client.version is MetastoreVersion.HMS3
         counted = None
         if policy.measure == "rows":
             counted = {} if before is None else before.rows
@@ -306,7 +305,7 @@ class Survey:
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
             look.snapshot.txns,
-            Rules.HIVE3 if hive3 else Rules.HIVE4,
+            Rules.of(self._client.version),
             counted=counted,
         )
         measured: list[PartitionSize] = []

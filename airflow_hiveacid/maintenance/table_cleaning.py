@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import Stay
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base, parse_directory
 from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.retention import (
@@ -243,7 +243,7 @@ class _Cleaner:
                 self.warnings.append(f"Cleaning will take a run more: {error}")
 
     def _requests(self) -> list[QueuedCompaction]:
-        if self._client.version is MetastoreVersion.HMS3:
+        if not self._client.version.has_queue:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.
         shown = self._queue.show(self._table.ref)

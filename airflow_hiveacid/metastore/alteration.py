@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved
 from airflow_hiveacid.metastore.catalog import (
@@ -209,7 +209,7 @@ def _send(
 ) -> None:
     about = f"{raw.dbName}.{raw.tableName}"
     context = idl_tables.EnvironmentContext(dict(told))
-    if writer is None or client.version is MetastoreVersion.HMS3:
+    if writer is None or not client.version.versions_definitions:
         call = idl_tables.alter_table_with_environment_context
         client.call(call, raw.dbName, raw.tableName, raw, context, about=about)
         return
@@ -233,7 +233,7 @@ def _send_partitions(
 ) -> None:
     about = ref.full_name
     context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.versions_definitions:
         call = idl_tables.alter_partitions_with_environment_context
         client.call(call, ref.database, ref.name, raw, context, about=about)
         return

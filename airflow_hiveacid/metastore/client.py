@@ -8,7 +8,8 @@ from typing import Any, Self, TypeVar
 
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -74,8 +75,8 @@ class MetastoreClient:
         """How columns are found in ORC files: as configured, or as Hive of this version finds them."""
         if self.options.column_mapping is not None:
             return ColumnMapping(self.options.column_mapping)
-        hive3 = self.version is MetastoreVersion.HMS3
-        return ColumnMapping.NAME if hive3 else ColumnMapping.POSITION
+        by_position = self.version.maps_columns_by_position
+        return ColumnMapping.POSITION if by_position else ColumnMapping.NAME
 
     @property
     def user(self) -> str:
@@ -159,12 +160,12 @@ class MetastoreClient:
         """
         name, raw = table.ref.full_name, copy(table.raw)
         raw.owner = table.owner or self.user
-        if self.version is MetastoreVersion.HMS3 and constraints:
+        if constraints and not self.version.takes_requests:
             given = idl_tables.create_table_with_constraints.arguments(tbl=raw, **constraints)
             values = [getattr(given, field) or [] for field in given.__slots__]
             self.call(idl_tables.create_table_with_constraints, *values, about=name)
             return
-        if self.version is MetastoreVersion.HMS3:
+        if not self.version.takes_requests:
             self.call(idl_tables.create_table, raw, about=name)
             return
         request = idl_tables.CreateTableRequest(

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.constraints import (
     NotNull,
     TableConstraints,
 )
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_constraints, idl_tables
 
@@ -27,7 +27,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 
     Version 4 answers one call, version 3 one for each kind.
     """
-    if client.version is not MetastoreVersion.HMS3:
+    if client.version.returns_all_constraints:
         return all_constraints(client, ref)
     of_table = _OfTable(client, ref)
     return _parsed(
@@ -40,7 +40,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
     """All constraints of a table, keys included."""
     of_table = _OfTable(client, ref)
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.returns_all_constraints:
         return _parsed(
             primaryKeys=of_table.primary_keys(),
             foreignKeys=of_table.foreign_keys(),

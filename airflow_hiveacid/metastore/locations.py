@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -59,7 +59,7 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
 def _partition_locations(
     client: MetastoreClient, ref: TableRef, catalog: str, keys: list[str]
 ) -> dict[str, str]:
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.takes_requests:
         specs = client.call(
             idl_tables.get_partitions_pspec, ref.database, ref.name, -1, about=ref.full_name
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_hiveacid.acid.column_statistics import ColumnStatistics, StatisticsKind
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import Decimal, parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import TableReplaced
@@ -139,7 +139,7 @@ class StatisticsWriter:
                 self._columns(each) for each in filled[start : start + _PARTITIONS_PER_CALL]
             ]
             request = idl.SetPartitionsStatsRequest(colStats=statistics, needMerge=False)
-            if self._client.version is not MetastoreVersion.HMS3:
+            if self._client.version.versions_definitions:
                 request.writeId = self._writer.write_id
                 request.validWriteIdList = self._writer.write_ids.format()
                 request.engine = _ENGINE
@@ -235,11 +235,12 @@ class StatisticsWriter:
 
     def _stands(self, raw: Any, unchanged: bool) -> bool:
         """Whether nobody has changed a definition since this transaction did."""
-        own = self._client.version is MetastoreVersion.HMS3 or raw.writeId == self._writer.write_id
+        versioned = self._client.version.versions_definitions
+        own = not versioned or raw.writeId == self._writer.write_id
         return own and unchanged
 
     def _columns(self, stored: StoredStatistics) -> Any:
-        hms3 = self._client.version is MetastoreVersion.HMS3
+        hms3 = not self._client.version.versions_definitions
         return idl.ColumnStatistics(
             statsDesc=idl.ColumnStatisticsDesc(
                 isTblLevel=stored.partition is None,

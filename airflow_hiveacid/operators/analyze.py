@@ -41,8 +41,7 @@ class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
         from airflow_hiveacid.analysis.analyze import analyze
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             report = analyze(client, job)
         for warning in report.as_run().warnings:
             self.log.warning("%s", warning)

@@ -124,9 +124,8 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     def _tell(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
         """Let assets and lineage know what has been done."""
-        assert job.metastore is not None
         self._report = report
-        emit_assets(context, report, job.metastore)
+        emit_assets(context, report, job.connection)
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
         """Do the work, and return the report as plain values."""

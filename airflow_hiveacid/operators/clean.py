@@ -67,8 +67,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
         from airflow_hiveacid.maintenance.table_cleaning import clean
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             report = clean(client, job)
         for removed in report.removed:
             self.log.info(

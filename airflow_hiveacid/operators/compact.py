@@ -74,8 +74,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         from airflow_hiveacid.maintenance.idle_compaction import idle_report
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             report = idle_report(client, job)
         if report is None:
             return None

@@ -186,13 +186,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         from airflow_hiveacid.maintenance.source_files import DriverFiles
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        assert job.metastore is not None
         connection = spark_connection(self.spark_conn_id)
         here = not runs_in_cluster(connection, self.deploy_mode)
         require_master(connection, here)
         properties = [*(self.conf or {}), *filter(None, [self.properties_file])]
         files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
 
     def _without_spark(self, job: JobT) -> dict[str, Any] | None:
@@ -206,8 +205,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         connection = spark_connection(self.spark_conn_id)
         if not runs_in_cluster(connection, self.deploy_mode):
             return LocalRun(connection, context["ti"])
-        assert job.token is not None
-        return ClusterRun(connection, application_tag(job.token), context["ti"], self.log)
+        return ClusterRun(connection, application_tag(job.known_token), context["ti"], self.log)
 
     def _defers(self) -> bool:
         if self.deferrable is None:
@@ -222,7 +220,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             report=run.submitted.report,
             spark_conn_id=self.spark_conn_id,
             metastore_conn_id=self.metastore_conn_id,
-            metastore=None if self.job.metastore is None else codec.encode(job.metastore),
+            metastore=None if self.job.metastore is None else codec.encode(self.job.metastore),
             poll_seconds=self.poll_seconds,
             adopted=run.adopted,
         )
@@ -236,10 +234,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         if "error" in event:
             raise task_failure(codec.from_record(ErrorReport, event["error"], "error"))
         application_id = event["application_id"]
-        assert job.token is not None
         run = ClusterRun(
             spark_connection(self.spark_conn_id),
-            application_tag(job.token),
+            application_tag(job.known_token),
             context["ti"],
             self.log,
             Submitted(application_id, event["report"], event["adopted"]),

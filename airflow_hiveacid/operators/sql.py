@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
-from airflow_hiveacid.jobs.job import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
+from airflow_hiveacid.jobs.run_options import OrcCodec
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
@@ -134,20 +134,18 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         from airflow_hiveacid.ddl.run import run_script_of_ddl
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        assert job.metastore is not None
-        with MetastoreClient(job.metastore) as client:
+        with MetastoreClient(job.connection) as client:
             report = run_script_of_ddl(client, job)
         for warning in report.warnings:
             self.log.warning("%s", warning)
         return report.to_dict()
 
     def _tell(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
-        assert job.metastore is not None
         self._report = report
         for statement in _reports(report):
             # Else it is a database; and statistics are no news of the data.
             if "." in statement["target"] and statement["job"] != "analyze":
-                emit_assets(context, statement, job.metastore)
+                emit_assets(context, statement, job.connection)
 
 
 def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:

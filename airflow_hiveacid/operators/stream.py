@@ -72,7 +72,6 @@ def _places_of(job: StreamJob) -> "StreamPlaces":
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.storage.folder import Storage
 
-    assert job.metastore is not None
-    with MetastoreClient(job.metastore) as client:
+    with MetastoreClient(job.connection) as client:
         folder = client.get_table(TableRef.parse(job.target)).folder
     return StreamPlaces(Storage.of(folder), job.name)

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from airflow_hiveacid.authorization import require_access
 from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.jobs.accesses import Access
+from airflow_hiveacid.jobs.job import Access
 from airflow_hiveacid.jobs.run_token import dag_of
 from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import NotTransactional
@@ -145,7 +145,6 @@ def see_table(
 ) -> VisibleTable:
     """What a transaction sees of a table; see ``snapshot_of``."""
     ref = table.ref
-    hive3 = client.version is MetastoreVersion.HMS3
     now = txn.snapshot.write_ids[ref.full_name]
     names = None
     if partitions is not None and table.partition_keys:
@@ -156,7 +155,7 @@ def see_table(
         partitions=_partitions_of_table(client, table, names),
         write_ids=version_of(client, ref, as_of, now),
         txns=txn.snapshot.txns,
-        rules=rules or (Rules.HIVE3 if hive3 else Rules.HIVE4),
+        rules=rules or Rules.of(client.version),
         strict=rules is None,
         table=table,
         now=now,

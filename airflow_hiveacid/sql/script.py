@@ -10,8 +10,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.constraints import Constraint
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.parameters import Parameters
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.commands import alter_job, analyze_job, convert_job, restore_job
 from airflow_hiveacid.sql.constraints import without_constraints

@@ -15,7 +15,8 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.triggers.compaction import prepare_poll
+from airflow_hiveacid.triggers.compaction import build_poll
+from airflow_hiveacid.triggers.waiting import metastore_options
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,8 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
             try:
                 if poll is None:
                     policy = _decode_policy(kwargs["policy"])
-                    poll = await prepare_poll(kwargs["metastore_conn_id"], policy, Budget())
+                    options = await metastore_options(kwargs["metastore_conn_id"])
+                    poll = await asyncio.to_thread(build_poll, options, policy, Budget())
                 result = await asyncio.to_thread(poll.look, sorted(watched))
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.

@@ -3,102 +3,56 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
-from asgiref.sync import sync_to_async
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_hiveacid.acid.consumers import last_final_version
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.triggers.waiting import Look, WaitingTrigger, metastore_options
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-    from airflow_hiveacid.jobs.report import ChangesRange
 
 log = logging.getLogger(__name__)
 
 _TOLD = "hiveacid_told_version"
 
 
-class HiveAcidNewDataTrigger(BaseTrigger):
+class HiveAcidNewDataTrigger(WaitingTrigger):
     """Fires once a table has changes that a consumer has not seen; see HiveAcidNewDataSensor.
 
     :param table: The table.
     :param consumer: The name of the consumer.
     :param after: The version after which a new consumer begins.
-    :param metastore_conn_id: The metastore.
-    :param poke_interval: Seconds between two looks.
-    :param patience: For how many seconds the metastore may be away.
+    :param waiting: The parameters of WaitingTrigger.
     """
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        consumer: str,
-        after: str,
-        metastore_conn_id: str,
-        poke_interval: float,
-        patience: float = PATIENCE.total_seconds(),
-    ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+    parameters: ClassVar[tuple[str, ...]] = ("table", "consumer", "after")
+
+    def __init__(self, *, table: str, consumer: str, after: str, **waiting: Any) -> None:
+        super().__init__(**waiting)
         self.table = table
         self.consumer = consumer
         self.after = after
-        self.metastore_conn_id = metastore_conn_id
-        self.poke_interval = poke_interval
-        self.patience = patience
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Say how to build the same trigger again."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "table": self.table,
-                "consumer": self.consumer,
-                "after": self.after,
-                "metastore_conn_id": self.metastore_conn_id,
-                "poke_interval": self.poke_interval,
-                "patience": self.patience,
-            },
-        )
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again, in a thread: Thrift blocks."""
-        event: dict[str, Any]
-        try:
-            options = await _options(self.metastore_conn_id)
-            patience = Patience(timedelta(seconds=self.patience))
-            while (found := await asyncio.to_thread(self._look, options, patience)) is None:
-                await asyncio.sleep(self.poke_interval)
-            event = {"status": "found", "range": codec.to_record(found)}
-        except HiveAcidError as error:
-            event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
-        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
-
-    def _look(self, options: "MetastoreOptions", patience: Patience) -> "ChangesRange | None":
+    def prepare(self, options: "MetastoreOptions") -> Look:
+        """Return the look at the versions of the table."""
         # Thrift takes a second to import.
         from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        try:
+        def look() -> dict[str, Any] | None:
             with MetastoreClient(options) as client:
                 consumer = Consumer(client, self.table, self.consumer)
                 found = consumer.range(ChangesSource(self.table, after=self.after))
-        except HiveAcidError as error:
-            if not patience.bears(error):
-                raise
-            self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
-            return None
-        patience.answered()
-        return found
+            return None if found is None else {"range": codec.to_record(found)}
+
+        return look
 
 
 class HiveAcidNewDataEventTrigger(BaseEventTrigger):
@@ -155,7 +109,7 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         told: str | None = None if store is None else await store.aget(_TOLD)
         while True:
             try:
-                options = await _options(self.metastore_conn_id)
+                options = await metastore_options(self.metastore_conn_id)
                 newest, table = await asyncio.to_thread(self._look, options)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
@@ -183,9 +137,3 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
             table = str(located(client.get_table(ref)))
             seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         return last_final_version(seen), table
-
-
-async def _options(metastore_conn_id: str) -> "MetastoreOptions":
-    # Airflow's own calls must go through sync_to_async: in other threads those of 3.1 would wait
-    # for an event loop that isn't the triggerer's.
-    return await sync_to_async(HiveAcidMetastoreHook(metastore_conn_id).options)()

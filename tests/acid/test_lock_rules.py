@@ -4,13 +4,13 @@ from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockLevel,
     LockType,
-    MetastoreVersion,
     Operation,
     TableRef,
     blocks,
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import InvalidJob
 
 HMS3, HMS4 = MetastoreVersion

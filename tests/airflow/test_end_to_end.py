@@ -27,8 +27,8 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.codec import to_json
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -52,7 +52,7 @@ WORKER = """\
 import sys
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidUpdateOperator
-from airflow_hiveacid.jobs.codec import from_json
+from airflow_hiveacid.jobs.job_json import from_json
 ti = SimpleNamespace(
     dag_id="d", run_id="r", task_id=sys.argv[1], map_index=-1, xcom_push=lambda key, value: None
 )

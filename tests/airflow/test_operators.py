@@ -43,8 +43,8 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs.codec import from_json
 from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs.job_json import from_json
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.client import MetastoreClient

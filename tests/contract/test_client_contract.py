@@ -9,11 +9,11 @@ import pytest
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockType,
-    MetastoreVersion,
     Operation,
     TableRef,
     lock_components,
 )
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (

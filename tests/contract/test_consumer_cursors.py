@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import ConsumerMismatch
 from airflow_hiveacid.maintenance.consumers import Consumer, consumer_versions, forget_consumer
 from airflow_hiveacid.metastore.catalog import HiveColumn

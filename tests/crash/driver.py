@@ -7,7 +7,7 @@ import sys
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions

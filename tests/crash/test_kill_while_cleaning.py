@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.jobs.codec import to_json
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import FAULT_VARIABLE
 from tests.cli.acid_files import ids, write_events
@@ -17,7 +17,7 @@ from tests.rows import rows_of
 
 CLEAN = """
 import sys
-from airflow_hiveacid.jobs.codec import from_json
+from airflow_hiveacid.jobs.job_json import from_json
 from airflow_hiveacid.progress import FaultInjector, PhaseClock
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
@@ -253,7 +253,7 @@ def test_a_failed_application_says_so_in_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     job = DeleteJob(target=filled.ref.full_name, metastore=hms.options, where="nope = 1")
-    (tmp_path / "job.json").write_text(codec.to_json(job))
+    (tmp_path / "job.json").write_text(to_json(job))
     capfd.readouterr()
     arguments = ["--job", str(tmp_path / "job.json"), "--report", str(tmp_path / "report.json")]
     assert main(arguments) == UnknownColumn.exit_code

@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import (
     DiskFull,
     StorageError,
 )
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -55,7 +55,7 @@ def test_a_full_disk(
         metastore=hms.options,
         source=PathSource(str(tmp_path / "feed.json"), "json", {}, "id int, day string"),
     )
-    (tmp_path / "job.json").write_text(codec.to_json(job))
+    (tmp_path / "job.json").write_text(to_json(job))
     arguments = ["--job", str(tmp_path / "job.json"), "--report", str(tmp_path / "report.json")]
     before = everything(client.get_table(filled.ref))
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import OverlapRefused

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.engine.run import run

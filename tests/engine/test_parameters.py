@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.statements.bound_parameters import bound_expression
 from airflow_hiveacid.engine.statements.refused_sql import check_expression, check_query
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition, UntrustedSql
-from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient

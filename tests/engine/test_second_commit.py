@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    MetastoreVersion,
-    Operation,
-    lock_components,
-)
+from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_components
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.multi_table import MultiTableTransaction

@@ -306,7 +306,7 @@ def test_a_table_of_a_query_has_its_types_and_rows_once(
         2,
         "me",
     )
-    assert (first.report.job, first.report.rows_inserted) == ("create_table", 4)
+    assert (first.report.job, first.report.rows_inserted) == ("create_table_as", 4)
     [again], [other] = sql(text, "run").statements, sql(text, "another").statements
     assert again.report.already_done
     assert "is left as it was" in other.report.warnings[0]

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.metastore.thrift import idl_compaction, idl_tables
 from tests.fakes.transactions import Transactions
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from tests.faults.effects import Effects, Strike
 from tests.faults.s3_client import WatchedStore
 from tests.faults.without_spark import carry_out

@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_history import version_of

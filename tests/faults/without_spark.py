@@ -208,7 +208,7 @@ def _written(context: WriteContext, seen: Rows, changed: Change) -> Counts:
     return Counts(len(changed.come) - updated, updated, len(gone) - updated)
 
 
-def _statement_of(spark: object, job: Any, orc_codec: str | None) -> Statement:
+def _statement_of(job: Any, spark: object, orc_codec: str | None) -> Statement:
     target = TableRef.parse(job.target)
     if isinstance(job, RestoreJob):
         return _Restore(target, orc_codec, AsOf.parse(job.as_of))

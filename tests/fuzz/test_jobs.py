@@ -3,7 +3,8 @@
 import json
 
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.codec import encode
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.sql.script import to_script
@@ -15,12 +16,12 @@ UPDATE a SET x = 1 WHERE y IN (SELECT z FROM c);
 MERGE INTO a t USING b s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
 DELETE FROM a; TRUNCATE TABLE a; ALTER TABLE a COMPACT 'major'; CREATE TABLE e (id int)
 """
-JOBS = [codec.encode(to_script(SCRIPT)), *codec.encode(to_script(SCRIPT))["statements"]]
+JOBS = [encode(to_script(SCRIPT)), *encode(to_script(SCRIPT))["statements"]]
 REPORTS = [
     RunReport(job="merge", target="a.b", write_ids={"a.b": 3}, seconds={"write": 0.5}).to_dict(),
     CompactReport(target="a.b").to_dict(),
     CleanReport(target="a.b").to_dict(),
-    codec.encode(Started(application_id="app", txn_ids=(1,), write_ids={"a.b": 3})),
+    encode(Started(application_id="app", txn_ids=(1,), write_ids={"a.b": 3})),
 ]
 
 
@@ -33,9 +34,9 @@ def text(source: Source, seeds) -> str:
 @INPUTS
 def test_jobs(inputs):
     def read(given):
-        job = codec.from_json(given)
+        job = from_json(given)
         job.validate()
-        codec.from_json(codec.to_json(job))
+        from_json(to_json(job))
 
     fuzz(read, lambda source: text(source, JOBS), inputs)
 

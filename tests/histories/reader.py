@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList

@@ -2,10 +2,10 @@
 
 import pytest
 
-from airflow_hiveacid.jobs.accesses import Access, accesses_of, paths_of
+from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.script_job import ScriptJob

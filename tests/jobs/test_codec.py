@@ -9,11 +9,12 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import ddl_jobs
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.job import ScriptedJob
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.script_job import ScriptedJob, ScriptJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 
@@ -152,7 +153,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         ([], "must be a JSON object"),
         (
             {},
-            r"job\.job must be one of insert, update, delete, .*transaction.*, not None",
+            r"job\.job must be one of add_columns, analyze, .*transaction.*, not None",
         ),
         ({"job": ["merge"]}, r"job\.job must be one of"),
         ({"job": "delete"}, "job lacks the key 'target'"),
@@ -169,7 +170,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         (INSERT | {"source": "a.b"}, r"job\.source must be an object"),
         (
             INSERT | {"source": {"name": "a.b"}},
-            r"job\.source\.kind must be one of table, changes, path",
+            r"job\.source\.kind must be one of batch, changes, path, query, table",
         ),
         (INSERT | {"partitions": {}}, r"job\.partitions must be a list"),
         (INSERT | {"partitions": [{"d": 1}]}, r"job\.partitions\[0\]\.d must be a text"),

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
@@ -50,8 +50,8 @@ def test_templates_in_its_statements_are_rendered():
     ("statements", "message"),
     [
         ([], "statements is empty"),
-        (["DELETE"], r"statements\[0\]: 'DELETE' is no statement"),
-        ([MultiTableJob(statements=[DIM])], r"statements\[0\]: .* is no statement"),
+        (["DELETE"], r"statements\[0\]: 'DELETE' cannot be part of a transaction"),
+        ([MultiTableJob(statements=[DIM])], r"statements\[0\]: .* cannot be part of a transaction"),
         ([DIM, InsertJob(target="x", source=TableSource("a.b"))], r"statements\[1\]: 'x' is not"),
         ([replace(DIM, run_token="own")], r"statements\[0\].run_token is that of the whole"),
         ([DIM, UpdateJob(target="DW.Customers", set={"v": "1"})], "changed by 2 statements"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid.expressions import parameters_of
 from airflow_hiveacid.acid.merge import MatchedUpdate
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 

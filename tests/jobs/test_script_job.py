@@ -105,7 +105,7 @@ def test_only_definitions_need_no_spark() -> None:
         (ScriptJob(target="a.b", statements=[DeleteJob(target="b")]), "not the name of a table"),
         (
             ScriptJob(target="a.b", statements=[ScriptJob(target="a.b")]),  # type: ignore[list-item]
-            "ScriptJob is no job of a script",
+            "ScriptJob cannot be part of a script",
         ),
         (TruncateJob(target="a.b", partition={}), "names no key"),
         (CreateTableJob(target="a.b", columns=[]), "no columns"),

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
-from airflow_hiveacid.jobs.codec import from_json, to_json
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
 from airflow_hiveacid.jobs.stream_place import CheckpointState, StreamPlace, require_same_place
@@ -70,7 +70,7 @@ def test_what_is_shown_of_a_job_has_no_secret_option(option: str) -> None:
     ("wrong", "message"),
     [
         ({"statements": []}, "statements is empty"),
-        ({"statements": ["INSERT"]}, "is no statement"),
+        ({"statements": ["INSERT"]}, "cannot be part of a transaction"),
         ({"statements": [replace(APPEND, source=TableSource("a.b"))]}, "No statement reads"),
         (
             {"statements": [APPEND] + 2 * [UpdateJob(target="shop.x", set={"v": "1"})]},

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean

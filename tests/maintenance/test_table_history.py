@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.schema import TableKind

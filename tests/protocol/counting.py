@@ -14,7 +14,8 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID

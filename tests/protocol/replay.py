@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import LockType, MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import (
     RUN_NOTES,
     is_hidden,

@@ -21,9 +21,9 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.jobs.codec import from_json, to_json
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource

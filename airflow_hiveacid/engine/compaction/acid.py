@@ -8,7 +8,6 @@ from typing import Any
 from airflow_hiveacid.acid.bucket_layout import common_layout, may_delete
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, CONVERTED_BASE, Base, BucketFile, Delta
 from airflow_hiveacid.acid.originals import synthetic_ids, written_by
 from airflow_hiveacid.acid.proof import Balance, Tally
@@ -71,8 +70,13 @@ class AcidCompactor(PartitionCompactor):
     ) -> CompactionPlan:
         """See the base class."""
         misread = Misread.of(state, self.compaction.write_ids)
-        hive3 = self.compaction.version is MetastoreVersion.HMS3
-        return plan_compaction(state, type_, files, misread=misread, one_by_one=hive3)
+        return plan_compaction(
+            state,
+            type_,
+            files,
+            misread=misread,
+            one_by_one=not self.compaction.version.hides_compactions,
+        )
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, plan_compaction
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import Delta, OriginalFile, parse_directory, parse_file
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.trino import Misread
@@ -86,7 +85,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         if self.order.by and self._format.format.is_text:
             # The table may have another format than the partition.
             refuse_sorted_text(self.name)
-        if self.compaction.version is MetastoreVersion.HMS3 and type_ is CompactionType.MINOR:
+        if not self.compaction.version.hides_compactions and type_ is CompactionType.MINOR:
             # There is nothing to filter rows by: who reads meanwhile would see those of write ids
             # that are open to him. A base that he does not see all of he does not take.
             self.warnings.append(
@@ -99,8 +98,14 @@ class InsertOnlyCompactor(PartitionCompactor):
         live = tuple(name for name in state.deltas if name not in dead)
         state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
         misread = Misread.of(state, self.compaction.write_ids)
-        hive3 = self.compaction.version is MetastoreVersion.HMS3
-        return plan_compaction(state, type_, files, flat=True, misread=misread, one_by_one=hive3)
+        return plan_compaction(
+            state,
+            type_,
+            files,
+            flat=True,
+            misread=misread,
+            one_by_one=not self.compaction.version.hides_compactions,
+        )
 
     def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
         """See the base class."""

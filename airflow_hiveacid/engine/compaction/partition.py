@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType, require_no_deletes
 from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import (
     CONVERTED_BASE,
     METADATA_FILE,
@@ -132,8 +131,8 @@ class PartitionCompactor(ABC):
 
     def side_files(self, directory: Base | Delta) -> dict[str, bytes]:
         """The hidden files of a new directory, by their names."""
-        hive3 = self.compaction.version is MetastoreVersion.HMS3
-        return {METADATA_FILE: _COMPACTED} if hive3 and isinstance(directory, Base) else {}
+        hidden = self.compaction.version.hides_compactions
+        return {METADATA_FILE: _COMPACTED} if isinstance(directory, Base) and not hidden else {}
 
     def layout_note(
         self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
@@ -156,8 +155,8 @@ class PartitionCompactor(ABC):
         Raises:
             NothingToCompact: It would change nothing.
         """
-        hive3 = self.compaction.version is MetastoreVersion.HMS3
-        if hive3 and not self.storage.renames_at_once:
+        hidden = self.compaction.version.hides_compactions
+        if not hidden and not self.storage.renames_at_once:
             raise UnsupportedTable(
                 f"{self.name} is on an object store, where a base appears file by file. Only Hive"
                 " Metastore 4 hides it until it is complete.",
@@ -172,10 +171,10 @@ class PartitionCompactor(ABC):
                 files,
                 self.compaction.write_ids,
                 self.compaction.txns,
-                rules=Rules.HIVE3 if hive3 else Rules.HIVE4,
+                rules=Rules.of(self.compaction.version),
             )
             plan = self.plan(state, type_, files)
-            if hive3 and plan.deletes is not None:
+            if not hidden and plan.deletes is not None:
                 # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
                 # meanwhile: whoever read in between would miss rows, or see deleted ones again.
                 self.warnings.append(
@@ -307,12 +306,12 @@ class PartitionCompactor(ABC):
 
     def _publish(self, plan: CompactionPlan) -> None:
         """Let the new directories appear, each by one rename."""
-        hive3 = self.compaction.version is MetastoreVersion.HMS3
+        hidden = self.compaction.version.hides_compactions
         ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
         for final in ready:
             # On Hive 3 this is the commit: whoever reads from now on may already need it.
-            self.directories.publish(final, for_good=hive3)
+            self.directories.publish(final, for_good=not hidden)
             self._published.append(final)
         self.directories.remove()
 

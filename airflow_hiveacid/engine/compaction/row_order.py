@@ -7,7 +7,7 @@ from typing import NoReturn
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import Array, Map, Struct, TableKind, Union, parse_type
 from airflow_hiveacid.acid.sort_order import SortColumn
@@ -87,7 +87,7 @@ def refuse_sorted_text(name: str) -> NoReturn:
 
 def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
     """Make sure that rows can get other row ids."""
-    if version is MetastoreVersion.HMS3:
+    if not version.hides_compactions:
         raise UnsupportedMetastore(
             "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
             " other row ids must appear together with the commit that others are checked against.",

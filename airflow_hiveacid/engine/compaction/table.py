@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_decision import choose
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sort_order import split_order_by
 from airflow_hiveacid.engine.compaction.acid import AcidCompactor
@@ -74,7 +74,7 @@ class TableCompactor:
     def run(self) -> CompactReport:
         """Compact every partition that has to be; one that fails does not stop the others."""
         job = self._job
-        if job.mode != "auto" and self._client.version is MetastoreVersion.HMS3:
+        if job.mode != "auto" and not self._client.version.has_queue:
             raise UnsupportedMetastore(
                 f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
                 remedy='Use mode="auto".',

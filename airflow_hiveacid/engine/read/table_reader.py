@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import precedes
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -39,7 +38,7 @@ class TableReader:
         self.snapshots: list[AcidSnapshot | FlatSnapshot] = []
         self._client = client
         self._txn = txn
-        self._rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+        self._rules = Rules.of(client.version)
 
     def rows(
         self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None

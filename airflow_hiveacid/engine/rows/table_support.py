@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import LOCAL_ZONE
 from airflow_hiveacid.engine.rows.columns import all_columns
 from airflow_hiveacid.engine.rows.types import require_whole_maps, spark_struct
@@ -40,7 +40,7 @@ def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
         stripe_size(table)
         require_whole_maps(table.columns)
         local_times = table.local_time_columns
-        if local_times and version is MetastoreVersion.HMS3:
+        if local_times and not version.reads_local_times:
             raise UnsupportedTable(
                 f"{table.ref.full_name} has columns of {LOCAL_ZONE}, which Hive 3 cannot read from "
                 f"ORC files: {', '.join(local_times)}.",

@@ -50,5 +50,5 @@ def create_table_of(
         if ours or not job.if_not_exists:
             raise
         warning = f"{ref.full_name} was there already, and is left as it was."
-        return RunReport(job="create_table", target=ref.full_name, warnings=(warning,))
+        return RunReport(job=job.tag, target=ref.full_name, warnings=(warning,))
     return None

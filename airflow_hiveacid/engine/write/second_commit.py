@@ -69,7 +69,11 @@ class SecondCommit:
         try:
             overtaken = self._has_rival()
             keeper = stack.enter_context(
-                Transaction(self.client, keeps_files=True, run_token=source_token(self._token))
+                Transaction(
+                    self.client,
+                    keeps_files=True,
+                    run_token=source_token(self.options.known_run_token),
+                )
             )
             taken = TakenFolders(keeper)
             kept = [] if overtaken else [part.kept_by(taken) for part in parts]
@@ -142,14 +146,11 @@ class SecondCommit:
         )
         return replace(report, commit_retry=retry)
 
-    @property
-    def _token(self) -> str:
-        assert self.options.run_token is not None
-        return self.options.run_token
-
     def _has_rival(self) -> bool:
         """Whether a later try of the run is at work, which is the one that counts."""
-        tries = find_open_transactions(self.client, self._token, source_token(self._token))
+        tries = find_open_transactions(
+            self.client, self.options.known_run_token, source_token(self.options.known_run_token)
+        )
         return any(txn_id > self.first.txn_id for txn_id in tries)
 
     def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:

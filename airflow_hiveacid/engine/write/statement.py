@@ -4,21 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.constraints import WriteRules
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_rules import DeclaredRules
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.field_checks import require_choice
-from airflow_hiveacid.jobs.job import Job, OrcCodec
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import ChangesRange
+from airflow_hiveacid.jobs.run_options import OrcCodec, RunOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
@@ -29,20 +29,14 @@ MAX_PARTITION_LOCKS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """How a write behaves; see ``jobs.job.Job`` for what the fields mean.
+class WriteOptions(RunOptions):
+    """Options of a write.
 
     Attributes:
         changes: The versions whose changes are read, for the report.
         offsets: A digest of the offsets of a stream's batch, for the report.
     """
 
-    run_token: str | None = None
-    run_id: str | None = None
-    lock_wait_seconds: float = 300
-    max_restarts: int = 5
-    conflict_policy: ConflictPolicy = "hive"
-    orc_codec: OrcCodec | None = None
     changes: tuple[ChangesRange, ...] = ()
     offsets: str | None = None
 
@@ -50,20 +44,11 @@ class WriteOptions:
     def of(
         cls, job: Job, run_token: str | None, changes: tuple[ChangesRange, ...] = ()
     ) -> "WriteOptions":
-        """The options of a job that has been checked."""
-        return cls(
-            run_token=run_token,
-            run_id=job.run_id,
-            lock_wait_seconds=job.lock_wait_seconds,
-            max_restarts=job.max_restarts,
-            # In a DAG they may be templates.
-            conflict_policy=cast("ConflictPolicy", job.conflict_policy),
-            orc_codec=cast("OrcCodec | None", job.orc_codec),
-            changes=changes,
-        )
+        """Return the options of a valid job."""
+        return cls(**{**job.options, "run_token": run_token}, changes=changes)
 
     def __post_init__(self) -> None:
-        require_choice(self.conflict_policy, get_args(ConflictPolicy), "conflict_policy")
+        self.validate_options()
 
 
 @dataclass(frozen=True)
@@ -196,7 +181,7 @@ class Statement(ABC):
                 f"{self.target.full_name}: {given!r} is no codec we can write.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
-        if codec == "zstd" and version is MetastoreVersion.HMS3:
+        if codec == "zstd" and not version.reads_zstd:
             raise UserError(
                 f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id
@@ -346,7 +345,7 @@ class TableOutput(StagedWork):
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
         """What a base puts out of use, so that older versions can be read while all of it is there."""
-        rules = Rules.HIVE3 if self.client.version is MetastoreVersion.HMS3 else Rules.HIVE4
+        rules = Rules.of(self.client.version)
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]

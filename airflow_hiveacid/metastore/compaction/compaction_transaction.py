@@ -14,7 +14,6 @@ from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
     LockType,
-    MetastoreVersion,
     Operation,
     TableRef,
     lock_components,
@@ -236,7 +235,7 @@ class CompactionTransaction(LiveTransaction):
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
                 self._check_others()
-            queued = self.version is MetastoreVersion.HMS4
+            queued = self.version.has_queue
             kind = TxnType.REBALANCE_COMPACTION if self._renumbers else TxnType.COMPACTION
             self._open(kind if queued else TxnType.DEFAULT)
             self._phases.opened(self.txn_id, {})
@@ -258,7 +257,7 @@ class CompactionTransaction(LiveTransaction):
 
     def _check_others(self) -> None:
         for other in self._queue.live(self.ref, self.partition):
-            serve = other.state == INITIATED and self.version is MetastoreVersion.HMS4
+            serve = other.state == INITIATED and self.version.has_queue
             raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
@@ -312,7 +311,7 @@ class CompactionTransaction(LiveTransaction):
             named = partitions is not None
             return lock_components(self.version, Operation.UPDATE, self.ref, named, partitions)
         (read,) = read_lock_components(self.ref, True, partitions)
-        if self.version is MetastoreVersion.HMS4:
+        if self.version.has_queue:
             return (read,)
         advisory = replace(
             read,
@@ -335,7 +334,7 @@ class CompactionTransaction(LiveTransaction):
     def _check_lock(self, lock: LockRequest) -> None:
         """Give up at once when another compactor of ours is at work on HMS 3."""
         self.check_alive()
-        if self.version is MetastoreVersion.HMS4 or lock.granted:
+        if self.version.has_queue or lock.granted:
             return
         for held in lock.blockers():
             if held.table == self._advisory:

@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 from thrift.Thrift import TApplicationException
 
-from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import (
     AnswerGarbled,
     AnswerLost,

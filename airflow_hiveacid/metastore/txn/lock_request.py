@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from airflow_hiveacid.acid.blockers import task_of_run
-from airflow_hiveacid.acid.locks import LockComponent, MetastoreVersion, TableRef, blocks
+from airflow_hiveacid.acid.locks import LockComponent, TableRef, blocks
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -239,7 +240,7 @@ def _overlap(version: MetastoreVersion, lock: HeldLock, component: LockComponent
         return False
     if lock.partition is None or component.partition is None:
         return True
-    if version is MetastoreVersion.HMS3:  # Which locks partitions by their names in lower case.
+    if not version.keeps_case_of_partitions:
         return lock.partition == component.partition.lower()
     return lock.partition == component.partition
 

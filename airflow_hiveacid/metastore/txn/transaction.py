@@ -9,7 +9,6 @@ from typing import Protocol, Self
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
-    MetastoreVersion,
     TableRef,
     Target,
     lock_components,
@@ -166,7 +165,7 @@ class Transaction(LiveTransaction):
         try:
             with self._phases(Phase.OPEN, "a transaction"):
                 self._writer_queue.wait(started, self._lock_wait)
-                if self.version is MetastoreVersion.HMS3:
+                if not self.version.names_conflicts:
                     watches = [
                         CommitWatch(self._client, target.ref, components)
                         for target in self._targets.values()
@@ -241,7 +240,7 @@ class Transaction(LiveTransaction):
         """Who has changed what is locked, or waited for, since the transaction was opened."""
         self.check_alive()
         self._writer_queue.keep()
-        if self.version is MetastoreVersion.HMS3:
+        if not self.version.names_conflicts:
             return next(filter(None, (watch.committed_while_waiting() for watch in watches)), None)
         if any(target.changes_rows for target in self._targets.values()):
             other = self._client.latest_conflicting_txn(self.txn_id)

@@ -8,7 +8,8 @@ from typing import Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import MetastoreVersion, Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.metastore.client import MetastoreClient
