@@ -355,7 +355,9 @@ class Run:
         return [
             lock.lock_id
             for lock in self.client.show_locks()
-            if lock.txn_id is None and owners.search(lock.agent_info or "")
+            if lock.txn_id is None
+            and lock.database == self.tables.main.database
+            and owners.search(lock.agent_info or "")
         ]
 
     def _rows(self) -> Rows:
