@@ -1,61 +1,25 @@
-"""The authorization hook of `[hive_acid] authorizer`, and the audit records of jobs."""
+"""The authorization of jobs by operators, and their audit records."""
 
-import importlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, conf
-from airflow.sdk import get_current_context
-
 from airflow_hiveacid.acid.allowed_locations import AllowedLocations
-from airflow_hiveacid.errors import AccessRefused, InvalidJob
+from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
-from airflow_hiveacid.jobs.job import Access, Job
+from airflow_hiveacid.jobs.job import Job
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-log = logging.getLogger(__name__)
 audit_log = logging.getLogger("airflow_hiveacid.audit")
 
-_SETTING = "[hive_acid] authorizer"
 _OUTCOME = (
     *("txn_id", "write_ids", "rows_inserted", "rows_updated", "rows_deleted"),
     *("already_done", "dry_run"),
 )
-
-
-def require_access(user: str, accesses: Iterable[Access]) -> None:
-    """Ask the authorizer for every access; without an authorizer all are allowed.
-
-    :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, or ``process``.
-    :param accesses: The accesses.
-    :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails.
-    """
-    path: str = conf.get("hive_acid", "authorizer", fallback="").strip()
-    if not path:
-        return
-    for access in accesses:
-        try:
-            allowed = _authorizer(path)(
-                user=user, table=access.table, columns=access.columns, action=access.action
-            )
-        except Exception as error:
-            log.exception("The authorizer %s fails.", path)
-            raise AccessRefused(
-                f"{_SETTING} {path!r} fails: {type(error).__name__}: {error}. Until it works, "
-                "everything is refused.",
-                remedy="See the log for the error, and correct the callable or its path.",
-            ) from error
-        if allowed is not True:
-            raise AccessRefused(
-                f"{user} may not {access.action} {access.table}: {path} refuses it.",
-                remedy=f"Ask those who run {_SETTING} for the permission.",
-            )
 
 
 def require_job_access(job: Job, context: "Context") -> None:
@@ -69,22 +33,6 @@ def require_job_access(job: Job, context: "Context") -> None:
     for path in paths_of(job):
         allowed.require(path)
     require_access(user_of(context["ti"].dag_id), accesses_of(job))
-
-
-def user_of(dag_id: str) -> str:
-    """Name the user that a task acts for: its DAG, as every task of it has the same rights.
-
-    :param dag_id: The DAG.
-    """
-    return f"dag:{dag_id}"
-
-
-def current_user() -> str:
-    """Name the user that the running task acts for; ``process`` outside of a task."""
-    try:
-        return user_of(get_current_context()["ti"].dag_id)
-    except (RuntimeError, AirflowException):
-        return "process"
 
 
 def audit(
@@ -125,14 +73,3 @@ def audit(
 
 
 _TASK = ("dag_id", "run_id", "task_id", "map_index", "try_number")
-
-
-@cache
-def _authorizer(path: str) -> Callable[..., object]:
-    module, _, name = path.rpartition(".")
-    if not module:
-        raise InvalidJob(f"{_SETTING} {path!r} is not the dotted path of a callable.")
-    found: Callable[..., object] = getattr(importlib.import_module(module), name)
-    if not callable(found):
-        raise InvalidJob(f"{_SETTING} {path!r} is not callable.")
-    return found

@@ -150,9 +150,9 @@ def _options() -> dict[str, Any]:
         },
         "page_locations": {
             "description": "Which locations of tables Airflow's web server opens for the page: "
-            "schemes, with hosts or buckets, separated by commas. Nothing means all that are known: "
-            "file, hdfs, viewfs, s3, gs and abfs. A location is what somebody has written into the "
-            "metastore, and it may name any host.",
+            "schemes, with hosts or buckets, separated by commas. Nothing means those of "
+            "allowed_locations, or else all that are known: file, hdfs, viewfs, s3, gs and abfs. Users "
+            "who create tables choose their locations, which may name any host.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "hdfs://nn1:8020, s3a://warehouse",
@@ -169,7 +169,7 @@ def _options() -> dict[str, Any]:
         },
         "authorizer": {
             "description": "The dotted path of a callable that allows or refuses every job, every "
-            "read, and every row of the page: `authorizer(user=..., table=..., columns=..., "
+            "read, every command, and every row of the page: `authorizer(user=..., table=..., columns=..., "
             "action=...)` returns True to allow. Everything else refuses, also an exception and "
             "an import that fails. Nothing means that Airflow's permissions decide alone.",
             "version_added": "0.1.0",

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python bench/control_flow.py --json out.json
 
-Only the main thread of the driver counts, and each pair of caller and function counts once. `files` are
+Only the driver's process counts, and each pair of caller and function counts once. `files` are
 the files entered, `switches` the calls from one file into another, and `returns` those of them that enter a
 file again that was left before. `publish` is the part of the merge from publishing to its end. To compare
 two revisions, run this file with the other checkout as PYTHONPATH and working directory.
@@ -12,8 +12,10 @@ import argparse
 import json
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +24,6 @@ from session import session
 
 import airflow_hiveacid
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -53,11 +54,13 @@ class Trace(PhaseObserver):
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        threading.setprofile(self._profile)
         sys.setprofile(self._profile)
         try:
             yield
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
 
     def _profile(self, frame: FrameType, event: str, _: object) -> None:
         if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
@@ -75,7 +78,7 @@ class Trace(PhaseObserver):
 
 def figures(entered: list[str]) -> dict[str, int]:
     files = set(entered)
-    switches = sum(one != other for one, other in zip(entered, entered[1:], strict=False))
+    switches = sum(one != other for one, other in pairwise(entered))
     return {
         "files": len(files),
         "switches": len(entered),
@@ -95,14 +98,13 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
         rows = spark.range(1000).selectExpr("id", "cast(id as string) v")
         for name in ("warm up", "measured"):
             trace = Trace()
-            with AcidTable(
-                TABLE.full_name, metastore.uri, spark=spark, observers=[trace]
-            ) as table:
+            with AcidTable(TABLE.full_name, metastore.uri, spark=spark, observers=[trace]) as table:
                 table.append(rows)
                 source = rows.where("id < 10").union(rows.selectExpr("id + 5000", "v").limit(5))
                 trace.entered.clear()
                 with trace.running():
-                    table.merge(source, "t.id = s.id", [MatchedUpdate(), NotMatchedInsert()])
+                    merge = table.merge(source, "t.id = s.id").when_matched_update_all()
+                    merge.when_not_matched_insert_all().execute()
                 found["merge"] = figures(trace.entered)
                 found["publish"] = figures(trace.entered[trace.published :])
                 reading, compacting = Trace(), Trace()

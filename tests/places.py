@@ -11,6 +11,8 @@ from typing import cast
 import fsspec
 from upath import UPath
 
+from airflow_hiveacid.storage.filesystems import normal_path
+
 # The usual one would want a libhdfs.
 fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)
 
@@ -21,7 +23,9 @@ BUCKETS: dict[str, Path] = {}
 def place_of(location: str) -> Path:
     """The folder that a location of the metastore names."""
     if location.startswith("hdfs:"):
-        return cast(Path, UPath(location))
+        return cast(
+            Path, UPath(f"{'/'.join(location.split('/')[:3])}{normal_path(path_on_hdfs(location))}")
+        )
     if location.startswith("s3a:"):
         bucket, _, path = location.removeprefix("s3a://").partition("/")
         return BUCKETS[bucket] / path

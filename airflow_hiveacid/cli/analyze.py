@@ -56,6 +56,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    action="analyze",
 )
 
 

@@ -73,6 +73,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    action="clean",
 )
 
 

@@ -10,8 +10,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli.printable import printable_output
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.job import READ, Access
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
 _BROKEN_PIPE, _INTERRUPTED = 141, 130
@@ -28,6 +31,7 @@ class Command:
         configure: Adds its arguments to a parser.
         run: Does it, and returns the exit status.
         changes: It may change something that others see.
+        action: What it does to the table that it names, for the authorizer.
         hidden: The arguments whose values are kept out of Airflow's audit log.
     """
 
@@ -37,6 +41,7 @@ class Command:
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
     changes: bool = False
+    action: str = READ
     hidden: tuple[str, ...] = ()
 
     def execute(self, arguments: argparse.Namespace) -> int:
@@ -50,6 +55,9 @@ class Command:
 
     def _execute(self, arguments: argparse.Namespace) -> int:
         try:
+            if table := getattr(arguments, "table", None):
+                access = Access(TableRef.parse(table).full_name, None, self.action)
+                require_access(system_user(), [access])
             status = self.run(arguments)
             sys.stdout.flush()
         except HiveAcidError as error:

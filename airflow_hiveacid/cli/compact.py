@@ -92,6 +92,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    action="compact",
 )
 
 

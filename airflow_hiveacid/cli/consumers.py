@@ -6,10 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.job import Access
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient
@@ -81,6 +83,7 @@ def _list(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespac
 def _forget(client: "MetastoreClient", ref: TableRef, arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.maintenance.consumers import forget_consumer
 
+    require_access(system_user(), [Access(ref.full_name, None, "forget_consumer")])
     if not forget_consumer(client, ref, arguments.consumer):
         raise InvalidJob(f"{ref} has no consumer {arguments.consumer!r}.")
     if arguments.json:

@@ -51,6 +51,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    action="restore",
 )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.quantities import bytes_in_words
+from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.history import show_history
@@ -18,6 +19,7 @@ from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.selection import print_answer, selected
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
@@ -80,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     steps = to_steps(_text(arguments), arguments.database, params, arguments.trusted)
     if not steps:
         raise InvalidJob("The script has no statement.")
+    require_access(system_user(), [each for step in steps for each in accesses_of(step)])
     results: list[dict[str, Any]] = []
     number = 1
     for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):

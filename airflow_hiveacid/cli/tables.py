@@ -8,12 +8,14 @@ from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+from airflow_hiveacid.authorizer import may_access, system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.maintenance.health_score import TableHealth
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         if bar is None:
             print("hiveacid: measuring ...", file=sys.stderr, flush=True)
         for health in _measure(HealthMeter(client), arguments.names):
-            measured.append(health)
+            if may_access(system_user(), Access(health.table, (), SHOW)):
+                measured.append(health)
             if bar is not None:
                 bar.step(f"measured {health.table}")
                 bar.one_more()

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urljoin
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
-from airflow_hiveacid.cluster.rest_client import ask, host_of, is_page
+from airflow_hiveacid.cluster.rest_client import KnownHosts, ask
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 ADDRESS_EXTRA = "yarn_resourcemanager_webapp_address"
+HOSTS_EXTRA = "yarn_hosts"
 TIMEOUT_SECONDS = 10
 
 # How much of a log is fetched to find its last lines in.
@@ -50,12 +51,18 @@ class YarnApplications:
         be asked.
     :param user: Who asks, where YARN does not find that out by itself.
     :param submitters: The users that our applications may run as.
+    :param hosts: Hosts of the cluster besides those of the ResourceManagers and of their domains.
     """
 
     def __init__(
-        self, addresses: Sequence[str], user: str, submitters: Collection[str] = ()
+        self,
+        addresses: Sequence[str],
+        user: str,
+        submitters: Collection[str] = (),
+        hosts: Collection[str] = (),
     ) -> None:
         self._addresses = [_with_scheme(address) for address in addresses]
+        self._known = KnownHosts(self._addresses, hosts)
         self._user = user
         self._submitters = {user, *submitters}
 
@@ -64,10 +71,10 @@ class YarnApplications:
         """Return the applications of a Spark connection whose master is YARN.
 
         :param connection: Its extra ``yarn_resourcemanager_webapp_address`` holds the addresses,
-            separated by commas. Its login is who asks; without one, whoever submits does.
+            separated by commas; ``yarn_hosts`` further hosts. Its login is the user that asks, by
+            default the user that submits.
         """
-        listed = str(connection.extra_dejson.get(ADDRESS_EXTRA) or "")
-        addresses = [address.strip() for address in listed.split(",") if address.strip()]
+        addresses = _listed(connection, ADDRESS_EXTRA)
         if not addresses:
             raise InvalidConnection(
                 f"Spark connection {connection.conn_id!r} does not say where YARN's "
@@ -78,7 +85,8 @@ class YarnApplications:
         # YARN knows a Kerberos principal by its first part.
         principal = re.split("[/@]", str(connection.extra_dejson.get("principal") or ""))[0]
         submitters = [submitter, *([principal] if principal else [])]
-        return cls(addresses, connection.login or submitter, submitters)
+        hosts = _listed(connection, HOSTS_EXTRA)
+        return cls(addresses, connection.login or submitter, submitters, hosts)
 
     def find(self, tag: str) -> list[Application]:
         """Return the applications that carry a tag, the oldest first."""
@@ -100,7 +108,7 @@ class YarnApplications:
         """Return the end of what the driver has printed, or of Spark's log if it printed nothing.
 
         The node that ran the driver is asked, and the server that it has handed its logs on to.
-        Either is asked only on a ResourceManager's host or on one of its nodes.
+        Either is asked only on a known host.
         """
         try:
             asked = self._ask("GET", f"/{application_id}") or {"app": {}}
@@ -108,7 +116,7 @@ class YarnApplications:
             logs = str(asked["app"].get("amContainerLogs") or "")
             node, _, rest = logs.partition("/node/containerlogs/")
             container = rest.partition("/")[0]
-            known = _CONTAINER.fullmatch(container) and self._is_known(node)
+            known = _CONTAINER.fullmatch(container) and self._known.has(node)
             for name in ("stdout", "stderr") if known else ():
                 query = urlencode({"size": -_LOG_BYTES, "user.name": self._user})
                 url = f"{node}/ws/v1/node/containers/{container}/logs/{name}?{query}"
@@ -137,7 +145,7 @@ class YarnApplications:
         else:
             state = _STATES[app["state"]]
         url = app.get("trackingUrl")
-        if not is_page(url):
+        if not self._known.has(url):
             url = f"{self._addresses[0]}/cluster/app/{quote(app['id'])}"
         return Application(app["id"], state, (app.get("diagnostics") or "").strip(), url)
 
@@ -148,19 +156,9 @@ class YarnApplications:
         except urllib.error.HTTPError as error:
             with error:
                 url = urljoin(url, error.headers.get("Location") or "")
-                if not 300 <= error.code < 400 or not self._is_known(url):
+                if not 300 <= error.code < 400 or not self._known.has(url):
                     raise
         return ask(urllib.request.Request(url), TIMEOUT_SECONDS, _MOST_LOG_BYTES)
-
-    def _is_known(self, node: str) -> bool:
-        """Whether an address is that of a ResourceManager's host, or of one of its nodes."""
-        host = host_of(node)
-        if host is None:
-            return False
-        if host in map(host_of, self._addresses):
-            return True
-        listed = ((self._ask("GET", "", of="nodes") or {}).get("nodes") or {}).get("node") or []
-        return host in (host_of(f"http://{each.get('nodeHTTPAddress')}") for each in listed)
 
     def _ask(
         self,
@@ -168,14 +166,13 @@ class YarnApplications:
         path: str,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, str] | None = None,
-        of: str = "apps",
     ) -> dict[str, Any] | None:
         """Return the answer of the active ResourceManager; None when it knows no such thing."""
         trouble = []
         for address in self._addresses:
             asked = urlencode({**(query or {}), "user.name": self._user})
             request = urllib.request.Request(
-                f"{address}/ws/v1/cluster/{of}{path}?{asked}",
+                f"{address}/ws/v1/cluster/apps{path}?{asked}",
                 data=None if body is None else json.dumps(body).encode(),
                 headers={"Accept": "application/json", "Content-Type": "application/json"},
                 method=method,
@@ -190,7 +187,7 @@ class YarnApplications:
                         raise InvalidConnection(
                             f"YARN at {address} refuses the user {self._user!r}: {error}.",
                             remedy="Set a login in the Spark connection that may see and end the "
-                            "application. Kerberos is not supported here.",
+                            "application; with Kerberos, the ticket decides.",
                         ) from error
                     # One on standby redirects, or answers so when it knows none that is active.
                     standby = 300 <= error.code < 400
@@ -210,6 +207,11 @@ def _contents(text: str) -> list[str]:
     # YARN 3 puts a header and a footer of its own around a log.
     _, header, rest = text.partition("\nLogContents:\n")
     return (rest.rpartition("End of LogType:")[0] if header else text).strip().splitlines()
+
+
+def _listed(connection: "Connection", extra: str) -> list[str]:
+    listed = str(connection.extra_dejson.get(extra) or "")
+    return [part.strip() for part in listed.split(",") if part.strip()]
 
 
 def _with_scheme(address: str) -> str:

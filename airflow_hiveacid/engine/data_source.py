@@ -30,7 +30,9 @@ from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -112,7 +114,9 @@ class HiveAcidDataSource(DataSource):
 
     @property
     def _ref(self) -> TableRef:
-        return TableRef.parse(self._required("table"))
+        ref = TableRef.parse(self._required("table"))
+        require_access(program_user(), [Access(ref.full_name, None, READ)])
+        return ref
 
     @property
     def _columns(self) -> list[str] | None:

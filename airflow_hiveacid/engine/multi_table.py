@@ -6,9 +6,14 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
+from airflow_hiveacid.engine.write.statement import (
+    Statement,
+    WriteOptions,
+    accesses_of_statements,
+)
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_options import OrcCodec
@@ -85,6 +90,7 @@ class MultiTableTransaction:
     ) -> None:
         with self._client:
             if kind is None and self._statements:
+                require_access(program_user(), accesses_of_statements(self._statements))
                 self.report = run_statements(
                     self._spark, self._client, self._options, self._observers, self._statements
                 )

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -43,6 +45,7 @@ def read_together(
     sources = [TableSource(table) if isinstance(table, str) else table for table in tables]
     for source in sources:
         source.validate()
+    require_access(program_user(), accesses_of(sources))
     with MetastoreClient(MetastoreOptions.of(metastore)) as client:
         known = [existing_table(client, TableRef.parse(source.name)) for source in sources]
         for table in known:

@@ -8,11 +8,13 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -138,6 +140,7 @@ class RegisteredTables:
         for name, source in self._named():
             for ref in tables_of(self._client, source.name):
                 try:
+                    require_access(program_user(), [Access(ref.full_name, None, READ)])
                     table = self._client.get_table(ref)
                     check_kind(table, Operation.SELECT)
                     check_readable(self._spark, table)

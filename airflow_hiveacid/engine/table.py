@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.text_table import html_table
 from airflow_hiveacid.analysis.analyze import analyze
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.read.table_reader import TableReader
@@ -27,10 +28,15 @@ from airflow_hiveacid.engine.statements.conditions import Expression, Expression
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.statement import Statement, WriteOptions
+from airflow_hiveacid.engine.write.statement import (
+    Statement,
+    WriteOptions,
+    accesses_of_statements,
+)
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -65,6 +71,10 @@ class AcidTable(TableChanges[RunReport]):
         spark: The session, which is left as it is; by default the active one.
         options: How writes behave.
         observers: Are told about the phases of a write.
+
+    Raises:
+        AccessRefused: The authorizer does not let this program read the table; methods that change the
+            table ask it again.
     """
 
     def __init__(
@@ -78,6 +88,7 @@ class AcidTable(TableChanges[RunReport]):
     ) -> None:
         options = options or WriteOptions()
         super().__init__(name, spark or SparkSession.Builder().getOrCreate(), options.orc_codec)
+        self._require_access(READ)
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options
         self._observers = observers
@@ -334,6 +345,7 @@ class AcidTable(TableChanges[RunReport]):
             rows_only=rows_only,
             **self._options.options,
         )
+        self._require_access("analyze")
         return analyze(self._client, job, phases=PhaseClock(self._observers))
 
     def compact(
@@ -362,9 +374,14 @@ class AcidTable(TableChanges[RunReport]):
             **self._options.options,
         )
         job.validate()
+        self._require_access("compact")
         return TableCompactor(self._spark, self._client, job, self._observers).run()
 
+    def _require_access(self, action: str) -> None:
+        require_access(program_user(), [Access(self.ref.full_name, None, action)])
+
     def _run(self, statement: Statement) -> RunReport:
+        require_access(program_user(), accesses_of_statements([statement]))
         return run_statements(
             self._spark,
             self._client,

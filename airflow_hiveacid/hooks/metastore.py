@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.assets import asset_of
-from airflow_hiveacid.authorization import current_user, require_access
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import (
@@ -145,7 +145,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
         written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
         accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
-        require_access(current_user(), accesses)
+        require_access(program_user(), accesses)
         lineage = get_hook_lineage_collector()
         for table in reads:
             lineage.add_input_asset(self, uri=self._uri(table))

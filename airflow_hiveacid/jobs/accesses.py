@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 
 _LOCATIONS = ("path", "location", "managed_location", "checkpoint")
 
 
-def accesses_of(job: Job) -> tuple[Access, ...]:
-    """List the accesses of a job and all jobs inside it, without repetition.
+def accesses_of(job: object) -> tuple[Access, ...]:
+    """List the accesses of a job, or of a question in SQL, and of all jobs inside it.
 
     A query names its inputs; tables that Spark finds by other names are not among them.
 
     Args:
-        job: The job.
+        job: The job or the question.
     """
     return tuple(dict.fromkeys(_accesses(job)))
 
@@ -36,10 +37,12 @@ def paths_of(job: Job) -> tuple[str, ...]:
     )
 
 
-def _accesses(job: Job) -> Iterator[Access]:
+def _accesses(job: object) -> Iterator[Access]:
     for part in _parts(job):
         if isinstance(part, TableSource | ChangesSource):
             yield Access(part.name.lower(), None, READ)
+        elif isinstance(part, TableRef):
+            yield Access(part.full_name, None, READ)
         elif isinstance(part, Job):
             yield from part.own_accesses()
 

@@ -22,6 +22,8 @@ from airflow_hiveacid.jobs.sources import QuerySource, Source
 
 # The action of an access that only reads; other actions are tags of jobs.
 READ = "read"
+# The action of an access that only shows a table in a list of tables.
+SHOW = "show"
 
 
 @dataclass(frozen=True, slots=True)

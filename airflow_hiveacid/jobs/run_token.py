@@ -86,6 +86,17 @@ def is_same_run(token: str, other: str) -> bool:
     return _parts(token)[0] == _parts(other)[0]
 
 
+def is_statement_of(token: str, run_token: str) -> bool:
+    """Whether a token, marked or not, is that of a statement of a script.
+
+    Args:
+        token: The token.
+        run_token: The token of the script.
+    """
+    run, statement, _ = _parts(token)
+    return run == run_token and bool(statement)
+
+
 def agent_info(token: str) -> str:
     """A token as the metastore can keep it.
 

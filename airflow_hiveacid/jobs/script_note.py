@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import InvalidJob, ScriptChanged
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.run_token import is_statement_of
 from airflow_hiveacid.jobs.script_report import StatementReport
 
 # The metastore of version 3 keeps neither a number nor a time of databases: only their presence counts.
@@ -106,13 +107,18 @@ class ScriptNote:
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
-        """Read a note; None when it is none."""
+        """Read a note; None when it is none.
+
+        Transactions of the begun statement are aborted: a note that names those of another run is none.
+        """
         try:
             note = codec.from_record(cls, json.loads(content), "note")
             _ = note.begun and note.begun.identities
-            return note
         except (ValueError, RecursionError, InvalidJob):
             return None
+        begun = note.begun and (note.begun.token, note.begun.transaction)
+        is_own = all(is_statement_of(token, note.run_token) for token in begun or ())
+        return note if is_own else None
 
     def _encoded(self) -> bytes:
         return json.dumps(codec.to_record(self), indent=1).encode()

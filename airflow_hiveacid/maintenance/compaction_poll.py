@@ -1,6 +1,6 @@
 """One poll for partitions that are worth compacting, as sensors and triggers repeat it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
@@ -67,15 +67,19 @@ class CompactionPoll:
         self,
         tables: Iterable[str],
         partitions: Sequence[str] | None = None,
+        require_access: Callable[[Iterable[str]], None] | None = None,
     ) -> PollResult:
         """Survey tables once.
 
         Args:
             tables: Names or patterns: "sales.orders", "sales.*".
             partitions: The names of the partitions to look at; None is all of them.
+            require_access: Is given the names of the tables, and raises an error to refuse them.
         """
         with self._client:
             refs = {table for pattern in tables for table in tables_of(self._client, pattern)}
+            if require_access is not None:
+                require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))

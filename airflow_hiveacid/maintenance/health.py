@@ -1,10 +1,10 @@
 """Measuring the health of thousands of tables again and again, at little cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
@@ -15,9 +15,9 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.blocker_search import blockers_by_table
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
-from airflow_hiveacid.maintenance.inspection import Inspection
+from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import folder_of
-from airflow_hiveacid.maintenance.survey import Survey
+from airflow_hiveacid.maintenance.survey import Runner, Survey, at_once
 from airflow_hiveacid.maintenance.table_cleaning import retention_of
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -40,18 +40,19 @@ class HealthMeter:
         self,
         client: MetastoreClient,
         policy: CompactionPolicy | None = None,
-        allowed: AllowedLocations | None = None,
+        run: Runner = at_once,
     ) -> None:
         """Prepare a meter.
 
         Args:
             client: The metastore.
             policy: When a partition is worth compacting; tables may set their own thresholds.
-            allowed: Which locations may be opened; None is all.
+            run: Runs what opens the files of a table, and may raise an error if that takes too long.
         """
+        self._run = run
         self._client = client
         self._policy = policy or CompactionPolicy()
-        self._survey = Survey(client, self._policy, everything=True, allowed=allowed)
+        self._survey = Survey(client, self._policy, everything=True, run=run)
         self._requests: dict[TableRef, list[tuple[int, str]]] = {}
 
     def measure(
@@ -151,16 +152,7 @@ class HealthMeter:
         """Count apart what a cleaning would leave for earlier versions and for consumers."""
         sizes = {each.size.partition: each.size for each in decisions if each.size.obsolete}
         try:
-            retention = retention_of(table)
-            if not retention or not sizes:
-                return health
-            inspection = Inspection(self._client, table, retention=retention)
-            if table.partition_keys:
-                found = self._client.get_partitions(table.ref, [*filter(None, sizes)])
-                folders = [folder_of(table.folder, one.name, one.folder) for one in found]
-            else:
-                folders = [folder_of(table.folder, None, table.folder)]
-            inspected = inspection.look(folders)
+            inspected = self._run(table.ref.full_name, partial(self._inspected, table, sizes))
         except HiveAcidError as error:
             # Nor would a cleaning know what to leave.
             return replace(health, verdict=f"{health.verdict} It cannot be cleaned: {error}")
@@ -178,6 +170,20 @@ class HealthMeter:
             retained_bytes=sum(known),
             retained_directories=len(known),
         )
+
+    def _inspected(
+        self, table: HiveTable, partitions: Collection[str | None]
+    ) -> list[InspectedFolder]:
+        retention = retention_of(table)
+        if not retention or not partitions:
+            return []
+        inspection = Inspection(self._client, table, retention=retention)
+        if table.partition_keys:
+            found = self._client.get_partitions(table.ref, [*filter(None, partitions)])
+            folders = [folder_of(table.folder, one.name, one.folder) for one in found]
+        else:
+            folders = [folder_of(table.folder, None, table.folder)]
+        return inspection.look(folders)
 
 
 def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:

@@ -39,6 +39,7 @@ _HALF_A_NOTE = "This is the beginning of a note on who could still read what was
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
 _ABORTED = "The run that this note is about was not committed."
+_FOREIGN = "This note names {}, which is neither in the table nor in one of its partitions, and is not opened."
 _NANOSECONDS_PER_DAY = 86_400 * 10**9
 _NO_CLEANUP = ("no_cleanup", "NO_CLEANUP")
 
@@ -149,6 +150,7 @@ class Inspection:
         storage = ReadOnlyStorage.of(folder.location)
         garbage = self._stale_uploads(folder.location)
         committed: list[NoteFile] = []
+        keep: list[Stay] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, self.txns, self._min_open):
@@ -161,7 +163,7 @@ class Inspection:
         if not storage.is_link(RUN_NOTES):
             garbage += self._useless_notes(storage, keep_notes_days)
             old = {file.path for file in garbage}
-            notes = RunNoteFolder(storage, self._table)
+            notes = RunNoteFolder(self._client, storage, self._table)
             for note in notes.unmarked():
                 if note.path in old:
                     continue
@@ -170,7 +172,15 @@ class Inspection:
                     committed.append(note)
                 elif outcome is RunOutcome.ABORTED:
                     garbage.append(Garbage(note.path, 0, _ABORTED, is_file=True))
-        return InspectedFolder(folder, tuple(garbage), committed_notes=tuple(committed))
+                elif (
+                    outcome is RunOutcome.UNPROVEN
+                    and note.note is not None
+                    and (foreign := notes.foreign_directory(note.note))
+                ):
+                    keep.append(Stay(note.path, _FOREIGN.format(foreign)))
+        return InspectedFolder(
+            folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
+        )
 
     def _useless_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
         """Find the files among the notes on runs that are too old, or were never completed."""

@@ -193,7 +193,8 @@ class Preflight:
             for target in targets:
                 with suppress(TableNotFound):
                     table = self._table(target)
-                    notes = RunNoteFolder(ReadOnlyStorage.of(table.folder), table)
+                    storage = ReadOnlyStorage.of(table.folder)
+                    notes = RunNoteFolder(self._client, storage, table)
                     if notes.of_run(job.token):
                         return True
             return False

@@ -4,9 +4,10 @@ Notes are not kept in the directories of the data, because a compaction replaces
 a run that changed nothing has none.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
@@ -22,10 +23,15 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import MalformedName, OutsideTable, StorageError
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.same_table import plain_location
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
+# A writer names 8; in a forged note are as many as fit into a megabyte.
+_MOST_DIRECTORIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +68,18 @@ class NoteFile:
 class RunNoteFolder:
     """The notes in the folder of one table.
 
+    Every user who can write into the folder can forge a note. A location in a note is therefore never
+    opened: it only selects a partition, which is opened at the location that the metastore knows.
+
     Args:
+        client: The metastore.
         storage: The table's folder.
         table: The table, as the metastore describes it now.
     """
 
-    def __init__(self, storage: ReadOnlyStorage, table: HiveTable) -> None:
+    def __init__(self, client: MetastoreClient, storage: ReadOnlyStorage, table: HiveTable) -> None:
+        self._client = client
+        self._table = table
         self._storage = storage
         self._name = table.ref.full_name
         self._identity = table.identity
@@ -165,23 +177,49 @@ class RunNoteFolder:
         is_later = note is None and content is not None and RunNote.is_of_later_format(content)
         return NoteFile(name, None, is_later)
 
+    def foreign_directory(self, note: RunNote) -> str | None:
+        """Find a directory in a note that is neither in the table nor in one of its partitions.
+
+        Args:
+            note: The note.
+        """
+        return next((each for each in note.directories if self._place_of(each) is None), None)
+
     def _has_directory(self, note: RunNote, write_id: int) -> bool:
         """Whether a directory of the transaction is there, or was until just now."""
-        return any(self._is_directory_of(note, write_id, each) for each in note.directories)
+        named = note.directories[:_MOST_DIRECTORIES]
+        return any(self._is_directory_of(note, write_id, each) for each in named)
 
     def _is_directory_of(self, note: RunNote, write_id: int, location: str) -> bool:
-        parent, _, name = location.rpartition("/")
         try:
-            if not holds_write(name, write_id):
+            if not holds_write(location.rpartition("/")[2], write_id):
                 return False
-            outside = ":/" in parent
-            storage = ReadOnlyStorage.of(parent) if outside else self._storage
-            path = name if outside else location
+            place = self._place_of(location)
+            if place is None:
+                return False
+            storage, path = place
             content = storage.read_small(f"{path}/{SIDECAR_FILE}")
         except (MalformedName, OutsideTable):
             return False
         sidecar = None if content is None else parse_note(content)
         return sidecar is not None and sidecar.get("txn_id") == note.txn_id
+
+    def _place_of(self, location: str) -> tuple[ReadOnlyStorage, str] | None:
+        """Find the folder and the path of a directory in a note; None if they are foreign."""
+        parent, _, name = location.rpartition("/")
+        if ":/" not in parent:
+            is_inside = not location.startswith("/") and ".." not in location.split("/")
+            return (self._storage, location) if is_inside else None
+        known = self._partitions.get(plain_location(parent))
+        return None if known is None else (ReadOnlyStorage.of(known), name)
+
+    @cached_property
+    def _partitions(self) -> Mapping[str, str]:
+        """The locations of the partitions, by their plain spelling."""
+        if not self._table.partition_keys:
+            return {}
+        locations = partition_locations(self._client, self._table).values()
+        return {plain_location(location): location for location in locations}
 
 
 def write_note(storage: Storage, file: NoteFile) -> None:

@@ -2,13 +2,14 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
+from typing import Any
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
@@ -37,8 +38,16 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
+# Is given a table, and what opens its files.
+Runner = Callable[[str, Callable[[], Any]], Any]
+
 # Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
 _TRUSTED = timedelta(hours=1)
+
+
+def at_once(table: str, look: Callable[[], Any]) -> Any:
+    """Open the files of a table in this thread, however long it takes."""
+    return look()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +153,7 @@ class Survey:
         quiet: Mapping[str, Sequence[str]] | None = None,
         *,
         everything: bool = False,
-        allowed: AllowedLocations | None = None,
+        run: Runner = at_once,
     ) -> None:
         """Prepare a survey.
 
@@ -154,9 +163,9 @@ class Survey:
             quiet: The ``quiet`` of a survey with the same policy of the same partitions.
             everything: Measure tables, too, that cannot be compacted; the sizes of their
                 partitions say why.
-            allowed: Which locations may be opened; None is those of the client.
+            run: Runs what opens the files of a table, and may raise an error if that takes too long.
         """
-        self._allowed = allowed or client.allowed_locations
+        self._run = run
         self._client = client
         self._everything = everything
         self._policy = policy or CompactionPolicy()
@@ -240,7 +249,7 @@ class Survey:
         look.waiting.extend(table for table in tables if self._must_measure(table, look))
         for table in tables:
             try:
-                yield table, self._survey(table, look)
+                yield table, self._run(table.full_name, partial(self._survey, table, look))
             except (MetastoreUnreachable, AnswerLost, AuthenticationFailed):
                 raise
             except HiveAcidError as error:
@@ -255,7 +264,7 @@ class Survey:
 
     def mistrust(self, table: TableRef) -> None:
         """List a table again next time, even if nobody writes it until then."""
-        for key, known in self._measured.items():
+        for key, known in list(self._measured.items()):
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)
 
@@ -333,7 +342,7 @@ class Survey:
         return _Measured(write_ids, now, policy, tuple(measured), sizes.rows, locations, located_at)
 
     def _listed(self, location: str) -> DirectorySizes:
-        self._allowed.require(location)
+        self._client.allowed_locations.require(location)
         return DirectorySizes.of(location)
 
     def _locations(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Self
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
@@ -62,7 +61,6 @@ def table_history(
     limit: int = 500,
     directories: bool = False,
     seconds: float = float("inf"),
-    allowed: AllowedLocations | None = None,
 ) -> list[HistoryEntry]:
     """The writes and the compactions of a table, the newest first.
 
@@ -73,7 +71,6 @@ def table_history(
         directories: Whether to look into all their directories, too, for the rows of each.
         seconds: How long to look. When they are over, or as many notes were read as are worth
             it, the other entries are without what only their notes tell.
-        allowed: Which locations may be opened; None is all.
 
     Raises:
         AccessRefused: The table, or a partition, is at another location.
@@ -82,7 +79,7 @@ def table_history(
         NotTransactional: The table is none that has versions.
         TableNotFound: It does not exist.
     """
-    folders = _Folders.of(client, ref, seconds, allowed, limit)
+    folders = _Folders.of(client, ref, seconds, limit)
     entries = _with_rebalances(client, ref, folders.entries(limit))
     if not directories:
         return entries
@@ -102,7 +99,6 @@ def version_directories(
     *,
     limit: int = 500,
     seconds: float = float("inf"),
-    allowed: AllowedLocations | None = None,
 ) -> list[HistoryDirectory]:
     """The directories of one write, with the rows that each of them holds.
 
@@ -112,9 +108,8 @@ def version_directories(
         write_id: The write.
         limit: How many directories, at most.
         seconds: How long to look; see ``table_history``.
-        allowed: Which locations may be opened; None is all.
     """
-    folders = _Folders.of(client, ref, seconds, allowed, limit)
+    folders = _Folders.of(client, ref, seconds, limit)
     own = [
         each
         for each in folders.located
@@ -164,6 +159,7 @@ class _Folders:
     """All directories of a table, as one look at them shows.
 
     Attributes:
+        client: The metastore.
         table: The table.
         snapshot: What a new reader sees.
         reading: Reads the notes.
@@ -171,6 +167,7 @@ class _Folders:
         located: The directories of all partitions.
     """
 
+    client: MetastoreClient
     table: HiveTable
     snapshot: Snapshot
     reading: NoteReading
@@ -183,7 +180,6 @@ class _Folders:
         client: MetastoreClient,
         ref: TableRef,
         seconds: float = float("inf"),
-        allowed: AllowedLocations | None = None,
         limit: int = sys.maxsize,
         since: float | None = None,
     ) -> Self:
@@ -191,17 +187,14 @@ class _Folders:
         if table.kind is TableKind.NOT_ACID:
             raise NotTransactional(f"{ref} is not a transactional table.")
         snapshot = Snapshot.take(client, [ref])
-        allowed = allowed or AllowedLocations()
         reading = NoteReading(seconds, since)
-        allowed.require(table.folder)
-        folders = cls(table, snapshot, reading, _listed(table, limit))
+        folders = cls(client, table, snapshot, reading, _listed(table, limit))
         inside: dict[str, str | None] = {"": None}
         outside: dict[str, str] = {}
         if table.partition_keys:
             inside, outside = parted(table.folder, partition_locations(client, table))
         folders._add(folders.home, inside)
         for name, location in outside.items():
-            allowed.require(location)
             if reading.late:
                 raise StorageError(
                     f"{ref} has too many partitions outside of its folder to look at all in time."
@@ -263,7 +256,7 @@ class _Folders:
 
     def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
         """The notes on committed runs, but for those of some transactions."""
-        notes = RunNoteFolder(self.home.storage, self.table)
+        notes = RunNoteFolder(self.client, self.home.storage, self.table)
         return notes.committed(self.snapshot.txns, self.now, limit, known, since)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:

@@ -17,9 +17,8 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
-from airflow_hiveacid.authorization import require_access
-from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.jobs.job import Access
+from airflow_hiveacid.authorizer import may_access
+from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.jobs.run_token import dag_of
 from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth
@@ -27,8 +26,6 @@ from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import instance_id
-
-_SHOW = "show"
 
 
 class PageAccess:
@@ -78,11 +75,7 @@ class PageAccess:
         ]
         if dags and not any(map(self._reads_dag, dags)):
             return False
-        try:
-            require_access(f"user:{self._user.get_name()}", [Access(table, (), _SHOW)])
-        except AccessRefused:
-            return False
-        return True
+        return may_access(f"user:{self._user.get_name()}", Access(table, (), SHOW))
 
     def health(self, health: TableHealth) -> TableHealth:
         """Return the health of a table without runs that are hidden from the user.

@@ -1,13 +1,13 @@
 """The metastores on the page, as Airflow's configuration and connections name them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
@@ -22,12 +22,15 @@ from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 from airflow_hiveacid.maintenance.stream_places import stream_states
 from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measuring
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _SECTION = "hive_acid"
-# Somebody waits for an answer on one table.
-_PATIENCE_SECONDS = 20
+# A user waits for an answer on one table.
+PATIENCE_SECONDS = 20
+# In the background a table has more time: listing hundreds of thousands of files takes some minutes.
+_MEASURING = FileAccess(600, most_of_table=1)
 # What fits a browser: a write may have thousands of partitions.
 _MOST_DIRECTORIES, _MOST_NAMES = 1000, 5
 
@@ -50,9 +53,7 @@ class Metastore:
         self._conn_id = conn_id
         self._meter: HealthMeter | None = None
         self._client: MetastoreClient | None = None
-        self._measured_with: tuple[MetastoreOptions, CompactionPolicy, AllowedLocations] | None = (
-            None
-        )
+        self._measured_with: tuple[MetastoreOptions, CompactionPolicy] | None = None
 
     def history(self, table: str) -> list[HistoryEntry]:
         """The newest writes and compactions of a table, looked up now.
@@ -63,9 +64,9 @@ class Metastore:
         Raises:
             HiveAcidError: They cannot be read, or not soon enough.
         """
-        ref, patience = TableRef.parse(table), self._patience()
-        with self._connect(patience) as client:
-            entries = table_history(client, ref, seconds=patience, allowed=page_locations())
+        ref = TableRef.parse(table)
+        with self._connect() as client:
+            entries = table_history(client, ref, seconds=client.options.read_timeout_seconds)
         shown, left = [], _MOST_DIRECTORIES
         for entry in entries:
             directories = entry.directories[:left]
@@ -84,11 +85,10 @@ class Metastore:
         Raises:
             HiveAcidError: They cannot be read, or not soon enough.
         """
-        ref, patience = TableRef.parse(table), self._patience()
-        with self._connect(patience) as client:
-            return version_directories(
-                client, ref, write_id, seconds=patience, allowed=page_locations()
-            )
+        ref = TableRef.parse(table)
+        with self._connect() as client:
+            seconds = client.options.read_timeout_seconds
+            return version_directories(client, ref, write_id, seconds=seconds)
 
     def streams(self, table: str) -> list[StreamState]:
         """How the streams into a table are doing, looked up now.
@@ -99,29 +99,35 @@ class Metastore:
         Raises:
             HiveAcidError: It cannot be read.
         """
-        with self._connect(self._patience()) as client:
+        with self._connect() as client:
             folder = client.get_table(TableRef.parse(table)).folder
-        page_locations().require(folder)
         return stream_states(ReadOnlyStorage.of(folder))
 
-    def _patience(self) -> float:
-        options = HiveAcidMetastoreHook(self._conn_id).options()
-        return min(options.read_timeout_seconds, _PATIENCE_SECONDS)
-
-    def _connect(self, patience: float) -> MetastoreClient:
-        options = HiveAcidMetastoreHook(self._conn_id).options()
+    def _connect(self) -> MetastoreClient:
+        options = self._options()
+        patience = min(options.read_timeout_seconds, PATIENCE_SECONDS)
         return MetastoreClient(replace(options, read_timeout_seconds=patience))
+
+    def _options(self) -> MetastoreOptions:
+        """The metastore, with the locations that the page may open: no client leads to others."""
+        options = HiveAcidMetastoreHook(self._conn_id).options()
+        allowed: str = conf.get(_SECTION, "page_locations", fallback="").strip()
+        options = replace(options, allowed_locations=allowed or options.allowed_locations)
+        options.validate()
+        return options
 
     def _measure(self) -> Iterator[TableHealth]:
         # A connection may be edited while this runs; what is remembered of tables goes then.
-        options = HiveAcidMetastoreHook(self._conn_id).options()
-        wanted = options, page_policy(), page_locations()
+        wanted = self._options(), page_policy()
         if self._meter is None or self._client is None or wanted != self._measured_with:
             self._client = MetastoreClient(wanted[0])
-            self._meter = HealthMeter(self._client, wanted[1], wanted[2])
+            self._meter = HealthMeter(self._client, wanted[1], self._within_time)
             self._measured_with = wanted
         with self._client:
             yield from self._meter.measure()
+
+    def _within_time(self, table: str, look: Callable[[], Any]) -> Any:
+        return _MEASURING.wait(f"{self._conn_id} {table}", look)
 
 
 def connection_ids() -> list[str]:
@@ -152,15 +158,6 @@ def instance_id() -> str:
     """How the tokens of this Airflow's runs begin, where several work on one metastore."""
     configured: str = conf.get(_SECTION, "instance_id", fallback="")
     return configured.strip()
-
-
-def page_locations() -> AllowedLocations:
-    """Which locations Airflow's web server opens for the page.
-
-    Raises:
-        InvalidJob: The configuration cannot be read.
-    """
-    return AllowedLocations.parse(conf.get(_SECTION, "page_locations", fallback=""))
 
 
 def page_policy() -> CompactionPolicy:

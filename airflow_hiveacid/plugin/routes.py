@@ -3,7 +3,8 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import (
@@ -13,16 +14,19 @@ from airflow.api_fastapi.core_api.security import (
 )
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.plugin.access import PageAccess, UserAccess
+from airflow_hiveacid.plugin.access import UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
+from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import (
+    PATIENCE_SECONDS,
     Metastore,
     connection_ids,
     instance_id,
@@ -31,6 +35,10 @@ from airflow_hiveacid.plugin.metastores import (
 )
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
 from airflow_hiveacid.plugin.table_list import Show, Sort, TableQuery, listing, table_csv
+
+T = TypeVar("T")
+
+LOOKUPS = FileAccess(PATIENCE_SECONDS)
 
 # Annotations stay real objects here: FastAPI must not have to look up their names.
 app = FastAPI(
@@ -169,57 +177,69 @@ def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
     }
 
 
-@app.get("/api/tables/{table}")
-def show_table(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
-    """All that is known of the health of a table."""
-    health: dict[str, Any] = codec.encode(_health(metastore, table, access))
-    return health | {"instance": instance_id()}
-
-
-@app.get("/api/tables/{table}/history")
-def show_history(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
-    """What has been written to a table and compacted; it is looked up now."""
-    wanted = _health(metastore, table, access).table
-    return {
-        "instance": instance_id(),
-        **_answer("entries", lambda: access.history(metastore.history(wanted))),
-    }
-
-
-@app.get("/api/tables/{table}/streams")
-def show_streams(table: str, metastore: OfMetastore, access: UserAccess) -> dict[str, Any]:
-    """How the streams into a table are doing; it is looked up now."""
-    wanted = _health(metastore, table, access).table
-    return {
-        "instance": instance_id(),
-        **_answer("streams", lambda: access.streams(metastore.streams(wanted))),
-    }
-
-
-@app.get("/api/tables/{table}/versions/{write_id}")
-def show_version(
-    table: str,
-    write_id: Annotated[int, Path(ge=0, lt=2**63)],
-    metastore: OfMetastore,
-    access: UserAccess,
-) -> dict[str, Any]:
-    """The directories of one write; they are looked up now."""
-    wanted = _health(metastore, table, access).table
-    return _answer("directories", lambda: metastore.directories(wanted, write_id))
-
-
-def _answer(name: str, look: Callable[[], object]) -> dict[str, Any]:
-    try:
-        return {name: codec.encode(look()), "error": None}
-    except HiveAcidError as error:
-        return {name: [], "error": codec.encode(ErrorReport.of(error))}
-
-
-def _health(metastore: Metastore, table: str, access: PageAccess) -> TableHealth:
+def _health(table: str, metastore: OfMetastore, access: UserAccess) -> TableHealth:
     for health in metastore.measuring.look().tables or ():
         if health.table == table and access.sees(table):
             return access.health(health)
     raise HTTPException(404, "There is no such table, or it was not measured yet.")
+
+
+WantedTable = Annotated[TableHealth, Depends(_health)]
+
+
+@app.get("/api/tables/{table}")
+def show_table(wanted: WantedTable) -> dict[str, Any]:
+    """All that is known of the health of a table."""
+    health: dict[str, Any] = codec.encode(wanted)
+    return health | {"instance": instance_id()}
+
+
+# What opens files is no plain function: Airflow runs those of all routes in the same 40 threads.
+@app.get("/api/tables/{table}/history")
+async def show_history(
+    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
+) -> dict[str, Any]:
+    """The writes and compactions of a table, looked up now."""
+    look = partial(metastore.history, wanted.table)
+    answer = await _answer("entries", metastore, wanted, look, access.history)
+    return {"instance": instance_id(), **answer}
+
+
+@app.get("/api/tables/{table}/streams")
+async def show_streams(
+    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
+) -> dict[str, Any]:
+    """The states of the streams into a table, looked up now."""
+    look = partial(metastore.streams, wanted.table)
+    answer = await _answer("streams", metastore, wanted, look, access.streams)
+    return {"instance": instance_id(), **answer}
+
+
+@app.get("/api/tables/{table}/versions/{write_id}")
+async def show_version(
+    write_id: Annotated[int, Path(ge=0, lt=2**63)], wanted: WantedTable, metastore: OfMetastore
+) -> dict[str, Any]:
+    """The directories of one write, looked up now."""
+    look = partial(metastore.directories, wanted.table, write_id)
+    return await _answer("directories", metastore, wanted, look)
+
+
+async def _answer(
+    name: str,
+    metastore: Metastore,
+    wanted: TableHealth,
+    look: partial[T],
+    permitted: Callable[[T], object] = lambda found: found,
+) -> dict[str, Any]:
+    """Look into a table, and show what its user may see of that."""
+    try:
+        kind = id(metastore), name, look.args
+        found = await LOOKUPS.answer(wanted.table, kind, look)
+    except HiveAcidError as error:
+        return {name: [], "error": codec.encode(ErrorReport.of(error))}
+    # Permissions are looked up in Airflow's database.
+    shown = await run_in_threadpool(lambda: codec.encode(permitted(found)))
+    return {name: shown, "error": None}
 
 
 def _download(known: Measured, query: TableQuery) -> Response:

@@ -8,7 +8,9 @@ import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import UnknownColumn, UserError
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -62,6 +64,7 @@ class TableScan:
         if columns is not None and not columns:
             raise UserError("Rows without any column cannot be counted.", remedy="Name one.")
         self.ref = TableRef.parse(name)
+        require_access(program_user(), [Access(self.ref.full_name, None, READ)])
         self._metastore = MetastoreOptions.of(metastore)
         self._columns = columns
         self._partitions = partitions

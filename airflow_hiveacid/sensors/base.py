@@ -9,7 +9,7 @@ from airflow.sdk import PokeReturnValue
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
@@ -82,7 +82,7 @@ class HiveAcidCompactionSensor(PatientSensor):
         store: Any = context.get("task_state_store") if self.reschedule else None
         try:
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
-            result = poll.look([self.table], self.partitions)
+            result = poll.look([self.table], self.partitions, self._require_access)
         except HiveAcidError as error:
             self._bear(error, context)
             return PokeReturnValue(False)
@@ -125,6 +125,11 @@ class HiveAcidCompactionSensor(PatientSensor):
         """Return what the trigger has found."""
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+        try:
+            # A table may be younger than the first look, which the triggerer does not check.
+            self._require_access(need["table"] for need in event["needs"])
+        except AccessRefused as error:
+            raise task_failure(error) from None
         return self._grouped(event["needs"])
 
     def _grouped(self, needs: list[dict[str, Any]]) -> list[Any]:

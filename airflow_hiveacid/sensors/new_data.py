@@ -114,6 +114,7 @@ class HiveAcidNewDataSensor(PatientSensor):
             require_consumer(self.consumer)
             source = ChangesSource(self.table, after=self.after)
             source.validate()
+            self._require_access([self.table])
             options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
             with MetastoreClient(options) as client:
                 found = Consumer(client, self.table, self.consumer).range(source)

@@ -1,13 +1,16 @@
 """PatientSensor: a sensor that outlasts a short absence of the metastore."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
 
+from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.jobs.job import READ, Access
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +37,15 @@ class PatientSensor(BaseSensorOperator):
         if not self._patience_in(context).bears(error):
             raise task_failure(error) from None
         self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
+
+    def _require_access(self, tables: Iterable[str]) -> None:
+        """Ask the authorizer whether the DAG may read tables.
+
+        :param tables: The tables, each ``database.table``.
+        :raises AccessRefused: It may not.
+        """
+        reads = [Access(table.lower(), None, READ) for table in tables]
+        require_access(user_of(self.dag_id), reads)
 
     def _patience_in(self, context: "Context") -> Patience:
         if self._patience is None:

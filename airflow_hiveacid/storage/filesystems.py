@@ -6,6 +6,7 @@ A location is the metastore's text. It is not url-encoded: a partition folder ma
 
 import errno
 import os
+import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
                 raise StorageError(f"{location!r} is no absolute path on this machine.")
             return fs.LocalFileSystem(), os.path.normpath(path)
         if scheme in _HDFS:
+            path = normal_path(path)
             return hdfs_of(f"{scheme}://{host}", path), path
         if scheme in _S3:
             patient = fs.AwsStandardS3RetryStrategy(max_attempts=S3_TRIES)
@@ -68,6 +70,11 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         f"{location!r} is on a file system that is not supported.",
         remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
+
+
+def normal_path(path: str) -> str:
+    """Remove double slashes, "." and ".." from a path, as Hadoop's clients do: a NameNode refuses them."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 def keeps_checksums(location: str) -> bool:

@@ -5,13 +5,16 @@ import logging
 from dataclasses import replace
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_hiveacid import (
     CleanJob,
     DeleteJob,
     HiveAcidCleanOperator,
     HiveAcidDeleteOperator,
+    HiveAcidDeltaCountSensor,
     HiveAcidInsertOperator,
+    HiveAcidNewDataSensor,
     InsertJob,
     PathSource,
     TableSource,
@@ -168,10 +171,53 @@ def test_tables_and_partitions_have_to_be_at_allowed_locations(tmp_path, version
             assert len(client.get_partitions(ref)) == 1
 
 
+def new_data(table):
+    return HiveAcidNewDataSensor(task_id="t", table=table, consumer="audit")
+
+
+def deltas(table, **more):
+    return HiveAcidDeltaCountSensor(task_id="t", table=table, max_deltas=1, **more)
+
+
+def refuse_orders(*, table, user, action, **_):
+    assert (user, action) == ("dag:d", "read")
+    return table != "db.orders"
+
+
+@pytest.mark.parametrize("authorizer", ["refuse_orders", "fail", "missing"])
+@pytest.mark.parametrize(
+    ("sensor", "table"), [(new_data, "db.orders"), (deltas, "db.orders"), (deltas, "db.*")]
+)
+def test_sensors_ask_before_they_look(spark_submit, context, use, authorizer, sensor, table):
+    use(authorizer)
+    with DAG("d"):
+        task = sensor(table)
+    with pytest.raises(HiveAcidTaskRefused) as failure:
+        task.poke(context)
+    assert failure.value.error.id == "AccessRefused"
+
+
+def test_sensors_look_at_permitted_tables(spark_submit, context, use):
+    use("refuse_orders")
+    with DAG("d"):
+        assert not deltas("db.feed").poke(context)
+
+
+def test_a_table_that_a_trigger_has_found_is_asked_for(spark_submit, context, use):
+    with DAG("d"):
+        task = deltas("db.orders")
+    [[need]] = task.poke(context).xcom_value
+    event = {"status": "found", "needs": [need]}
+    assert task.execute_complete(context, event) == [[need]]
+    use("refuse_orders")
+    with pytest.raises(HiveAcidTaskRefused):
+        task.execute_complete(context, event)
+
+
 def test_transactions_of_the_hook_are_authorized(spark_submit, use):
     use("refuse_reads")
     with (
-        pytest.raises(AccessRefused, match=r"process may not read db\.t"),
+        pytest.raises(AccessRefused, match=r"os:\w+ may not read db\.t"),
         HiveAcidMetastoreHook().transaction(reads=["db.t"]),
     ):
         pass

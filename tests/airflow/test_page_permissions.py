@@ -114,6 +114,9 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
     text = browser.get("/hiveacid/api/tables.csv", headers=headers).text
     assert own in text
     assert foreign not in text
+    other = {"jane": "john", "john": "jane"}[user]
+    assert f"of_{other}" not in text
+    assert f"of_{other}" not in str(rows)
     for part in ("", "/history", "/streams", "/versions/1"):
         path = f"/hiveacid/api/tables/{{}}{part}".format
         assert browser.get(path(foreign), headers=headers).status_code == 404

@@ -21,6 +21,7 @@ from airflow_hiveacid.cluster.applications import (
     applications_of,
     master_of,
 )
+from airflow_hiveacid.cluster.rest_client import KnownHosts
 from airflow_hiveacid.cluster.yarn import YarnApplications
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 
@@ -73,6 +74,7 @@ class Server:
         self.asked: list[str] = []
         self.bodies: list[Any] = []
         self.location = ""
+        self.headers: dict[str, str] = {}
         told = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -86,6 +88,8 @@ class Server:
                 self.send_response(status)
                 if 300 <= status < 400 and told.location:
                     self.send_header("Location", told.location)
+                for header in told.headers.items():
+                    self.send_header(*header)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -166,9 +170,11 @@ def test_an_application_has_succeeded_only_when_it_has_finished_and_said_so(
 
 def test_an_application_tells_why_it_ended_and_where_to_look(server: Server) -> None:
     said = "User application exited with status 1\n"
-    server.will(200, {"app": app("FINISHED", "FAILED", diagnostics=said, trackingUrl="http://h/1")})
+    server.will(
+        200, {"app": app("FINISHED", "FAILED", diagnostics=said, trackingUrl=f"{server.url}/proxy")}
+    )
     assert applications(server).get(ID) == Application(
-        ID, ApplicationState.FAILED, "User application exited with status 1", "http://h/1"
+        ID, ApplicationState.FAILED, "User application exited with status 1", f"{server.url}/proxy"
     )
 
 
@@ -351,10 +357,26 @@ def test_a_log_is_read_from_a_node_and_from_where_it_has_handed_it_on_to(
     manager.will(200, {"app": app(**logs)})
     nodes = {"nodes": {"node": [{"nodeHTTPAddress": by_name.removeprefix("http://")}]}}
     manager.answers["GET", "/ws/v1/cluster/nodes"] = 200, nodes
+    assert applications(manager).log_tail(ID) == []
+    assert node.asked == []  # A ResourceManager adds no hosts to those of the connection.
     node.answers["GET", CONTAINER_LOG] = 307, ""
     node.location = f"{manager.url}{CONTAINER_LOG}"
     manager.will_log("stdout", "handed on\n")
-    assert applications(manager).log_tail(ID) == ["handed on"]
+    known = YarnApplications([manager.url], "hive", hosts=["localhost"])
+    assert known.log_tail(ID) == ["handed on"]
+
+
+def test_a_server_that_asks_for_kerberos_needs_a_ticket(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none'}")
+    server.will(401, "")
+    with pytest.raises(InvalidConnection, match="refuses the user"):
+        applications(server).get(ID)
+    server.headers = {"WWW-Authenticate": "Negotiate"}
+    with pytest.raises(InvalidConnection, match=r"127\.0\.0\.1 asks for Kerberos"):
+        applications(server).get(ID)
+    assert applications(server).log_tail(ID) == []
 
 
 def test_an_answer_has_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,13 +387,46 @@ def test_an_answer_has_a_limit(server: Server, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "file:///etc/passwd", "http://", "http://h/\x1b", 7, "//h/1"]
+    "url",
+    [
+        *("javascript:alert(1)", "file:///etc/passwd", "http://", 7, "//127.0.0.1/1", None),
+        *(
+            "http://127.0.0.1/\x1b",
+            "http://evil/1",
+            "http://127.0.0.1.evil/",
+            "http://127.0.0.1@evil/",
+        ),
+    ],
 )
-def test_only_an_address_of_the_web_becomes_a_link(server: Server, url: object) -> None:
+def test_only_an_address_on_a_known_host_becomes_a_link(server: Server, url: object) -> None:
     server.will(200, {"app": app(trackingUrl=url)})
     application = applications(server).get(ID)
     assert application is not None
     assert application.tracking_url == f"{server.url}/cluster/app/{ID}"
+
+
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        ("http://rm.prod.example.com:1/x", True),
+        ("https://RM.prod.example.com/x", True),
+        ("http://node7.prod.example.com:8042/x", True),
+        ("http://node7.test.example.com/x", False),
+        ("http://prod.example.com.evil/x", False),
+        ("http://evilprod.example.com/x", False),
+        ("http://10.0.0.7:8088/x", True),
+        ("http://10.0.0.8:8088/x", False),
+        ("http://rm2.com/x", True),
+        ("http://evil.com/x", False),
+        ("http://history/x", True),
+        ("http://a.b.logs.org/x", True),
+        ("http://logs.org/x", False),
+        ("ftp://history/x", False),
+    ],
+)
+def test_hosts_are_known_by_the_connection(url: str, known: bool) -> None:
+    addresses = ["http://rm.prod.example.com:8088", "http://10.0.0.7:8088", "http://rm2.com:1"]
+    assert KnownHosts(addresses, ["History", "*.logs.org"]).has(url) is known
 
 
 def test_a_submission_is_found_by_its_tag_and_not_waited_for(server: Server) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -131,12 +133,13 @@ def test_only_locations_that_are_allowed_are_opened(client, database, others, ba
     opened = []
     of = ReadOnlyStorage.of
     monkeypatch.setattr(ReadOnlyStorage, "of", lambda place: opened.append(place) or of(place))
-    allowed = AllowedLocations.parse("hdfs://nn:8020, s3a")
-    for health in HealthMeter(client, allowed=allowed).measure(database):
-        assert health.error.id == "AccessRefused"
-        assert "page_locations" in health.error.remedy
-    with pytest.raises(AccessRefused):
-        table_history(client, bad.ref, allowed=allowed)
+    options = replace(client.options, allowed_locations="hdfs://nn:8020, s3a")
+    with MetastoreClient(options) as limited:
+        for health in HealthMeter(limited).measure(database):
+            assert health.error.id == "AccessRefused"
+            assert "page_locations" in health.error.remedy
+        with pytest.raises(AccessRefused):
+            table_history(limited, bad.ref)
     assert opened == []
 
 

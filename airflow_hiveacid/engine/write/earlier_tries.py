@@ -45,6 +45,7 @@ class _Proof:
     """What the note in one table proves about a transaction."""
 
     storage: Storage
+    notes: RunNoteFolder
     file: NoteFile
     outcome: RunOutcome
 
@@ -114,10 +115,10 @@ class EarlierTries:
         tries: dict[int, list[_Proof]] = defaultdict(list)
         for table in tables:
             storage, write_ids = Storage.of(table.folder), snapshot.write_ids[table.ref.full_name]
-            notes = RunNoteFolder(storage, table)
+            notes = RunNoteFolder(self._client, storage, table)
             for file in notes.of_run(self._run_token):
                 outcome = notes.judge(file, snapshot.txns, write_ids)
-                tries[file.txn_id or 0].append(_Proof(storage, file, outcome))
+                tries[file.txn_id or 0].append(_Proof(storage, notes, file, outcome))
         joined = defaultdict(list)
         for _, proofs in sorted(tries.items()):
             joined[min(proof.outcome for proof in proofs)].append(proofs)
@@ -181,6 +182,12 @@ class EarlierTries:
         if file.note is None:
             return UnprovenRun(
                 f"{where}: an earlier try has committed, but its note is unreadable."
+            )
+        if foreign := unproven[0].notes.foreign_directory(file.note):
+            return UnprovenRun(
+                f"{where}: this note on an earlier try names {foreign}, which is neither in the table"
+                " nor in one of its partitions, and is not opened. The note is forged, or the"
+                " partition was dropped or moved."
             )
         return UnprovenRun(
             f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"

@@ -16,7 +16,8 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_rules import DeclaredRules
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.accesses import accesses_of
+from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.run_options import OrcCodec, RunOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -186,6 +187,24 @@ class Statement(ABC):
                 f"{self.target.full_name}: Hive 3 cannot read zstd.", remedy="Use zlib."
             )
         return codec
+
+
+def accesses_of_statements(statements: Sequence[Statement]) -> list[Access]:
+    """List the accesses of statements that are not prepared yet, by what they name.
+
+    Args:
+        statements: The statements.
+    """
+    accesses = []
+    for statement in statements:
+        given = vars(statement)
+        columns = tuple(given["set"]) if "set" in given else None
+        kind = type(statement).__name__.removesuffix("Statement").lower()
+        accesses.append(Access(statement.target.full_name, columns, kind))
+        for name, value in given.items():
+            if name != "target":
+                accesses += accesses_of(value)
+    return accesses
 
 
 def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]) -> None:

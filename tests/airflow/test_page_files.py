@@ -1,0 +1,171 @@
+"""Storage that does not answer, and forged notes, block no other route of Airflow."""
+
+import asyncio
+import json
+import threading
+import time
+
+import httpx
+import pytest
+
+from airflow_hiveacid.errors import StorageUnreachable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.plugin import metastores
+from airflow_hiveacid.plugin import routes as page_routes
+from airflow_hiveacid.plugin.file_access import FileAccess
+from tests.airflow.page_users import bearer
+from tests.fakes.metastore import FakeMetastore
+from tests.maintenance.acid_folders import AcidFolders
+from tests.maintenance.forged_notes import forge_note
+from tests.silent_host import silent_host
+
+pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
+
+REQUESTS = 45
+ROUNDS = 5
+TABLE = "/hiveacid/api/tables/default.t"
+
+
+@pytest.fixture
+def host():
+    with silent_host() as host:
+        yield host
+
+
+@pytest.fixture
+def table(airflow, monkeypatch, tmp_path):
+    """A table of the only metastore of the page."""
+    metastores.metastore_of.cache_clear()
+    with (
+        FakeMetastore("4.0.1", directory=tmp_path) as metastore,
+        MetastoreClient(metastore.options) as client,
+    ):
+        name, port = metastore.uri.removeprefix("thrift://").split(":")
+        connection = {"conn_type": "hive_acid_metastore", "host": name, "port": int(port)}
+        monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+        table = AcidFolders.create(client, "default.t", ["p=1"])
+        table.insert("p=1")
+        yield table
+    metastores.metastore_of.cache_clear()
+
+
+def move_partition(table, location):
+    """Register another location for the partition, where the metastore makes no directory."""
+    [partition] = table.client.get_partitions(table.ref, ["p=1"])
+    partition.raw.sd.location = location
+    table.client.call(
+        idl_tables.alter_partitions_with_environment_context,
+        table.ref.database,
+        table.ref.name,
+        [partition.raw],
+        idl_tables.EnvironmentContext({}),
+    )
+
+
+async def measured(browser):
+    """Wait until the tables of the page have been measured; their rows."""
+    while True:
+        listed = (await browser.get("/hiveacid/api/tables")).json()
+        assert listed["error"] is None
+        if listed["measured"]:
+            return {row["table"]: row for row in listed["rows"]}
+        await asyncio.sleep(0.02)
+
+
+def with_other_routes(app, ask):
+    """Ask the page, and another route of Airflow meanwhile; the answers, and the longest of others."""
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", headers=bearer("viewer"), timeout=60
+        ) as browser:
+            await measured(browser)
+            await browser.get("/api/v2/monitor/health")  # The first request imports modules.
+            asked = asyncio.ensure_future(ask(browser))
+            longest = 0.0
+            while True:
+                begun = time.monotonic()
+                health = await browser.get("/api/v2/monitor/health")
+                assert health.status_code == 200
+                longest = max(longest, time.monotonic() - begun)
+                if asked.done():
+                    return asked.result(), longest
+                await asyncio.wait([asked], timeout=0.05)
+
+    return asyncio.run(run())
+
+
+async def ask_for_histories(browser):
+    return await asyncio.gather(*(browser.get(f"{TABLE}/history") for _ in range(REQUESTS)))
+
+
+def fastest(app, ask):
+    """The answers of one of some rounds, and the longest time of another route in the fastest round.
+
+    Other programs may have the processors for a second; threads that are blocked block every round.
+    """
+    rounds = []
+    while len(rounds) < ROUNDS and not (rounds and rounds[-1][1] < 1):
+        rounds.append(with_other_routes(app, ask))
+    return min(rounds, key=lambda each: each[1])
+
+
+def test_forged_notes_lead_to_no_other_host(airflow, table, host):
+    for number in range(3):
+        forge_note(table, f"{host.url}/warehouse", f"dag/run/task/{number}")
+    answers, longest = fastest(airflow, ask_for_histories)
+    assert [answer.json()["error"] for answer in answers] == [None] * REQUESTS
+    assert host.connections == []
+    assert longest < 1
+
+
+def test_a_store_that_does_not_answer_blocks_no_other_route(airflow, table, host, monkeypatch):
+    monkeypatch.setattr(page_routes, "LOOKUPS", FileAccess(1.5))
+    monkeypatch.setattr(metastores, "_MEASURING", FileAccess(1.5, most_of_table=1))
+    move_partition(table, f"{host.url}/warehouse/t/p=1")
+
+    async def ask(browser):
+        paths = [f"{TABLE}/versions/{number % 5}" for number in range(REQUESTS)]
+        begun = time.monotonic()
+        answers = await asyncio.gather(*map(browser.get, paths))
+        return answers, time.monotonic() - begun
+
+    (answers, seconds), longest = fastest(airflow, ask)
+    messages = [answer.json()["error"]["message"] for answer in answers]
+    assert sum("was not read within 1.5 seconds" in message for message in messages) == 36
+    assert sum("4 of them of this table" in message for message in messages) == 9
+    assert seconds < 15
+    assert longest < 1
+    assert host.connections != []
+
+
+def test_a_table_that_is_not_measured_in_time_hides_no_other(airflow, table, host, monkeypatch):
+    monkeypatch.setattr(metastores, "_MEASURING", FileAccess(0.5, most_of_table=1))
+    AcidFolders.create(table.client, "default.a")
+    AcidFolders.create(table.client, "default.z")
+    move_partition(table, f"{host.url}/warehouse/t/p=1")
+
+    async def ask(browser):
+        return await measured(browser)
+
+    rows, _ = with_other_routes(airflow, ask)
+    assert {name: row["broken"] for name, row in rows.items()} == {
+        "default.a": False,
+        "default.t": True,
+        "default.z": False,
+    }
+
+
+def test_looks_share_threads_and_end_with_the_error_of_the_look():
+    files, threads = FileAccess(10, most=2), set()
+
+    def look():
+        threads.add(threading.get_ident())
+        raise StorageUnreachable("It is away.")
+
+    for table in ("a", "b", "c"):
+        with pytest.raises(StorageUnreachable, match="It is away"):
+            files.wait(table, look)
+    assert len(threads) == 1

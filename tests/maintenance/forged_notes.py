@@ -1,0 +1,29 @@
+"""Notes on runs that anyone who can write into the folder of a table can forge."""
+
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
+from airflow_hiveacid.storage.folder import Storage
+
+RUN = "dag/run/task/-1"
+
+
+def forge_note(table, location, token=RUN):
+    """Write a note on a committed transaction, whose directory is at a location; its file."""
+    client, name = table.client, table.ref.full_name
+    txn_id = client.open_txn("writer", "localhost", None)
+    write_id = client.allocate_write_id(txn_id, table.ref)
+    client.commit_txn(txn_id)
+    file = NoteFile.new(
+        RunNote(
+            run_token=token,
+            txn_id=txn_id,
+            write_ids={name: write_id},
+            identity=table.table.identity,
+            directories=(f"{location}/{Delta(write_id, write_id, 0).name}",),
+            report=RunReport(job="insert", target=name, txn_id=txn_id, files=1),
+        )
+    )
+    write_note(Storage.of(table.table.folder), file)
+    return file
