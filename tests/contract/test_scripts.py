@@ -401,7 +401,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_any_statement(
     (scripts.folder / SCRIPT_NOTES).unlink()
 
 
-_BEGUN = '{"token": "a", "transaction": "b", "taken": {"d.t": "no identity"}}'
+_OWN = "d/r/t/-1#3f7a1c09b2d4"
+_BEGUN = f'{{"token": "{_OWN}", "transaction": "{_OWN}", "taken": {{"d.t": "no identity"}}}}'
 
 
 @pytest.mark.parametrize(
