@@ -285,7 +285,7 @@ class StreamOvertaken(ConflictError):
     """Another driver of the same stream has come further than this one."""
 
     retryable = False
-    default_remedy = "Nothing of this batch is visible. Let only one driver run the stream."
+    default_remedy = "No batch is applied twice. Let only one driver run the stream."
 
 
 class TableReplaced(ConflictError):

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.quantities import timestamp_in_words
 from airflow_hiveacid.acid.table_identity import TableIdentity
 
 
@@ -21,9 +20,7 @@ class LocatedTable:
     identity: TableIdentity
 
     def __str__(self) -> str:
-        number = "" if self.identity.id is None else f"id {self.identity.id}, "
-        created = timestamp_in_words(self.identity.created)
-        return f"{self.name} ({number}created {created} UTC, at {self.location})"
+        return f"{self.name} ({self.identity}, at {self.location})"
 
     def is_same_as(self, other: "LocatedTable") -> bool:
         """Whether both are the same creation of a table, under one name and at one location."""

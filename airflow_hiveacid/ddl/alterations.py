@@ -66,7 +66,8 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
             )
         except (MetastoreError, TableNotFound):
             # Perhaps only its answer got lost; then it was repeated, and did not find the table.
-            if find_table(client, ref) is not None or not _is(find_table(client, new), table):
+            renamed = None if find_table(client, ref) else find_table(client, new)
+            if renamed is None or not renamed.identity.is_same(table.identity):
                 raise
     return tuple(held.warnings)
 
@@ -171,10 +172,3 @@ def alter_properties(
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
         alter_table(client, ref, change)
     return tuple(held.warnings)
-
-
-def _is(now: HiveTable | None, table: HiveTable) -> bool:
-    """Whether it is the same table, under whatever name."""
-    if now is None:
-        return False
-    return (now.raw.id, now.raw.createTime) == (table.raw.id, table.raw.createTime)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
     ConflictError,
@@ -22,7 +23,7 @@ from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_note import BegunStatement, DoneStatement, ScriptNote
+from airflow_hiveacid.jobs.script_note import DATABASE, BegunStatement, DoneStatement, ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -124,13 +125,15 @@ class _Progress:
             # Its locks would be waited for, also where the statement is completed.
             abort_open_transactions(self._client, begun.transaction)
             if begun.token == job.run_token:
-                return _completed(self._client, job, begun.taken)
+                return _completed(self._client, job, begun.identities)
             self._require_not_done(begun, was_applied)
+        taken = _taken(self._client, job)
         begun = BegunStatement(
             token=job.known_run_token,
             transaction=job.known_token,
             tables=() if isinstance(job, CatalogJob) else job.tables,
-            taken=_taken(self._client, job),
+            taken={name: None if each is None else each.text for name, each in taken.items()}
+            or None,
         )
         self._write(replace(self._note, begun=begun))
         return None
@@ -141,11 +144,19 @@ class _Progress:
         self._write(replace(self._note, done=(*self._note.done, done), begun=None))
 
     def fail(self, error: HiveAcidError) -> None:
-        """Note that nothing is begun any more, after an error that leaves nothing behind."""
+        """Note that nothing is begun any more, after an error that leaves nothing behind.
+
+        Raises:
+            ScriptOvertaken: Another try has begun, which may be what the statement failed at.
+        """
         undone = isinstance(error, UserError | DataError | ConflictError)
-        if undone and not isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken):
-            with suppress(HiveAcidError):  # Another try may have begun.
-                self._write(replace(self._note, begun=None))
+        unclear = not undone or isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken)
+        try:
+            self._write(self._note if unclear else replace(self._note, begun=None))
+        except ScriptOvertaken as overtaken:
+            raise overtaken from error
+        except HiveAcidError:
+            return  # The error of the statement is the one to report.
 
     def _write(self, note: ScriptNote) -> None:
         found = self._file.read()
@@ -158,8 +169,11 @@ class _Progress:
         self, begun: BegunStatement, was_applied: Callable[[BegunStatement], bool]
     ) -> None:
         """Refuse to replace a statement that may have been completed."""
-        taken = {name: _identity(self._client, name) for name in begun.taken or ()}
-        if taken != dict(begun.taken or {}) or (begun.tables and was_applied(begun)):
+        taken = begun.identities
+        changed = any(
+            not _is_same(was, _identity(self._client, name)) for name, was in taken.items()
+        )
+        if changed or (begun.tables and was_applied(begun)):
             what = ", ".join(begun.tables or taken)
             raise ScriptChanged(
                 f"An earlier try had begun another statement here, which has changed {what}, or may "
@@ -169,7 +183,7 @@ class _Progress:
             )
 
 
-def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, str | None] | None:
+def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, TableIdentity | None]:
     """The tables, or the database, that a statement takes away; with the identity of each table."""
     match job:
         case DropTableJob() | RenameTableJob():
@@ -179,11 +193,11 @@ def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, str | None
             tables = _tables_of(client, name)
             here = {name: _identity(client, name)}
             return here | {table: _identity(client, table) for table in tables}
-    return None
+    return {}
 
 
 def _completed(
-    client: MetastoreClient, job: ScriptedJob, taken: Mapping[str, str | None] | None
+    client: MetastoreClient, job: ScriptedJob, taken: Mapping[str, TableIdentity | None]
 ) -> RunReport | None:
     """The report of a statement that an earlier try had begun, where it is known to be completed.
 
@@ -192,28 +206,29 @@ def _completed(
     Raises:
         UnprovenRun: That cannot be found out.
     """
-    if taken is None:
+    if not taken:
         return None
     name = job.target.lower()
     was, now = taken.get(name), _identity(client, name)
+    changed = not _is_same(was, now)
     by = "by an earlier try"
     match job:
-        case DropTableJob() if now != was:
+        case DropTableJob() if changed:
             stays = "" if now is None else "; the table that is there now is another one, and stays"
             return _done("drop_table", job, f"{name} was dropped {by}{stays}.")
-        case RenameTableJob() if now != was:
-            if was is not None and _identity(client, job.new_name) == was:
+        case RenameTableJob() if changed:
+            if was is not None and _is_same(was, _identity(client, job.new_name)):
                 return _done("rename_table", job, f"{job.new_name} was given its name {by}.")
             raise UnprovenRun(
                 f"{name} was about to be renamed to {job.new_name} {by}, and now neither is the table "
                 "that it was.",
                 remedy="Find out what has become of the table, and rename it where that is missing.",
             )
-        case DropDatabaseJob() if now != was:
+        case DropDatabaseJob() if changed:
             return _done("drop_database", job, f"The database {name} was dropped {by}.")
         case DropDatabaseJob():
             for table in _tables_of(client, name):
-                if taken.get(table) != _identity(client, table):
+                if not _is_same(taken.get(table), _identity(client, table)):
                     raise UnprovenRun(
                         f"The database {name} was about to be dropped {by}, and {table} was created "
                         "since.",
@@ -232,17 +247,16 @@ def _tables_of(client: MetastoreClient, database: str) -> list[str]:
     return []
 
 
-def _identity(client: MetastoreClient, name: str) -> str | None:
-    """The id and the creation time of a table, which another one of its name does not have.
-
-    None if there is no such table.
-
-    A metastore of version 3 keeps neither of a database, so only its presence counts.
-    """
+def _identity(client: MetastoreClient, name: str) -> TableIdentity | None:
+    """The identity of a table, or of a database; None if there is none."""
     if "." not in name:
         with suppress(TableNotFound):
             client.get_database(name)
-            return ""
+            return DATABASE
         return None
     table = find_table(client, TableRef.parse(name))
-    return None if table is None else f"{table.raw.id}/{table.raw.createTime}"
+    return None if table is None else table.identity
+
+
+def _is_same(one: TableIdentity | None, other: TableIdentity | None) -> bool:
+    return one is other if one is None or other is None else one.is_same(other)

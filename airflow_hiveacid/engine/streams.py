@@ -28,6 +28,7 @@ from airflow_hiveacid.errors import (
     ConflictError,
     MetastoreError,
     StorageError,
+    StreamOvertaken,
 )
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
@@ -275,12 +276,24 @@ class StreamRun:
     def _move_on(self, batch_id: int, offsets: str) -> None:
         """Let the table know how far the stream has come."""
         assert self._query_id is not None
-        self._place = place = self._places.known()
-        if (place.query_id, place.batch_id) == (self._query_id, batch_id):
-            require_same_batch(self._job, batch_id, place.offsets, offsets)
-        else:
-            place.require_before(self._query_id, batch_id)
+        if self._has_come_to(batch_id, offsets):
+            return
+        assert self._place is not None
+        self._place.require_before(self._query_id, batch_id)
+        try:
             self._write_place(self._query_id, batch_id, offsets)
+        except StreamOvertaken:
+            # Another driver of the query may have found the note on the same batch.
+            if not self._has_come_to(batch_id, offsets):
+                raise
+
+    def _has_come_to(self, batch_id: int, offsets: str) -> bool:
+        """Whether a batch is the last one that the table knows of."""
+        self._place = place = self._places.known()
+        if (place.query_id, place.batch_id) != (self._query_id, batch_id):
+            return False
+        require_same_batch(self._job, batch_id, place.offsets, offsets)
+        return True
 
     def _write_place(self, query_id: str, batch_id: int, offsets: str | None) -> None:
         place = StreamPlace(

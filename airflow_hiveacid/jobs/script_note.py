@@ -6,12 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.acid.names import LARGEST_NOTE
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob, ScriptChanged
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_token import is_statement_of
 from airflow_hiveacid.jobs.script_report import StatementReport
+
+# The metastore of version 3 keeps neither a number nor a time of databases: only their presence counts.
+DATABASE = TableIdentity(created=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +39,26 @@ class BegunStatement:
         token: Its run token.
         transaction: The name of its transactions.
         tables: The tables in which notes of runs say whether they were committed.
-        taken: The tables that it is about to drop or rename, each with the identity that it had;
-            None is a table that was not there.
+        taken: The tables that it is about to drop or rename, each with the text of the identity that
+            it had; None is a table that was not there. Of a database it may be empty.
     """
 
     token: str
     transaction: str
     tables: tuple[str, ...] = ()
     taken: Mapping[str, str | None] | None = None
+
+    @property
+    def identities(self) -> Mapping[str, TableIdentity | None]:
+        """The identities of what it is about to take away.
+
+        Raises:
+            ValueError: A text is no identity.
+        """
+        return {
+            name: TableIdentity.of_text(text) if text else None if text is None else DATABASE
+            for name, text in (self.taken or {}).items()
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +113,7 @@ class ScriptNote:
         """
         try:
             note = codec.from_record(cls, json.loads(content), "note")
+            _ = note.begun and note.begun.identities
         except (ValueError, RecursionError, InvalidJob):
             return None
         begun = note.begun and (note.begun.token, note.begun.transaction)

@@ -20,7 +20,7 @@ from airflow_hiveacid.acid.run_notes import (
 )
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import MalformedName, OutsideTable
+from airflow_hiveacid.errors import MalformedName, OutsideTable, StorageError
 from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -234,7 +234,7 @@ def write_note(storage: Storage, file: NoteFile) -> None:
 
 
 def mark_committed(storage: Storage, file: NoteFile) -> None:
-    """Rename a note after its transaction was committed.
+    """Rename a note after its transaction was committed, unless another process has done so.
 
     Args:
         storage: The table's folder.
@@ -243,8 +243,13 @@ def mark_committed(storage: Storage, file: NoteFile) -> None:
     assert file.note is not None
     name = NoteName(file.name.digest, file.note.txn_id, marked=True)
     marked = NoteFile(name, file.note).path
-    if storage.renames_at_once:
-        storage.rename(file.path, marked)
-    else:
-        storage.write_file(marked, file.note.to_bytes())
-        storage.delete_file(file.path)
+    try:
+        if storage.renames_at_once:
+            storage.rename(file.path, marked)
+        else:
+            storage.write_file(marked, file.note.to_bytes())
+    except StorageError:
+        # A cleaning and another try of the run mark it, too.
+        if not storage.exists(marked):
+            raise
+    storage.delete_file(file.path)

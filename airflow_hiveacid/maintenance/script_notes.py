@@ -6,12 +6,13 @@ from contextlib import contextmanager
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SCRIPT_NOTES
-from airflow_hiveacid.errors import StorageError, TableNotFound
+from airflow_hiveacid.errors import ScriptOvertaken, StorageError, TableNotFound
 from airflow_hiveacid.jobs.catalog_jobs import DatabaseJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_note import ScriptNote
+from airflow_hiveacid.maintenance.numbered_file import NumberedFile
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import Storage
 
 # A report is some kilobytes; no script has thousands of statements.
 _LARGEST = 1 << 26
@@ -57,13 +58,13 @@ class ScriptNoteFile:
     def __init__(self, home: str, run_token: str) -> None:
         self._home = home
         self._run_token = run_token
-        digest = hashlib.sha256(run_token.encode()).hexdigest()
-        self._path = f"{SCRIPT_NOTES}/{digest}.json"
+        self._digest = hashlib.sha256(run_token.encode()).hexdigest()
+        self._number = -1
 
     @property
     def location(self) -> str:
-        """Where it is."""
-        return f"{self._home.rstrip('/')}/{self._path}"
+        """Where the version is that was read or written last."""
+        return f"{self._home.rstrip('/')}/{self._file.path(max(self._number, 0))}"
 
     def read(self) -> ScriptNote | None:
         """The note; None if there is none.
@@ -72,28 +73,38 @@ class ScriptNoteFile:
             StorageError: It is there, and cannot be read.
         """
         with self._explained("read"):
-            storage = ReadOnlyStorage.of(self._home)
-            content = storage.read_small(self._path, _LARGEST)
-            exists = content is not None or storage.exists(self._path)
+            found = self._file.read()
+        if found is None:
+            return None
+        self._number, content = found
         note = None if content is None else ScriptNote.parse(content)
-        if note is None and exists:
+        if note is None:
             raise StorageError(
                 f"{self.location} cannot be read as the progress of a script.",
                 remedy="Find out which statements were completed. Then delete the file to have all "
                 "statements run again.",
             )
-        if note is not None and note.run_token != self._run_token:
+        if note.run_token != self._run_token:
             raise StorageError(f"{self.location} is the progress of {note.run_token}.")
         return note
 
     def write(self, note: ScriptNote) -> None:
-        """Write the note, in the place of the one before it.
+        """Write the note, in the place of the one that was read or written last.
 
         Raises:
+            ScriptOvertaken: Another try has written the note since.
             StorageError: The folder cannot be written.
         """
         with self._explained("written"):
-            Storage.of(self._home).write_file(self._path, note.to_bytes(), replace=True)
+            written = self._file.write(self._number + 1, note.to_bytes())
+        if not written:
+            raise ScriptOvertaken(f"Another try has written {self.location}.")
+        self._number += 1
+
+    @property
+    def _file(self) -> NumberedFile:
+        storage = Storage.of(self._home)
+        return NumberedFile(storage, SCRIPT_NOTES, f"{self._digest}.", _LARGEST)
 
     @contextmanager
     def _explained(self, done: str) -> Iterator[None]:

@@ -1,24 +1,20 @@
 """The files in which a table keeps how far a stream into it has come, and how it is doing."""
 
-import re
-
 from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs.stream_place import StreamPlace
 from airflow_hiveacid.jobs.stream_state import StreamState
+from airflow_hiveacid.maintenance.numbered_file import NumberedFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _STOP = "stop"
 # Nobody has so many; a hostile folder may.
 _MOST_STATES = 100
-_PLACE = re.compile(r"([0-9]{1,18})\.json")
 
 
 class StreamPlaces:
     """The places of one stream; the newest of them counts.
-
-    Each has a file of its own: where a file cannot be replaced in one step, a kill would leave none.
 
     Args:
         storage: The folder of the stream's first table.
@@ -29,6 +25,7 @@ class StreamPlaces:
         self._storage = storage
         self._name = name
         self._folder = f"{STREAM_PLACES}/{name}"
+        self._file = NumberedFile(storage, self._folder)
         # Not in the folder, where the next place removes what it doesn't know.
         self._state_path = f"{self._folder}.json"
 
@@ -38,16 +35,15 @@ class StreamPlaces:
         Raises:
             StorageError: The newest place cannot be read.
         """
-        if not (numbers := self._numbers()):
+        found = self._file.read()
+        if found is None:
             return None
-        path = self._path(numbers[-1])
-        content = self._storage.read_small(path)
+        number, content = found
         place = None if content is None else StreamPlace.parse(content)
         if place is None:
-            if content is None and self._numbers() != numbers:
-                return self.read()  # Another one has taken its place just then.
+            path = f"{self._storage.location}/{self._file.path(number)}"
             raise StorageError(
-                f"{self._storage.location}/{path} cannot be read as the place of a stream.",
+                f"{path} cannot be read as the place of a stream.",
                 remedy="Restore it; without it nobody knows which batches were applied.",
             )
         return place
@@ -72,17 +68,9 @@ class StreamPlaces:
         Raises:
             StreamOvertaken: Another driver has done so.
         """
-        path = self._path(place.number)
-        if self._storage.exists(path):
-            raise StreamOvertaken(
-                f"Another driver of stream {place.name} has written {self._storage.location}/{path}."
-            )
-        self._storage.write_file(path, place.to_bytes())
-        for file in self._storage.list_files(self._folder):
-            number = _number(file.path)
-            # What is no place has been cut off by a kill, or is of a driver that comes too late.
-            if file.path != _STOP and (number is None or number < place.number):
-                self._storage.delete_file(f"{self._folder}/{file.path}")
+        if not self._file.write(place.number, place.to_bytes()):
+            path = f"{self._storage.location}/{self._file.path(place.number)}"
+            raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 
     def told(self) -> StreamState | None:
         """How the stream was doing when its driver last said something."""
@@ -108,19 +96,6 @@ class StreamPlaces:
                 f"_{self._name}.json"
             ):
                 self._storage.delete_file(f"{STREAM_PLACES}/{file.path}")
-
-    def _numbers(self) -> list[int]:
-        files = self._storage.list_files(self._folder, missing_ok=True)
-        numbers = (_number(file.path) for file in files)
-        return sorted(number for number in numbers if number is not None)
-
-    def _path(self, number: int) -> str:
-        return f"{self._folder}/{number}.json"
-
-
-def _number(name: str) -> int | None:
-    match = _PLACE.fullmatch(name)
-    return None if match is None else int(match[1])
 
 
 def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:

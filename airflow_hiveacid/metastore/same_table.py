@@ -32,12 +32,10 @@ def require_same_table(
         now = client.get_table(table.ref)
     except TableNotFound as error:
         raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
-    # Only version 4 has an id; the time is one of whole seconds.
-    was, known = (table.raw.id, table.raw.createTime), (now.raw.id, now.raw.createTime)
-    if known != was:
+    if not now.identity.is_same(table.identity):
         raise TableReplaced(
-            f"{table.ref} was dropped and created again meanwhile: its id and time were {was}, and"
-            f" are {known}."
+            f"{table.ref} was dropped and created again meanwhile: it was {table.identity}, and is"
+            f" {now.identity}."
         )
     if allocated is not None:
         txn, write_id = allocated

@@ -225,8 +225,8 @@ class StatisticsWriter:
         Raises:
             TableReplaced: The table is another one, or has other columns.
         """
-        was = self._table.raw
-        if (raw.id, raw.createTime) != (was.id, was.createTime) or raw.sd.cols != was.sd.cols:
+        is_same = HiveTable.from_thrift(raw).identity.is_same(self._table.identity)
+        if not is_same or raw.sd.cols != self._table.raw.sd.cols:
             raise TableReplaced(
                 f"{self._ref} was changed while it was analyzed.",
                 remedy="Run the analysis again.",

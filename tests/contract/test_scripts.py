@@ -12,6 +12,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SCRIPT_NOTES
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.run import run_ddl, run_script_of_ddl
 from airflow_hiveacid.errors import (
     ScriptChanged,
@@ -20,6 +21,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnprovenRun,
 )
+from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -66,16 +68,25 @@ class Scripts:
         )
         return run_script_of_ddl(self.client, script)
 
+    def kill(self, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """End a try when its first statement is begun, before it has done anything."""
+
+        def die(*_: Any) -> None:
+            raise Killed
+
+        with monkeypatch.context() as patch, suppress(Killed):
+            patch.setattr("airflow_hiveacid.ddl.run.run_ddl", die)
+            self.run(sql)
+
     def columns(self) -> dict[str, str]:
         """The first column of each table."""
         names = sorted(self.client.get_tables(self.database))
         tables = {name: self.client.get_table(TableRef(self.database, name)) for name in names}
         return {name: table.columns[0].name for name, table in tables.items()}
 
-    def identity(self, name: str) -> tuple[int, int]:
-        """The id, which version 3 has not, and the creation time of a table."""
-        raw = self.client.get_table(TableRef(self.database, name)).raw
-        return raw.id, raw.createTime
+    def identity(self, name: str) -> TableIdentity:
+        """The identity of a table."""
+        return self.client.get_table(TableRef(self.database, name)).identity
 
     def note(self) -> Path:
         (path,) = (self.folder / SCRIPT_NOTES).glob("*.json")
@@ -176,7 +187,7 @@ def test_a_table_that_was_created_since_is_not_dropped_by_another_try(
 ) -> None:
     """The process ends when the table is dropped and the note does not say so yet."""
     scripts.make("CREATE TABLE t (a int)")
-    _, created = scripts.identity("t")
+    created = scripts.identity("t").created
     drop = scripts.client.drop_table
 
     def drop_and_die(ref: TableRef) -> None:
@@ -198,7 +209,7 @@ def later(scripts: Scripts, sql: str, than: int) -> None:
     table = TableRef.parse(to_jobs(sql, scripts.database)[0].target)
     while True:
         scripts.make(sql)
-        if scripts.client.get_table(table).raw.createTime > than:
+        if scripts.client.get_table(table).identity.created > than:
             return
         scripts.client.drop_table(table)
 
@@ -253,6 +264,26 @@ def test_a_try_that_another_one_has_overtaken_runs_no_further_statement(
     assert scripts.columns() == {"t": "b"}
 
 
+@FAKE
+def test_a_try_that_fails_at_what_another_one_has_done_is_overtaken(
+    scripts: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "CREATE TABLE u (a int); DROP TABLE t"
+    scripts.make("CREATE TABLE t (a int)")
+    really = run_ddl
+
+    def other_try_first(client: MetastoreClient, job: Any) -> Any:
+        if isinstance(job, DropTableJob):
+            monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", really)
+            scripts.run(script)
+        return really(client, job)
+
+    monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", other_try_first)
+    with pytest.raises(ScriptOvertaken, match="Another try"):
+        scripts.run(script)
+    assert scripts.columns() == {"u": "a"}
+
+
 @pytest.mark.parametrize("what", ["alter_table_with_environment_context", "drop_table"])
 @FAKE
 def test_a_try_that_is_asleep_before_its_call_changes_nothing_when_it_wakes_up(
@@ -273,8 +304,9 @@ def test_a_try_that_is_asleep_before_its_call_changes_nothing_when_it_wakes_up(
         return same
 
     monkeypatch.setattr(target, asleep)
-    with pytest.raises(Exception, match="was aborted"):
+    with pytest.raises(ScriptOvertaken, match="Another try") as raised:
         scripts.run(SWAP)
+    assert "was aborted" in str(raised.value.__cause__)
     assert scripts.columns() == {"t": "b"}
 
 
@@ -283,13 +315,7 @@ def test_a_begun_statement_may_be_replaced_unless_it_may_have_been_completed(
     scripts: Scripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts.make("CREATE TABLE a (x int)")
-
-    def die(*_: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, suppress(Killed):
-        patch.setattr("airflow_hiveacid.ddl.run.run_ddl", die)
-        scripts.run("DROP TABLE a")
+    scripts.kill("DROP TABLE a", monkeypatch)
     scripts.run("ALTER TABLE a RENAME TO b")
     assert scripts.columns() == {"b": "x"}
     drop = scripts.client.drop_table
@@ -310,16 +336,25 @@ def test_a_rename_whose_table_is_gone_is_an_error_that_names_it(
     scripts: Scripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripts.make("CREATE TABLE a (x int)")
-
-    def die(*_: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, suppress(Killed):
-        patch.setattr("airflow_hiveacid.ddl.run.run_ddl", die)
-        scripts.run("ALTER TABLE a RENAME TO b")
+    scripts.kill("ALTER TABLE a RENAME TO b", monkeypatch)
     scripts.make("DROP TABLE a")
     with pytest.raises(UnprovenRun, match=r"Statement 1 of 1: .*\.a was about to be renamed"):
         scripts.run("ALTER TABLE a RENAME TO b")
+
+
+@FAKE
+def test_a_table_that_was_known_without_its_number_is_the_same_table(
+    scripts: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metastore is one of version 4 since the first try."""
+    scripts.make("CREATE TABLE a (x int)")
+    scripts.kill("DROP TABLE a", monkeypatch)
+    identity, note = scripts.identity("a"), scripts.note()
+    known = replace(identity, id=None)
+    assert f'"{identity.text}"' in note.read_text()
+    note.write_text(note.read_text().replace(identity.text, known.text))
+    scripts.run("DROP TABLE a")
+    assert scripts.columns() == {}
 
 
 @FAKE
@@ -366,7 +401,20 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_any_statement(
     (scripts.folder / SCRIPT_NOTES).unlink()
 
 
-@pytest.mark.parametrize("torn", ["", "{", '{"run_token": 7}', '{"run_token": "other"}'])
+_OWN = "d/r/t/-1#3f7a1c09b2d4"
+_BEGUN = f'{{"token": "{_OWN}", "transaction": "{_OWN}", "taken": {{"d.t": "no identity"}}}}'
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        "",
+        "{",
+        '{"run_token": 7}',
+        '{"run_token": "other"}',
+        f'{{"run_token": "d/r/t/-1", "begun": {_BEGUN}}}',
+    ],
+)
 @FAKE
 def test_progress_that_cannot_be_read_is_an_error_before_any_statement(
     scripts: Scripts, torn: str

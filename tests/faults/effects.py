@@ -21,17 +21,19 @@ from typing import Any
 
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection
+from airflow_hiveacid.metastore.txn import heartbeat
 from airflow_hiveacid.storage import folder, hdfs
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.faults.hdfs_client import WatchedClient
 
 # Calls that only say that somebody is still there.
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
 _CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate")
-_LISTING = ("os.listdir", "os.scandir")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SLOW_SECONDS = 0.2
 _NEED_ROOM = ("open", "write", "os.mkdir")
 _BUSY_REQUESTS = 12
+_PAUSE_SECONDS = 100_000.0
 
 
 class Kind(StrEnum):
@@ -95,6 +97,8 @@ class Effects:
 
         Connection.invoke = watched  # type: ignore[method-assign]
         folder.open = self._open  # type: ignore[attr-defined]
+        self._count_reads("_list")
+        self._count_reads("open_input")
         sys.addaudithook(self._audit)
         client = hdfs._client
 
@@ -102,6 +106,16 @@ class Effects:
             return WatchedClient(self, client(*how))
 
         hdfs._client = watched_client  # type: ignore[assignment]
+
+    def _count_reads(self, name: str) -> None:
+        """Count what Arrow reads, which is no event of Python."""
+        read = getattr(ReadOnlyStorage, name)
+
+        def watched(storage: ReadOnlyStorage, *what: Any, **how: Any) -> Any:
+            self.read()
+            return read(storage, *what, **how)
+
+        setattr(ReadOnlyStorage, name, watched)
 
     def end(self) -> None:
         """Let this process write again what it has to say."""
@@ -138,7 +152,7 @@ class Effects:
         with self._lock:
             number, self.reads = self.reads, self.reads + 1
             if self._strike == Strike(Kind.PAUSE_READING, number):
-                os.kill(os.getpid(), signal.SIGSTOP)
+                _pause()
 
     def carry_out(self, kind: Kind) -> None:
         """Let the fault strike."""
@@ -146,10 +160,14 @@ class Effects:
             case Kind.KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Kind.PAUSE:
-                os.kill(os.getpid(), signal.SIGSTOP)
+                _pause()
             case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind
             case Kind.LIMIT:
+                # The output of this process is a file as well.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                for output in (1, 2):
+                    os.dup2(nowhere, output)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
             case Kind.SLOW:
                 self._slow = True
@@ -204,9 +222,6 @@ class Effects:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _LISTING and str(arguments[0]).startswith(self._below):
-            self.read()
-            return
         if event == "open":
             path, _, flags = arguments
             if not isinstance(path, str) or not (flags or 0) & _WRITING:
@@ -228,6 +243,19 @@ class Effects:
             self.refuse("read")
             return open(path, mode)
         return io.BufferedWriter(_WatchedFile(self, path, mode))
+
+
+class _LaterClock:
+    """The clock after a pause: a transaction lives much shorter than the pause lasts."""
+
+    @staticmethod
+    def monotonic() -> float:
+        return time.monotonic() + _PAUSE_SECONDS
+
+
+def _pause() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    heartbeat.time = _LaterClock  # type: ignore[assignment]
 
 
 def _change(event: str, arguments: tuple[Any, ...]) -> None:

@@ -188,10 +188,15 @@ def _overwritten_insert_only(tables: Tables, ref: TableRef) -> None:
     tables.run(tables.insert(ref, NEW[:2], overwrite=True))
 
 
-def _compacted_twice(tables: Tables, ref: TableRef) -> None:
-    """A table whose early versions are kept only until a cleaner comes."""
+def _updated(tables: Tables, ref: TableRef) -> None:
+    """Six rows, of which two are in files of the fourth write id."""
     _filled(tables, ref)
     tables.run(UpdateJob(target=str(ref), set={"v": "'changed'"}, where="id IN (1, 3)"))
+
+
+def _compacted_twice(tables: Tables, ref: TableRef) -> None:
+    """A table whose early versions are kept only until a cleaner comes."""
+    _updated(tables, ref)
     tables.run(CompactJob(target=str(ref), type="major", parallel=1))
     tables.run(DeleteJob(target=str(ref), where="id IN (5, 6)"))
 
@@ -238,8 +243,7 @@ def _restore(version: int) -> Callable[[Tables], Job]:
 
 
 def _update_rows(tables: Tables) -> Job:
-    # Others delete this row before they rebalance.
-    update = UpdateJob(target=str(tables.main), set={"v": "'updated'"}, where="id IN (4)")
+    update = UpdateJob(target=str(tables.main), set={"v": "'updated'"}, where="id IN (3)")
     return replace(update, conflict_policy="rows")
 
 
@@ -323,8 +327,8 @@ OPERATIONS = {
     "insert-only compaction": Operation(
         _filled_insert_only, _compaction("major"), excludes=_REBALANCES
     ),
-    # In a table that was created again, the names that it is about to remove are read.
-    "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_filled),
+    # In a table that was created again, the name of an aborted delta that it is about to remove is read.
+    "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_updated),
     "conversion": Operation(
         _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES
     ),
@@ -334,6 +338,8 @@ OPERATIONS = {
     "insert-only restore": Operation(
         _overwritten_insert_only, _restore(1), restores=FIRST, excludes=_REBALANCES
     ),
+    # A paused one sees nothing where others have compacted and cleaned all that its snapshot has.
+    "restore of deltas": Operation(_filled, _restore(2), restores=[*FIRST, *SECOND]),
     "rebalance": Operation(_filled, _compaction("rebalance"), versions=NEW_VERSIONS),
     "export": Operation(_filled, _export),
     "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),

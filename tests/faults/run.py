@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +30,12 @@ from tests.faults.scenario import Counts, Net, Scenario
 from tests.proxy import Harm, Proxy
 
 TOKEN = "a run"
+_NO_TOKEN = re.compile("(?:^|/)[0-9a-f]{32}$")
 # Errors that say openly that nobody knows yet whether it was applied.
 _UNCERTAIN = {"CommitUncertain"}
 _PAUSES = (Kind.PAUSE, Kind.PAUSE_READING)
 # What another try can be told where the version that it wants is gone.
-_GONE = {"VersionGone", "VersionUnknown"}
+_GONE = ("VersionGone", "VersionUnknown")
 _SECONDS = 60
 _PATIENCE_SECONDS = 3
 _NUMBERS = itertools.count(1)
@@ -74,6 +76,7 @@ class Run:
         self._new = self._expected(self._old)
         self._tries = 1
         self._done = False  # Somebody was told that it is.
+        self._was_before = False  # It was applied to an earlier creation of the table.
         self._below = str(self._outsiders()[0].root.parent)
 
     def _outsiders(self) -> list[Outsider]:
@@ -153,9 +156,15 @@ class Run:
         for told in [zombie.wait() for zombie in zombies]:
             if told.report is None:
                 assert told.error not in (None, ESCAPED), told
-                assert told.retryable, f"a zombie is told never to try again: {told.message}"
-            self._done |= told.report is not None
+                known = told.retryable or told.error in self._final_errors
+                assert known, f"a zombie is told never to try again: {told.message}"
+            self._done |= told.report is not None and not self._was_before
         self._check_zombies(self._rows())
+
+    @property
+    def _final_errors(self) -> Sequence[str]:
+        """The errors that another try cannot help."""
+        return _GONE if self.scenario.after in _CLEANS else ()
 
     def _check_zombies(self, seen: Rows) -> None:
         assert seen == self._new or (seen == self._old and not self._done), seen
@@ -172,7 +181,7 @@ class Run:
             assert seen == self._old, f"it said {told.error}, and shows {seen}"
         # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
         fault = self.scenario.fault if self._tries == 1 else self.scenario.again
-        final = {None, "UnsupportedMetastore", *(_GONE if self.scenario.after in _CLEANS else ())}
+        final = {None, "UnsupportedMetastore", *self._final_errors}
         if isinstance(fault, Net) and told.error not in final:
             assert told.retryable, f"the network healed, and nobody tries again: {told.message}"
 
@@ -209,16 +218,17 @@ class Run:
             self._new = self._expected(self._old)
 
     def _rebalance(self) -> None:
-        """Delete the row with the highest row id of a file, compact, and rebalance."""
+        """Delete the row with the highest row id of a file, compact, append, and rebalance."""
         applied, main = self._is_applied(), str(self.tables.main)
-        compactions = [CompactJob(target=main, type=kind) for kind in ("major", "rebalance")]
-        jobs = [DeleteJob(target=main, where="id IN (4)"), *compactions]
-        if not all(map(self._runs_beside, jobs)):
-            # The process holds a lock.
-            self._time_out()
-            assert all(map(self._runs_beside, jobs))
+        major, rebalance = (CompactJob(target=main, type=kind) for kind in ("major", "rebalance"))
+        append = self.tables.insert(self.tables.main, _STRANGERS)
+        jobs = [DeleteJob(target=main, where="id IN (4)"), major, append, rebalance]
+        for job in jobs:
+            if not self._runs_beside(job):
+                self._time_out()  # The paused process holds a lock.
+                assert self._runs_beside(job)
         rows = self._new if applied else self._old
-        rows[main] = [row for row in rows[main] if row.id != 4]
+        rows[main] = sorted([*(row for row in rows[main] if row.id != 4), *_STRANGERS])
         if not applied:
             self._new = self._expected(self._old)
 
@@ -245,7 +255,7 @@ class Run:
             # The other table proves that the run was applied.
             self._new[str(ref)] = fresh
             return
-        self._done = False
+        self._done, self._was_before = False, applied
         self._old[str(ref)] = fresh
         self._new = self._expected(self._old)
 
@@ -258,6 +268,8 @@ class Run:
 
     def _retry(self) -> None:
         """One more try makes it right, and a third one changes nothing."""
+        # No try ends a transaction without a token, by which an earlier try has only read.
+        self._time_out(_NO_TOKEN)
         for number in range(2):
             self._tries += 1
             try:
@@ -320,19 +332,33 @@ class Run:
     def _is_acid(self, ref: TableRef) -> bool:
         return self.client.get_table(ref).kind is not TableKind.NOT_ACID
 
-    def _time_out(self) -> None:
-        """Wait until the metastore has given up on who is not heard of any more."""
+    def _time_out(self, owners: re.Pattern[str] = re.compile("")) -> None:
+        """Wait until the metastore has aborted the transactions of owners that are dead or paused."""
         deadline = time.monotonic() + _SECONDS
-        while left := self._open_txns():
+        while left := [*self._open_txns(owners), *self._own_locks(owners)]:
             assert time.monotonic() < deadline, f"still open: {left}"
             if isinstance(self.metastore, FakeMetastore):  # Nothing in it ever times out.
-                for txn_id in left:
+                for txn_id in self._open_txns(owners):
                     self.client.abort_txn(txn_id)
+                for lock_id in self._own_locks(owners):
+                    self.client.unlock(lock_id)
             time.sleep(0 if isinstance(self.metastore, FakeMetastore) else 0.2)
 
-    def _open_txns(self) -> list[int]:
+    def _open_txns(self, owners: re.Pattern[str]) -> list[int]:
         known = self.client.get_open_txns_info()
-        return [txn.txn_id for txn in known if txn.state is TxnState.OPEN]
+        return [
+            txn.txn_id for txn in known if txn.state is TxnState.OPEN and owners.search(txn.host)
+        ]
+
+    def _own_locks(self, owners: re.Pattern[str]) -> list[int]:
+        """The locks that belong to no transaction, as those of the queue of writers."""
+        return [
+            lock.lock_id
+            for lock in self.client.show_locks()
+            if lock.txn_id is None
+            and lock.database == self.tables.main.database
+            and owners.search(lock.agent_info or "")
+        ]
 
     def _rows(self) -> Rows:
         return {str(each.ref): each.rows() for each in self._outsiders()}

@@ -10,7 +10,7 @@ from airflow_hiveacid.jobs.stream_place import StreamPlace
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
-from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.folder import LocalStorage, Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)
 LAST = StreamProgress(name="s", query_id="q", batch_id=3, rows=7, latency=1.5)
@@ -42,6 +42,35 @@ def test_of_two_drivers_one_writes_a_place(places: StreamPlaces) -> None:
     with pytest.raises(StreamOvertaken, match=r"s/0\.json"):
         places.write(replace(FIRST, query_id="another"))
     assert places.known() == FIRST
+
+
+@pytest.mark.parametrize("places_ahead", [1, 2])
+def test_a_driver_that_loses_the_race_for_a_place_is_overtaken(
+    places: StreamPlaces, tmp_path: Path, places_ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other driver writes after this one has looked, and removes its unfinished file."""
+    places.write(FIRST)
+    another = StreamPlaces(Storage.of(str(tmp_path)), "s")
+    rename = LocalStorage.rename
+
+    def overtaken(storage: LocalStorage, source: str, target: str) -> None:
+        monkeypatch.setattr(LocalStorage, "rename", rename)
+        for number in range(1, places_ahead + 1):
+            another.write(replace(FIRST, batch_id=number, number=number))
+        rename(storage, source, target)
+
+    monkeypatch.setattr(LocalStorage, "rename", overtaken)
+    with pytest.raises(StreamOvertaken, match=r"s/1\.json"):
+        places.write(replace(FIRST, number=1))
+    assert places.known().batch_id == places_ahead
+
+
+def test_a_place_that_cannot_be_written_is_an_error_of_the_storage(
+    places: StreamPlaces, tmp_path: Path
+) -> None:
+    (tmp_path / "_hiveacid_streams").write_text("")
+    with pytest.raises(StorageError):
+        places.write(FIRST)
 
 
 def test_a_place_that_cannot_be_read_is_no_new_stream(places: StreamPlaces, tmp_path: Path) -> None:

@@ -293,7 +293,8 @@ class AtomicWrite:
                 self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
-            parts.append(Part(statement, context, counts))
+            # It reads files, which cleaners may remove after the commit.
+            parts.append(Part(statement, context, counts, context.column_mapping))
             parts[-1].check_counts()
         return parts
 

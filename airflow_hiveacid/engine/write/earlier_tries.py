@@ -166,7 +166,7 @@ class EarlierTries:
                 continue
             try:
                 mark_committed(proof.storage, proof.file)
-            except StorageError as error:  # Mostly because another try marks it, too.
+            except StorageError as error:
                 warning = f"Could not mark the note on the run: {error}"
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)

@@ -24,11 +24,14 @@ class Part:
         statement: The statement.
         context: What it was run with.
         counts: What it did to rows.
+        column_mapping: How the columns of the rewritten rows were mapped, if another mapping would
+            read other values.
     """
 
     statement: Statement
     context: WriteContext
     counts: Counts
+    column_mapping: str | None
 
     @property
     def output(self) -> TableOutput:
@@ -96,7 +99,7 @@ class Part:
             files=self.output.files,
             bytes=self.output.size,
             partitions=tuple(self.output.partitions),
-            column_mapping=self.context.column_mapping,
+            column_mapping=self.column_mapping,
         )
 
 

@@ -1,0 +1,85 @@
+"""A small file that several processes write, each version under a number of its own."""
+
+import re
+
+from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
+from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.storage.folder import Storage
+
+
+class NumberedFile:
+    """A file of which each version has a name with a number; the highest number counts.
+
+    No version replaces another one in place. So a process that was paused between its look and its
+    write cannot undo what another one has written since, and a kill leaves the version before.
+
+    Args:
+        storage: A folder.
+        folder: The folder of the versions, below it.
+        prefix: Precedes the number in their names.
+        limit: How many bytes a version may have.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: str, prefix: str = "", limit: int = LARGEST_NOTE
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._prefix = prefix
+        self._limit = limit
+        name = rf"({UNFINISHED_PREFIX}.*)?{re.escape(prefix)}([0-9]{{1,18}})\.json"
+        self._name = re.compile(name)
+
+    def read(self) -> tuple[int, bytes | None] | None:
+        """Read the number and the content of the newest version; None if there is none.
+
+        The content is None if it is too large.
+        """
+        while (number := self.newest()) is not None:
+            content = self._storage.read_small(self.path(number), self._limit)
+            # Another process may have removed this version for its own just then.
+            if content is not None or self.newest() == number:
+                return number, content
+        return None
+
+    def write(self, number: int, content: bytes) -> bool:
+        """Write a version, and remove those before it.
+
+        Args:
+            number: Its number, which follows the number of the version that was read.
+            content: Its content.
+
+        Returns:
+            Whether this process has written it. If not, another one has written this number or more.
+        """
+        path = self.path(number)
+        try:
+            self._storage.write_file(path, content)
+        except StorageError:
+            # Another process also removes the unfinished files of this one.
+            newest = self.newest()
+            if newest is None or newest < number:
+                raise
+            return False
+        found = self._found()
+        if any(other > number and not unfinished for _, other, unfinished in found):
+            self._storage.delete_file(path)
+            return False
+        for name, other, _ in found:
+            if other < number:
+                self._storage.delete_file(f"{self._folder}/{name}")
+        return True
+
+    def newest(self) -> int | None:
+        """Find the highest number."""
+        numbers = (number for _, number, unfinished in self._found() if not unfinished)
+        return max(numbers, default=None)
+
+    def path(self, number: int) -> str:
+        """Build the path of a version, below the storage's folder."""
+        return f"{self._folder}/{self._prefix}{number}.json"
+
+    def _found(self) -> list[tuple[str, int, bool]]:
+        files = self._storage.list_files(self._folder, missing_ok=True)
+        matches = (self._name.fullmatch(file.path) for file in files)
+        return [(match[0], int(match[2]), match[1] is not None) for match in matches if match]

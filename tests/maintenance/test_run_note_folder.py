@@ -1,0 +1,36 @@
+"""The folder of the notes on runs."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
+from airflow_hiveacid.storage.folder import Storage
+
+GOLDEN = Path(__file__).parents[1] / "data" / "run_notes" / "format_1.json"
+
+
+@pytest.fixture
+def note() -> NoteFile:
+    note = RunNote.parse(GOLDEN.read_bytes())
+    assert note is not None
+    return NoteFile.new(note)
+
+
+def test_a_note_that_another_process_has_marked_is_marked(note: NoteFile, tmp_path: Path) -> None:
+    """A cleaning, or another try of the run, marks the same note at the same time."""
+    storage = Storage.of(str(tmp_path))
+    write_note(storage, note)
+    mark_committed(storage, note)
+    (marked,) = storage.list_files(recursive=True)
+    mark_committed(storage, note)
+    write_note(storage, note)
+    mark_committed(storage, note)
+    assert storage.list_files(recursive=True) == [marked]
+
+
+def test_a_note_that_is_gone_cannot_be_marked(note: NoteFile, tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        mark_committed(Storage.of(str(tmp_path)), note)
