@@ -95,7 +95,7 @@ histories: setup ## Try 1,000 random histories of a table on each version (hours
 interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop
 
-differential: setup ## Compare 2,000 random statements with DuckDB (slow)
+differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential
 
 fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)

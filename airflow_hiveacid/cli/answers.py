@@ -6,20 +6,25 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.ddl.create_statement import create_statement
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.many_tables import projected_tables
-from airflow_hiveacid.metastore.table_rules import existing_database, existing_table
+from airflow_hiveacid.metastore.table_rules import (
+    existing_database,
+    existing_table,
+    require_partition_keys,
+)
 from airflow_hiveacid.sql import questions
 
 Cell = str | int | None
 Rows = list[tuple[Cell, ...]]
+_COLUMN = ("col_name", "data_type", "comment")
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,10 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
             return _compactions(client, database, ref)
         case questions.Describe(table, extended):
             return _table(existing_table(client, table), extended)
+        case questions.DescribeColumn(table, name):
+            return _column(existing_table(client, table), name)
+        case questions.DescribePartition(table, given, extended):
+            return _partition(client, existing_table(client, table), dict(given), extended)
         case questions.DescribeDatabase(name, extended):
             return _database(client, name, extended)
     raise InvalidJob(f"{type(question).__name__} is not answered by the metastore alone.")
@@ -194,7 +203,39 @@ def _table(table: HiveTable, extended: bool) -> Answer:
         details["partition"] = {key.name: key.type for key in table.partition_keys}
     if extended:
         details |= _details(table)
-    return Answer(("col_name", "data_type", "comment"), rows, details)
+    return Answer(_COLUMN, rows, details)
+
+
+def _column(table: HiveTable, name: str) -> Answer:
+    columns = [*table.columns, *table.partition_keys]
+    for column in columns:
+        if column.name.lower() == name:
+            row = (column.name, column.type, column.comment)
+            return Answer(_COLUMN, [row])
+    raise UnknownColumn(
+        f"{table.ref} has no column {name}.",
+        remedy=f"Its columns are {', '.join(column.name for column in columns)}.",
+    )
+
+
+def _partition(
+    client: MetastoreClient, table: HiveTable, values: Mapping[str, str | None], extended: bool
+) -> Answer:
+    require_partition_keys(table, values)
+    keys = [key.name for key in table.partition_keys]
+    name = partition_name(keys, [values[key.lower()] for key in keys])
+    found = client.get_partitions(table.ref, [name])
+    if not found:
+        raise InvalidJob(
+            f"{table.ref} has no partition {name}.",
+            remedy=f"SHOW PARTITIONS {table.ref} lists the partitions.",
+        )
+    columns = [*table.columns, *table.partition_keys]
+    details: dict[str, Mapping[str, Cell]] = {"partition": dict(parse_partition_name(name))}
+    if extended:
+        details["storage"] = {"location": found[0].location}
+        details["properties"] = dict(sorted(found[0].parameters.items()))
+    return Answer(_COLUMN, [(each.name, each.type, each.comment) for each in columns], details)
 
 
 def _details(table: HiveTable) -> Iterator[tuple[str, Mapping[str, Cell]]]:

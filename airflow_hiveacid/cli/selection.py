@@ -47,12 +47,13 @@ def print_answer(answer: "Answer") -> None:
         for number in range(len(answer.columns))
         if any(isinstance(row[number], int | float) for row in answer.rows)
     ]
-    asked = answer.columns[0] != "col_name"
+    asked = answer.columns[:1] != ("col_name",)
     rows = [
         ["" if value is None and not asked else text_value(value) for value in row]
         for row in answer.rows
     ]
-    print_table(answer.columns, rows, right=numbers)
+    if answer.columns:
+        print_table(answer.columns, rows, right=numbers)
     for topic, values in answer.details.items():
         print(f"\n{topic.replace('_', ' ')}")
         shown = [(name, "" if value is None else str(value)) for name, value in values.items()]

@@ -41,8 +41,9 @@ _MARKED: dict[str, type[HiveAcidError]] = {
     VIOLATED: ConstraintViolated,
 }
 
-# SQL's class 22: an expression that cannot be computed from the data, like a division by zero.
-_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: 22\w{3}")
+# Classes 21 and 22 of SQL: the data does not allow the expression, like a division by zero, or a
+# subquery of several rows in the place of a value. P0001 is raise_error().
+_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: (?:2[12]\w{3}|P0001)")
 
 _UNKNOWN_COLUMN = {
     "UNRESOLVED_COLUMN.WITH_SUGGESTION",

@@ -25,6 +25,11 @@ SCAN_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     # ${env:SECRET} would stand for the driver's own, wherever it is written, and end quotes.
     "spark.sql.variable.substitute": "false",
+    # The result of a statement must not depend on the cluster: these are Spark's own defaults.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
 # A file that vanished is an error, never an empty result. Spark asks the session that runs a frame
 # for these, not the one that the scan was made with: so every scan says them itself.

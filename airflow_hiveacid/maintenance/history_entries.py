@@ -32,7 +32,7 @@ class HistoryState(StrEnum):
     """What has become of a write or of a compaction.
 
     Attributes:
-        CURRENT: Readers open a directory of it.
+        CURRENT: Readers open a directory of it, or it changed nothing.
         MERGED: A compaction holds its rows now; its own directories are still there.
         OVERWRITTEN: An overwrite has taken its place; its directories are still there.
         CLEANED: Its directories are gone.
@@ -153,6 +153,8 @@ def write_entry(
         state = HistoryState.ABORTED
     elif not now.is_valid(write_id):
         state = HistoryState.OPEN
+    elif told.files == 0 and not trace.directories:
+        state = HistoryState.CURRENT
     else:
         state = _state(trace, overwrites)
     return HistoryEntry(

@@ -260,7 +260,7 @@ class _Folders:
         known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
         for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
             facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)
-            if facts.files:
+            if facts.files or facts.write_id not in told:
                 told[facts.write_id] = facts
         there = {trace.write_id for trace in traces}
         gone = [

@@ -4,12 +4,11 @@ The tree of sqlglot shows which tables a statement reads; its clauses are read t
 every token of the statement is part of the job or refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.merge import (
     Clause,
@@ -22,18 +21,17 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.joined_sources import SOURCE, JoinedSources, conjuncts_of, same_name
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with, subqueries
 from airflow_hiveacid.sql.words import Words, keyword_of, separated
 
 _REMEDY = "MERGE does what takes more than a condition."
-_QUERY_WORDS = frozenset({"SELECT", "VALUES", "TABLE", "WITH", "FROM"})
 
 
 def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJob:
-    """UPDATE ... SET ... [FROM ...] WHERE ..."""
-    has_from = tree.args.get("from_") is not None
-    parts = ("from_", "with_") if has_from else ()
-    statement.only(tree, ("this", "expressions", "where", *parts), "UPDATE", _REMEDY)
+    """[WITH ...] UPDATE ... SET ... [FROM ...] WHERE ..."""
+    statement.only(tree, ("this", "expressions", "where", "from_", "with_"), "UPDATE", _REMEDY)
     words = Words(statement)
     with_ = words.until("UPDATE")
     words.expect("UPDATE")
@@ -43,16 +41,18 @@ def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJo
     using = words.until("WHERE") if words.take("FROM") else ()
     where = words.until() if words.take("WHERE") else ()
     words.end()
-    if has_from:
+    if tree.args.get("from_") is not None:
         return _update_from(statement, tree, target, with_, assignments, using, where)
-    inputs = Inputs(statement, tree)
-    return UpdateJob(
+    expressions = _Subqueries(statement, tree, target, with_)
+    job = UpdateJob(
         target=target.name,
         target_alias=target.alias,
-        set=target.assignments(assignments, inputs),
-        where=target.expression(where, inputs) if where else None,
-        inputs=inputs.sources,
+        set=target.assignments(assignments, expressions.text),
+        where=expressions.text(where) if where else None,
+        inputs=expressions.inputs.sources,
     )
+    expressions.require_with_used()
+    return job
 
 
 def _update_from(
@@ -78,41 +78,93 @@ def _update_from(
     )
     relation = tree.args["from_"].this
     if relation.args.get("joins"):
-        statement.refuse(
-            relation.args["joins"][0],
-            "UPDATE from several tables is not supported.",
-            "Write FROM (SELECT ... FROM ... JOIN ...) AS s.",
-        )
+        return _update_from_several(statement, tree, target, with_, assignments, using, where)
     source, alias = _merge_source(statement, tree, relation, with_, using)
     if alias.lower() == target.alias.lower():
-        statement.refuse(
-            relation, f"The table and its source are both called {alias}.", "Name one AS s."
-        )
+        statement.refuse(relation, same_name(alias), "Name one AS s.")
     return MergeJob(
         target=target.name,
         source=source,
         on=target.expression(where),
-        when=(MatchedUpdate(target.assignments(assignments)),),
+        when=(MatchedUpdate(target.assignments(assignments, target.expression)),),
         target_alias=target.alias,
         source_alias=alias,
     )
 
 
+def _update_from_several(
+    statement: SqlStatement,
+    tree: exp.Update,
+    target: "_Target",
+    with_: Sequence[Token],
+    assignments: Sequence[Token],
+    using: Sequence[Token],
+    where: Sequence[Token],
+) -> MergeJob:
+    """Return a merge whose source is the join of the tables."""
+    sources = JoinedSources.of(statement, tree, target.alias, [tree.args["from_"].this])
+    inputs = Inputs(statement, tree)
+    own: list[Sequence[Token]] = []
+    of_sources: list[Sequence[Token]] = []
+    for part in conjuncts_of(where):
+        names = sources.require_named([part], target.name)
+        (own if target.alias.lower() in names else of_sources).append(part)
+    sources.require_named([assignments], target.name)
+    columns: dict[str, str] = {}
+
+    def of_join(tokens: Sequence[Token]) -> str:
+        renamed = sources.renamed(tokens, columns)
+        return statement.slice(tokens, [*target.edits, *renamed])
+
+    values = target.assignments(assignments, of_join)
+    on = " AND ".join(of_join(part) for part in own) or "true"
+    selected = ", ".join(f"{text} AS {name}" for text, name in columns.items()) or "1 AS `1`"
+    query = f"SELECT {selected} FROM {inputs.text(using)}"
+    if of_sources:
+        texts = [statement.slice(part, inputs.edits(part)) for part in of_sources]
+        query = f"{query} WHERE {' AND '.join(texts)}"
+    if with_:
+        query = f"{inputs.text(with_)} {query}"
+    return MergeJob(
+        target=target.name,
+        source=QuerySource(sql=query, inputs=inputs.sources),
+        on=on,
+        when=(MatchedUpdate(values),),
+        target_alias=target.alias,
+        source_alias=SOURCE,
+    )
+
+
 def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
-    """DELETE FROM ... WHERE ..."""
-    statement.only(tree, ("this", "where"), "DELETE", _REMEDY)
+    """[WITH ...] DELETE FROM ... [USING ...] WHERE ..."""
+    statement.only(tree, ("this", "using", "where", "with_"), "DELETE", _REMEDY)
     words = Words(statement)
+    with_ = words.until("DELETE")
     words.expect("DELETE")
     words.expect("FROM")
     target = _Target(statement, tree, tree.this, words, "Deleting from")
+    using = words.until("WHERE") if words.take("USING") else ()
     where = words.until() if words.take("WHERE") else ()
     words.end()
-    inputs = Inputs(statement, tree)
+    expressions = _Subqueries(statement, tree, target, with_)
+    if tree.args.get("using"):
+        if not where:
+            statement.refuse(
+                tree.args["using"][0],
+                "DELETE with USING needs a condition in WHERE for rows that belong together.",
+            )
+        sources = JoinedSources.of(statement, tree, target.alias, tree.args["using"])
+        sources.require_named([where], target.name)
+        chosen = target.expression(where, expressions.inputs)
+        condition = f"EXISTS ({expressions.query_from(using)} WHERE {chosen})"
+    else:
+        condition = expressions.text(where) if where else ""
+    expressions.require_with_used()
     return DeleteJob(
         target=target.name,
         target_alias=target.alias,
-        where=target.expression(where, inputs) if where else None,
-        inputs=inputs.sources,
+        where=condition or None,
+        inputs=expressions.inputs.sources,
     )
 
 
@@ -151,6 +203,55 @@ def merge_job(statement: SqlStatement, tree: exp.Merge) -> MergeJob:
     )
 
 
+class _Subqueries:
+    """The expressions of a statement, with the inputs and the WITH of their subqueries.
+
+    Args:
+        statement: The statement.
+        tree: All of it.
+        target: The table that is changed.
+        with_: The tokens of its WITH; there may be none.
+    """
+
+    def __init__(
+        self, statement: SqlStatement, tree: exp.Expr, target: "_Target", with_: Sequence[Token]
+    ) -> None:
+        self.inputs = Inputs(statement, tree)
+        self._statement, self._tree = statement, tree
+        self._target, self._with = target, with_
+        self._with_used = not with_
+
+    def text(self, tokens: Sequence[Token]) -> str:
+        """Return an expression as text for Spark."""
+        if not self._with:
+            return self._target.expression(tokens, self.inputs)
+        edits = [*self._target.edits, *self.inputs.edits(tokens), *self.inputs.edits(self._with)]
+        edits = [*{edit.start: edit for edit in edits}.values()]
+        whole = []
+        for query in subqueries(self._statement, tokens):
+            self._with_used = True
+            text = query_with(self._statement, self._tree, self._with, query, edits)
+            start, end = query[0].start, query[-1].end + 1
+            edits = [edit for edit in edits if not start <= edit.start < end]
+            whole.append(Edit(start, end, text))
+        return self._statement.slice(tokens, [*edits, *whole])
+
+    def query_from(self, tokens: Sequence[Token]) -> str:
+        """Return a query of all rows of some tables that commas or joins connect."""
+        query = f"SELECT 1 FROM {self.inputs.text(tokens)}"
+        if not self._with:
+            return query
+        self._with_used = True
+        return f"{self.inputs.text(self._with)} {query}"
+
+    def require_with_used(self) -> None:
+        """Refuse a WITH that no subquery can read."""
+        if not self._with_used:
+            self._statement.refuse(
+                self._with[0], "No subquery reads the queries that WITH defines."
+            )
+
+
 class _Target:
     """The table that a statement changes, and how its expressions call it.
 
@@ -173,7 +274,7 @@ class _Target:
         words.table()
         words.alias(node.alias)
         # Known as `table` alone, although the statement may say `database.table`.
-        self._edits = [
+        self.edits = [
             Edit(column.args["db"].meta["start"], column.args["table"].meta["start"], "")
             for column in tree.find_all(exp.Column)
             if column.db and f"{column.db}.{column.table}".lower() == self.name
@@ -181,27 +282,66 @@ class _Target:
 
     def expression(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> str:
         """Return an expression over the target as text for Spark."""
-        edits = {edit.start: edit for edit in self._edits}
+        edits = {edit.start: edit for edit in self.edits}
         if inputs is not None:
             edits |= {edit.start: edit for edit in inputs.edits(tokens)}
         return self._statement.slice(tokens, [*edits.values()])
 
-    def assignments(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> dict[str, str]:
-        """Read the columns and expressions of a SET."""
+    def assignments(
+        self, tokens: Sequence[Token], text: Callable[[Sequence[Token]], str]
+    ) -> dict[str, str]:
+        """Read the columns and expressions of a SET.
+
+        Args:
+            tokens: The tokens behind SET.
+            text: Returns the text of an expression for Spark.
+        """
         values: dict[str, str] = {}
+        if not tokens:
+            self._statement.refuse(None, "SET takes column = value.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
-            name = self._column(words)
+            if several := bool(part) and words.text() == "(":
+                names = self.columns(words.brackets()[1:-1])
+            else:
+                names = [self._column(words)]
             if not part or not (words.take("=") or words.take("==")) or words.done:
                 self._statement.refuse(words.next, "SET takes column = value.")
-            if name in values:
-                self._statement.refuse(part[0], f"The column {name} is set twice.")
-            values[name] = self.expression(words.rest(), inputs)
+            for name in names:
+                if name in values:
+                    self._statement.refuse(part[0], f"The column {name} is set twice.")
+            given = words.rest()
+            texts = self._several(names, given, text) if several else [text(given)]
+            values |= zip(names, texts, strict=True)
         return values
+
+    def _several(
+        self,
+        names: Sequence[str],
+        tokens: Sequence[Token],
+        text: Callable[[Sequence[Token]], str],
+    ) -> list[str]:
+        """Read the values of several columns: expressions in brackets, or a query of one row."""
+        words = Words(replace(self._statement, tokens=tokens))
+        inner = words.brackets()[1:-1]
+        words.end()
+        if inner and keyword_of(inner[0]) in QUERY_WORDS:
+            columns = [f"`_{number}`" for number in range(1, len(names) + 1)]
+            fields = ", ".join(f"'{column.strip('`')}', {column}" for column in columns)
+            row = f"{text(tokens)} AS _row({', '.join(columns)})"
+            return [f"(SELECT named_struct({fields}) FROM {row}).{each}" for each in columns]
+        values = separated(inner)
+        if len(values) != len(names) or not all(values):
+            self._statement.refuse(
+                tokens[0], f"SET has {len(names)} columns and {len(values)} values."
+            )
+        return [text(value) for value in values]
 
     def columns(self, tokens: Sequence[Token]) -> list[str]:
         """Read the names in the list of columns of an INSERT."""
         names: list[str] = []
+        if not tokens:
+            self._statement.refuse(None, "A list of columns is empty.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
             name = self._column(words)
@@ -237,8 +377,10 @@ def _merge_source(
     is_table = words.text() != "("
     if is_table:
         words.dotted_name()
-    else:
+    elif keyword_of(words.rest()[1]) in (*QUERY_WORDS, "("):
         words.brackets()
+    else:
+        statement.refuse(words.rest()[1], "Expected a query in brackets.")
     is_plain = is_table and not with_ and using.args.get("version") is None
     if is_table and using.args.get("version") is not None:
         words.version()
@@ -258,9 +400,8 @@ def _refuse_queries(
     statement: SqlStatement, fragments: Sequence[Sequence[Token]], what: str, remedy: str
 ) -> None:
     for tokens in fragments:
-        for before, token in pairwise(tokens):
-            if before.token_type is TokenType.L_PAREN and keyword_of(token) in _QUERY_WORDS:
-                statement.refuse(token, what, remedy)
+        for query in subqueries(statement, tokens):
+            statement.refuse(query[0] if query else tokens[0], what, remedy)
 
 
 def _clause(statement: SqlStatement, target: _Target, words: Words) -> Clause:
@@ -306,7 +447,7 @@ def _update_clause(
         if not matched:
             statement.refuse(at, "UPDATE SET * needs a row of the source.")
         return MatchedUpdate(None, condition)
-    values = target.assignments(words.until("WHEN", "WHERE"))
+    values = target.assignments(words.until("WHEN", "WHERE"), target.expression)
     return (
         MatchedUpdate(values, condition) if matched else NotMatchedBySourceUpdate(values, condition)
     )

@@ -15,10 +15,11 @@ from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with
 from airflow_hiveacid.sql.words import Words, keyword_of, separated
 
 _PARTS = ("this", "expression", "overwrite", "with_", "by_name", "source")
-_QUERIES = ("SELECT", "VALUES", "TABLE", "WITH", "FROM", "(")
+_QUERIES = (*QUERY_WORDS, "(")
 # They end the list of columns of a SELECT that has no FROM.
 _AFTER_COLUMNS = (
     *("WHERE", "GROUP BY", "HAVING", "WINDOW", "LATERAL", "ORDER BY", "SORT BY", "CLUSTER BY"),
@@ -40,7 +41,7 @@ def insert_job(statement: SqlStatement, tree: exp.Insert) -> InsertJob:
     defaults = _Defaults.of(statement, query, body)
     inputs = Inputs(statement, tree)
     edits = [*inputs.edits(with_), *inputs.edits(body), *defaults.edits]
-    text = _with(statement, tree, with_, body, edits)
+    text = query_with(statement, tree, with_, body, edits)
     return replace(
         job, source=QuerySource(sql=text, inputs=inputs.sources), defaults=defaults.places
     )
@@ -151,7 +152,7 @@ class _Branch:
         edits = [edit for tokens in places for edit in self._inputs.edits(tokens)]
         for subquery in self._subqueries() if keep else ():
             name = f"_common_{len(self._common) + 1}"
-            self._common[name] = _with(
+            self._common[name] = query_with(
                 self._statement, self._tree, self._with, subquery[1:-1], edits
             )
             start, end = subquery[0].start, subquery[-1].end + 1
@@ -164,7 +165,7 @@ class _Branch:
         behind = columns[-1].end + 1
         clause = f" FROM {self._statement.slice(self._source, edits)}"
         edits.append(Edit(behind, behind, clause))
-        text = _with(self._statement, self._tree, self._with, self._body, edits)
+        text = query_with(self._statement, self._tree, self._with, self._body, edits)
         return QuerySource(sql=text, inputs=self._inputs.sources, common=self._common)
 
     def _subqueries(self) -> Iterator[Sequence[Token]]:
@@ -199,7 +200,10 @@ def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJo
     words.take("TABLE")
     words.table()
     if words.take("PARTITION"):
-        words.brackets()
+        keys = words.brackets()
+        statement.require_single_texts(keys)
+        if not all(separated(keys[1:-1])):
+            statement.refuse(keys[0], "A partition key is missing.")
     by_name = words.take_all("BY", "NAME")
     columns = None
     if words.text() == "(" and keyword_of(words.rest()[1]) not in _QUERIES:
@@ -233,37 +237,3 @@ def _column(statement: SqlStatement, tokens: Sequence[Token]) -> str:
     if not tokens or not words.done:
         statement.refuse(words.next, "The columns of an INSERT are names.")
     return name.lower()
-
-
-def _with(
-    statement: SqlStatement,
-    tree: exp.Expr,
-    outer: Sequence[Token],
-    body: Sequence[Token],
-    edits: Sequence[Edit],
-) -> str:
-    """Return a query with what a WITH before its INSERT defines for it."""
-    if not outer:
-        return statement.slice(body, edits)
-    first = statement.slice(outer, edits)
-    if keyword_of(body[0]) != "WITH":
-        return f"{first} {statement.slice(body, edits)}"
-    names = {cte.alias.lower() for cte in tree.args["with_"].expressions}
-    words = Words(replace(statement, tokens=body))
-    words.expect("WITH")
-    recursive = words.take("RECURSIVE")
-    own = Words(replace(statement, tokens=words.rest()))
-    while True:
-        at = own.next
-        if own.name().lower() in names:
-            statement.refuse(at, f"{at.text} is defined twice.")
-        own.until("(", "AS")
-        if own.text() == "(":
-            own.brackets()
-        own.expect("AS")
-        own.brackets()
-        if not own.take(","):
-            break
-    if recursive and keyword_of(outer[1]) != "RECURSIVE":
-        first = first.replace(outer[0].text, f"{outer[0].text} RECURSIVE", 1)
-    return f"{first}, {statement.slice(words.rest(), edits)}"

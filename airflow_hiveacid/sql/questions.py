@@ -7,19 +7,17 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
+from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
-RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob
-Explained = RowChange | CreateTableAsJob | PartitionsJob
+RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob | RestoreJob
 _DATABASES = ("DATABASES", "SCHEMAS")
 _IN = ("IN", "FROM")
 _HISTORY = 100
@@ -115,6 +113,23 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribeColumn:
+    """DESCRIBE table column."""
+
+    table: TableRef
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribePartition:
+    """DESCRIBE [EXTENDED | FORMATTED] table PARTITION (key = value, ...)."""
+
+    table: TableRef
+    values: tuple[tuple[str, str | None], ...]
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeDatabase:
     """DESCRIBE DATABASE [EXTENDED] database."""
 
@@ -148,9 +163,9 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a statement that changes rows."""
+    """EXPLAIN of a statement."""
 
-    job: Explained
+    job: "Explained"
 
 
 Question = (
@@ -166,11 +181,16 @@ Question = (
     | ShowCompactions
     | ShowHistory
     | Describe
+    | DescribeColumn
+    | DescribePartition
     | DescribeDatabase
     | DescribeDetail
     | Select
     | Explain
 )
+
+
+Explained = ScriptedJob | Question
 
 
 def matches(pattern: str | None, name: str) -> bool:
@@ -245,8 +265,14 @@ def _describe(words: Words) -> Question:
         return DescribeDatabase(words.name().lower(), extended)
     if words.take("DETAIL"):
         return DescribeDetail(_table(words))
+    words.take("TABLE")
     extended = words.take_one_of(("EXTENDED", "FORMATTED"))
-    return Describe(_table(words), extended)
+    table = _table(words)
+    if words.take("PARTITION"):
+        return DescribePartition(table, words.keys(), extended)
+    if words.done or extended:
+        return Describe(table, extended)
+    return DescribeColumn(table, words.name().lower())
 
 
 def _pattern(words: Words) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -15,11 +15,11 @@ from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.constraints import without_constraints
+from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
 from airflow_hiveacid.sql.parameters import require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
     Explain,
-    Explained,
     Question,
     is_question,
     question_of,
@@ -28,7 +28,7 @@ from airflow_hiveacid.sql.questions import (
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.statements import reader_of, refuse_unknown
 from airflow_hiveacid.sql.tables import create_job, truncate_job
-from airflow_hiveacid.sql.words import keyword_of
+from airflow_hiveacid.sql.words import Words, keyword_of
 
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Insert: insert_job,
@@ -114,7 +114,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
         return step
     except RecursionError:
         statement.refuse(None, f"It {TANGLED}", UNTANGLE)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         # The parser lets pass what has parts too few or in wrong places.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
     except (InvalidJob, BadCondition) as error:
@@ -124,17 +124,10 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
 def _explain(statement: SqlStatement) -> Explain:
     if len(statement.tokens) == 1:
         statement.refuse(None, "EXPLAIN needs a statement.")
-    job = _step(replace(statement, tokens=statement.tokens[1:]))
-    if not isinstance(job, Explained):
-        statement.refuse(
-            statement.tokens[1],
-            f"EXPLAIN of {keyword_of(statement.tokens[1])} is not supported.",
-            "It explains INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS, and ADD and DROP "
-            "PARTITION.",
-        )
-    job = with_parameters(job, statement.params, statement.trusted)
-    job.validate()
-    return Explain(job)
+    explained = _checked_step(replace(statement, tokens=statement.tokens[1:]))
+    if isinstance(explained, Explain):
+        statement.refuse(statement.tokens[1], "EXPLAIN of EXPLAIN is not supported.")
+    return Explain(explained)
 
 
 def _step(statement: SqlStatement) -> ScriptedJob | Question:
@@ -161,16 +154,30 @@ def _statements(
     text: str, database: str, params: Parameters, trusted: bool
 ) -> Iterator[SqlStatement]:
     require_used(text, params)
-    tokens: list[Token] = []
-    for token in tokens_of(text):
-        if token.token_type is TokenType.SEMICOLON:
-            if tokens:
-                yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
-            tokens = []
+    for tokens in _split(tokens_of(text)):
+        statement = SqlStatement(text, _checked(tokens, text), database, params, trusted)
+        if tokens[0].text.upper() == "USE":
+            database = _database_to_use(statement)
         else:
-            tokens.append(token)
-    if tokens:
-        yield SqlStatement(text, _checked(tokens, text), database, params, trusted)
+            yield statement
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Split tokens at semicolons, without empty statements."""
+    for is_end, statement in groupby(tokens, lambda t: t.token_type is TokenType.SEMICOLON):
+        if not is_end:
+            yield [*statement]
+
+
+def _database_to_use(statement: SqlStatement) -> str:
+    """USE [DATABASE] name: where tables are that later statements name without a database."""
+    words = Words(statement)
+    words.expect("USE")
+    if len(statement.tokens) > 2:
+        words.take_one_of(DATABASE)
+    database = words.name()
+    words.end()
+    return database.lower()
 
 
 def _checked(tokens: list[Token], text: str) -> list[Token]:

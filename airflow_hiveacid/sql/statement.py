@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import NoReturn, Self
 
 from sqlglot import exp
@@ -111,6 +111,12 @@ class SqlStatement:
                 first = value[0] if isinstance(value, list) else value
                 at = first if isinstance(first, exp.Expr) else node
                 self.refuse(at, f"{what} with {part} is not supported.", remedy)
+
+    def require_single_texts(self, tokens: Sequence[Token]) -> None:
+        """Refuse two texts in a row, of which sqlglot keeps the second one only."""
+        for one, other in pairwise(tokens):
+            if one.token_type is other.token_type is TokenType.STRING:
+                self.refuse(other, "Expected one text, and not two in a row.")
 
     def table(self, node: exp.Expr | None, what: str) -> str:
         """The full name of a table that is written.

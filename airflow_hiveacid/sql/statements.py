@@ -166,12 +166,18 @@ KINDS = (
         "the columns; with `EXTENDED` the location and the storage",
     ),
     _kind("DESC", "", ""),
+    _kind(
+        "DESCRIBE",
+        "DESCRIBE t a, DESCRIBE [EXTENDED] t PARTITION (k = v)",
+        "one column; a partition",
+    ),
     _kind("DESCRIBE", "DESCRIBE DETAIL t", "[versions, files and deltas](versions.md#history)"),
     _kind(
         "SELECT",
         "SELECT …",
         "the first rows: 100 unless `LIMIT` or `--limit` is given",
     ),
+    _kind("USE", "USE d", "the database of later statements that name a table without one"),
     _kind("EXPLAIN", "EXPLAIN …", "[what a statement would read and lock](#explain)"),
 )
 # Statements of Hive and Spark that are refused, each with the reason and the remedy.

@@ -46,6 +46,7 @@ _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJob:
     """TRUNCATE TABLE, or some partitions of it."""
     require_understood(statement, tree)
+    statement.require_single_texts(statement.tokens)
     if len(tree.expressions) != 1:
         statement.refuse(tree, "TRUNCATE of several tables is not supported.")
     clause = tree.args.get("partition")
@@ -65,6 +66,8 @@ def create_job(
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
     require_understood(statement, tree)
     table = _Table(statement)
+    behind = len(table.query_tokens()) if tree.expression is not None else 0
+    statement.require_single_texts(statement.tokens[: len(statement.tokens) - behind])
     like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
         if isinstance(property_, exp.LikeProperty):
@@ -155,11 +158,11 @@ class _Table:
         return CreateTableAsJob(
             target=self._statement.table(tree.this, "Creating"),
             partition_keys=tuple(key.name.lower() for key in self._keys),
-            source=Inputs(self._statement, query).query(self._query_tokens()),
+            source=Inputs(self._statement, query).query(self.query_tokens()),
             **self._described(tree),
         )
 
-    def _query_tokens(self) -> Sequence[Token]:
+    def query_tokens(self) -> Sequence[Token]:
         """Return the tokens behind the AS of the query; others are in brackets or before names."""
         words = Words(self._statement)
         while True:

@@ -16,6 +16,12 @@ from airflow_hiveacid.sql.statement import SqlStatement
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _SIGNS = {**{sign: sign for sign in OPERATORS}, "==": "=", "<>": "!="}
+_LITERALS = frozenset(
+    {
+        *(TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.HEX_STRING),
+        *(TokenType.BIT_STRING, TokenType.BYTE_STRING, TokenType.NATIONAL_STRING),
+    }
+)
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING})
 
 
@@ -281,7 +287,7 @@ class Words:
 
     def name(self) -> str:
         """A name of one word."""
-        if not self.done and self.next.token_type is not TokenType.STRING:
+        if not self.done and self.next.token_type not in _LITERALS:
             word = self.next.text
             if self.next.token_type is TokenType.IDENTIFIER or word.replace("_", "a").isalnum():
                 self._at += 1

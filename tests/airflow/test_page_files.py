@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from airflow_hiveacid.errors import StorageUnreachable
+from airflow_hiveacid.errors import AccessRefused, StorageUnreachable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.plugin import metastores
@@ -169,3 +169,20 @@ def test_looks_share_threads_and_end_with_the_error_of_the_look():
         with pytest.raises(StorageUnreachable, match="It is away"):
             files.wait(table, look)
     assert len(threads) == 1
+
+
+@pytest.mark.parametrize(
+    ("allowed", "page", "error"),
+    [("s3a", "", "AccessRefused"), ("s3a", "file", None), ("file", "s3a", "AccessRefused")],
+)
+def test_the_page_opens_locations_that_jobs_may_open(table, monkeypatch, allowed, page, error):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", allowed)
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", page)
+    metastore = metastores.metastore_of("hive_acid_default")
+    if error is None:
+        assert len(metastore.history("default.t")) == 1
+    else:
+        with pytest.raises(AccessRefused):
+            metastore.history("default.t")
+    [health] = metastore._measure()
+    assert (health.error and health.error.id) == error

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.maintenance.acid_folders import AcidFolders
 from tests.places import place_of
@@ -138,6 +139,100 @@ def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> N
     assert told["locks"][ref.full_name] == "SHARED_READ on the table"
     assert list(told["locks"]) == [f"{database}.new", ref.full_name]
     assert "new" not in client.get_tables(database)
+
+
+def test_every_kind_of_statement_is_explained_and_changes_nothing(
+    hiveacid, client, database
+) -> None:
+    create = "CREATE TABLE {} (id int, a string) PARTITIONED BY (day string)"
+    tables = f"{create.format('t')}; {create.format('s')}; CREATE TABLE u (id int)"
+    assert hiveacid("sql", tables, "--database", database)[0] == 0
+    ref = TableRef(database, "t")
+    client.add_partitions(ref, [HivePartition.new(client.get_table(ref), ["mon"])])
+    definitions = {ref.full_name: client.get_table(ref).raw for ref in [ref]}
+
+    def told(sql: str) -> dict[str, object]:
+        status, said = hiveacid("sql", f"EXPLAIN {sql}", "--database", database, "--json")
+        assert status == 0, said
+        assert hiveacid("sql", f"EXPLAIN {sql}", "--database", database)[0] == 0
+        return json.loads(said)
+
+    name = ref.full_name
+    update = told("UPDATE t SET (a, id) = ('x', 1) WHERE day = 'mon'")
+    assert update["clauses"] == {"SET": "a = 'x', id = 1", "WHERE": "day = 'mon'"}
+    merge = told(
+        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.a = 'x' THEN UPDATE SET a = s.a "
+        "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    assert merge["clauses"] == {
+        "ON": "t.id = s.id",
+        "1. WHEN MATCHED AND s.a = 'x'": "UPDATE SET a = s.a",
+        "2. WHEN NOT MATCHED": "INSERT *",
+        "3. WHEN NOT MATCHED BY SOURCE": "DELETE",
+    }
+    several = told("FROM s INSERT INTO u SELECT id INSERT OVERWRITE TABLE t SELECT *")
+    assert several["1. statement"]["table"] == f"{database}.u"
+    assert [row["statement"] for row in several["rows"]] == [1, 2]
+    selected = told("SELECT max(t.id) FROM t JOIN u ON t.id = u.id")
+    assert selected["locks"] == {
+        name: "SHARED_READ on the table",
+        f"{database}.u": "SHARED_READ on the table",
+    }
+    assert [(row["table"], row["partitions"], row["files"]) for row in selected["rows"]] == [
+        (name, 1, 0),
+        (f"{database}.u", None, 0),
+    ]
+    locks = {
+        "DROP TABLE t": "EXCLUSIVE on the table",
+        "ALTER TABLE t RENAME TO x": "EXCLUSIVE on the table",
+        "ALTER TABLE t ADD COLUMNS (b int)": "EXCLUSIVE on the table",
+        "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')": "SHARED_READ on the table",
+        "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a')": "EXCLUSIVE on the table",
+        "ANALYZE TABLE t COMPUTE STATISTICS": "SHARED_READ on the table",
+        "RESTORE TABLE t TO VERSION AS OF 1": "EXCL_WRITE on the table",
+        "TRUNCATE TABLE t": "EXCLUSIVE on the table",
+    }
+    for statement, lock in locks.items():
+        assert told(statement)["locks"][name] == lock, statement
+    assert "partitions below" in told("ALTER TABLE t COMPACT 'minor'")["locks"][name]
+    for statement in ("CREATE TABLE x (a int)", "CREATE DATABASE x", "SHOW TABLES", "DESCRIBE t"):
+        assert told(statement)["locks"] == {"none": None}
+    dropped = told(f"DROP DATABASE {database} CASCADE")["locks"]
+    assert [*dropped] == [f"{database}.{table}" for table in ("s", "t", "u")]
+    assert sorted(client.get_tables(database)) == ["s", "t", "u"]
+    assert {ref.full_name: client.get_table(ref).raw for ref in [ref]} == definitions
+    assert client.show_locks(ref) == []
+    assert Snapshot.take(client, [ref]).write_ids[name].high_watermark == 0
+
+
+def test_columns_and_partitions_are_described(hiveacid, client, database) -> None:
+    ref = TableRef(database, "t")
+    columns = [HiveColumn("id", "int"), HiveColumn("info", "struct<a:int>", "more of it")]
+    keys = [HiveColumn("day", "string"), HiveColumn("n", "int")]
+    client.create_table(HiveTable.new(ref, columns, partition_keys=keys))
+    table = client.get_table(ref)
+    client.add_partitions(ref, [HivePartition.new(table, ["a/b", "7"])])
+
+    def told(sql: str) -> tuple[int, object]:
+        status, said = hiveacid("sql", sql, "--database", database, "--json")
+        return status, json.loads(said) if status == 0 else said
+
+    _, answer = told("DESCRIBE t INFO")
+    assert answer["rows"] == [
+        {"col_name": "info", "data_type": "struct<a:int>", "comment": "more of it"}
+    ]
+    _, answer = told("DESC EXTENDED t PARTITION (day = 'a/b', n = 7)")
+    assert answer["partition"] == {"day": "a/b", "n": "7"}
+    assert [row["col_name"] for row in answer["rows"]] == ["id", "info", "day", "n"]
+    assert answer["storage"]["location"].endswith("/day=a%2Fb/n=7")
+    for sql, message in {
+        "DESCRIBE t oops": "has no column oops. Its columns are id, info, day, n",
+        "DESCRIBE t PARTITION (day = 'a', n = 7)": "has no partition day=a/n=7",
+        "DESCRIBE t PARTITION (day = 'a')": "Give a value for each",
+    }.items():
+        status, said = told(sql)
+        assert status != 0
+        assert message in said
 
 
 def test_an_explained_statement_has_its_files_and_buckets(hiveacid, client, database) -> None:

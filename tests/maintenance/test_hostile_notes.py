@@ -8,11 +8,12 @@ from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierT
 from airflow_hiveacid.errors import UnprovenRun
 from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.thrift.answers import TxnState
+from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 from tests.maintenance.forged_notes import RUN, forge_note
 from tests.silent_host import silent_host
 
-pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def table(client, database, tmp_path):
     return table
 
 
+@FAKES
 def test_a_host_in_a_note_is_never_connected_to(client, table, host):
     note = forge_note(table, f"{host.url}/warehouse")
     with pytest.raises(UnprovenRun, match=f"{host.url}/warehouse/delta_.*neither"):
@@ -39,6 +41,7 @@ def test_a_host_in_a_note_is_never_connected_to(client, table, host):
     assert host.connections == []
 
 
+@FAKES
 @pytest.mark.parametrize("location", ["/etc", "file:/etc", "../other", "p=1/../../other", "p=3:/x"])
 def test_a_directory_outside_of_the_table_proves_nothing(client, table, location):
     forge_note(table, location)
@@ -46,6 +49,7 @@ def test_a_directory_outside_of_the_table_proves_nothing(client, table, location
         EarlierTries(client, [table.ref], RUN).end()
 
 
+@REAL_AND_FAKE
 @pytest.mark.parametrize("slashes", ["", "//"])
 def test_a_directory_of_a_partition_elsewhere_proves_a_run(client, table, tmp_path, slashes):
     elsewhere = tmp_path / "elsewhere"

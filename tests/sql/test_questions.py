@@ -1,9 +1,16 @@
 """What statements ask that only ask something."""
 
+from typing import get_args
+
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.cli.explained_definitions import EXPLAINED_DEFINITIONS
 from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.job import ScriptedJob
+from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.sql import questions
@@ -35,6 +42,10 @@ CASES = {
     "SHOW HISTORY t LIMIT 5": questions.ShowHistory(T, 5),
     "DESC other.t": questions.Describe(OTHER),
     "DESCRIBE FORMATTED t": questions.Describe(T, extended=True),
+    "DESCRIBE TABLE t `A b`": questions.DescribeColumn(T, "a b"),
+    "DESC EXTENDED t PARTITION (Day = 'mon', n = 1)": questions.DescribePartition(
+        T, (("day", "mon"), ("n", "1")), extended=True
+    ),
     "DESCRIBE DATABASE EXTENDED Other": questions.DescribeDatabase("other", extended=True),
     "DESC DETAIL t": questions.DescribeDetail(T),
     "SELECT * FROM t": questions.Select(
@@ -75,6 +86,18 @@ def test_whatever_is_more_than_columns_of_a_table_is_left_to_spark(sql: str) -> 
     assert question.table is None
 
 
+@pytest.mark.parametrize("sql", ["DROP TABLE t", "SHOW TABLES", "SELECT * FROM t", "DELETE FROM t"])
+def test_every_statement_can_be_explained(sql: str) -> None:
+    (explained,) = to_steps(f"EXPLAIN {sql}", "db")
+    assert explained == questions.Explain(*to_steps(sql, "db"))
+
+
+def test_the_effect_of_every_kind_of_job_is_known() -> None:
+    others = (CreateTableAsJob, MultiTableJob, PartitionsJob)
+    known = {*get_args(questions.RowChange), *EXPLAINED_DEFINITIONS, *others}
+    assert {*ScriptedJob.kinds()} == known
+
+
 def test_questions_stand_among_jobs() -> None:
     steps = to_steps("DELETE FROM t; SHOW TABLES; DELETE FROM t", "db")
     assert [type(step) for step in steps] == [DeleteJob, questions.ShowTables, DeleteJob]
@@ -88,7 +111,11 @@ def test_questions_stand_among_jobs() -> None:
         ("SHOW TABLES LIKE", "column 13: Expected a text in quotes"),
         ("SHOW TBLPROPERTIES t ('a', 'b')", "One property can be asked for"),
         ("SHOW TRANSACTIONS t", "column 19: Expected the end before 'T'"),
-        ("DESCRIBE t a", "Expected the end before 'A'"),
+        ("DESCRIBE t a b", "Expected the end before 'B'"),
+        ("DESCRIBE EXTENDED t a", "Expected the end before 'A'"),
+        ("DESCRIBE t PARTITION (day)", "Expected = before ')'"),
+        ("EXPLAIN", "EXPLAIN needs a statement"),
+        ("EXPLAIN EXPLAIN SELECT 1", "EXPLAIN of EXPLAIN is not supported"),
         ("SELECT FROM WHERE", "cannot be read at 'WHERE'"),
     ],
 )

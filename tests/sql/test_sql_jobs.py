@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.merge import (
     MatchedDelete,
     MatchedUpdate,
@@ -12,11 +11,9 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
-    AlterColumnsJob,
     CreateDatabaseJob,
     CreateTableLikeJob,
     DropDatabaseJob,
@@ -29,11 +26,10 @@ from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJo
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
+from tests.sql.definitions import DEFINITIONS
 
 FEED = {"db__feed": TableSource("db.feed")}
 
@@ -135,6 +131,62 @@ CASES = {
         on="t.id = s.id AND s.n > 1",
         when=(MatchedUpdate({"a": "s.a", "n": "t.n + 1"}),),
     ),
+    "UPDATE t SET a = s.x, (b, c) = (u.`q r`.f + t.b, DEFAULT) FROM feed AS s, u WHERE t.id = s.id "
+    "AND t.a BETWEEN s.p AND 9 AND u.k = s.k AND s.z > 7": MergeJob(
+        target="db.t",
+        source=QuerySource(
+            "SELECT `s`.`x` AS `s__x`, `u`.`q r` AS `u__q r`, `s`.`id` AS `s__id`, `s`.`p` AS "
+            "`s__p` FROM `db__feed` AS s, `db__u` AS `u` WHERE u.k = s.k AND s.z > 7",
+            {**FEED, "db__u": TableSource("db.u")},
+        ),
+        on="t.id = _joined.`s__id` AND t.a BETWEEN _joined.`s__p` AND 9",
+        when=(
+            MatchedUpdate({"a": "_joined.`s__x`", "b": "_joined.`u__q r`.f + t.b", "c": "DEFAULT"}),
+        ),
+        source_alias="_joined",
+    ),
+    "WITH c AS (SELECT 1 AS k) UPDATE t SET a = s.x FROM feed s LEFT JOIN c USING (k) WHERE t.id = "
+    "s.id OR c.k = 2": MergeJob(
+        target="db.t",
+        source=QuerySource(
+            "WITH c AS (SELECT 1 AS k) SELECT `s`.`x` AS `s__x`, `s`.`id` AS `s__id`, `c`.`k` AS "
+            "`c__k` FROM `db__feed` s LEFT JOIN c USING (k)",
+            FEED,
+        ),
+        on="t.id = _joined.`s__id` OR _joined.`c__k` = 2",
+        when=(MatchedUpdate({"a": "_joined.`s__x`"}),),
+        source_alias="_joined",
+    ),
+    "UPDATE t SET (a, t.b) = (SELECT x, y FROM feed WHERE feed.id = t.id), c = 1": UpdateJob(
+        target="db.t",
+        set={
+            column: "(SELECT named_struct('_1', `_1`, '_2', `_2`) FROM (SELECT x, y FROM "
+            f"`db__feed` AS `feed` WHERE feed.id = t.id) AS _row(`_1`, `_2`)).`_{number}`"
+            for number, column in ((1, "a"), (2, "b"))
+        }
+        | {"c": "1"},
+        inputs=FEED,
+    ),
+    "WITH c AS (SELECT x FROM feed) UPDATE t SET a = (SELECT max(x) FROM c) WHERE b IN "
+    "(WITH d AS (SELECT 1) SELECT * FROM d, c)": UpdateJob(
+        target="db.t",
+        set={"a": "(WITH c AS (SELECT x FROM `db__feed` AS `feed`) SELECT max(x) FROM c)"},
+        where="b IN (WITH c AS (SELECT x FROM `db__feed` AS `feed`), d AS (SELECT 1) "
+        "SELECT * FROM d, c)",
+        inputs=FEED,
+    ),
+    "WITH c AS (SELECT 1 AS x) DELETE FROM t WHERE a IN (SELECT x FROM c)": DeleteJob(
+        target="db.t", where="a IN (WITH c AS (SELECT 1 AS x) SELECT x FROM c)"
+    ),
+    "DELETE FROM t USING feed AS s, other.u WHERE db.t.id = s.id AND u.k = s.k": DeleteJob(
+        target="db.t",
+        where="EXISTS (SELECT 1 FROM `db__feed` AS s, `other__u` AS `u` "
+        "WHERE t.id = s.id AND u.k = s.k)",
+        inputs={**FEED, "other__u": TableSource("other.u")},
+    ),
+    "WITH c AS (SELECT 1 AS x) DELETE FROM t USING c WHERE t.id = c.x": DeleteJob(
+        target="db.t", where="EXISTS (WITH c AS (SELECT 1 AS x) SELECT 1 FROM c WHERE t.id = c.x)"
+    ),
     "WITH u AS (SELECT * FROM feed) UPDATE other.t o SET a = u.a FROM u WHERE o.id = u.id": MergeJob(
         target="other.t",
         source=QuerySource("WITH u AS (SELECT * FROM `db__feed` AS `feed`) SELECT * FROM u", FEED),
@@ -220,92 +272,7 @@ CASES = {
             partitions=("day=a",),
         )
     ),
-    "ALTER TABLE t ADD IF NOT EXISTS PARTITION (day='a', N=7) PARTITION (day=DATE '2026-01-01', n=-1)": (
-        PartitionsJob(
-            target="db.t",
-            action="add",
-            partitions=(
-                (KeyComparison("day", "a"), KeyComparison("n", "7", is_number=True)),
-                (KeyComparison("day", "2026-01-01"), KeyComparison("n", "-1", is_number=True)),
-            ),
-            lenient=True,
-        )
-    ),
-    "alter table t drop partition (day < '2026-01-01', ok <> true), partition (n == null)": (
-        PartitionsJob(
-            target="db.t",
-            action="drop",
-            partitions=(
-                (KeyComparison("day", "2026-01-01", "<"), KeyComparison("ok", "true", "!=")),
-                (KeyComparison("n", None),),
-            ),
-        )
-    ),
-    "ALTER TABLE t DROP IF EXISTS PARTITION (d >= 1.5)": PartitionsJob(
-        target="db.t",
-        action="drop",
-        partitions=((KeyComparison("d", "1.5", ">=", is_number=True),),),
-        lenient=True,
-    ),
-    "ALTER TABLE t CHANGE COLUMN A B struct<X:int> COMMENT 'first' AFTER C CASCADE": AlterColumnsJob(
-        target="db.t",
-        change=ColumnChange("a", name="b", type="struct<X:int>", comment="first", after="c"),
-    ),
-    "alter table t change a A bigint first": AlterColumnsJob(
-        target="db.t", change=ColumnChange("a", type="bigint", first=True)
-    ),
-    "ALTER TABLE t RENAME COLUMN A TO `b`": AlterColumnsJob(
-        target="db.t", change=ColumnChange("a", name="b")
-    ),
-    "ALTER TABLE t ALTER COLUMN a TYPE decimal(5,2)": AlterColumnsJob(
-        target="db.t", change=ColumnChange("a", type="decimal(5,2)")
-    ),
-    "ALTER TABLE t ALTER COLUMN a COMMENT 'c'": AlterColumnsJob(
-        target="db.t", change=ColumnChange("a", comment="c")
-    ),
-    "ALTER TABLE t REPLACE COLUMNS (A int, b string COMMENT 'c') CASCADE": AlterColumnsJob(
-        target="db.t", columns=(ColumnSpec("a", "int"), ColumnSpec("b", "string", "c"))
-    ),
-    "COMMENT ON TABLE t IS 'c'": TablePropertiesJob(target="db.t", set={"comment": "c"}),
-    "comment on table other.t is null": TablePropertiesJob(
-        target="other.t", unset=("comment",), if_exists=True
-    ),
-    "COMMENT ON COLUMN t.A IS 'c'": AlterColumnsJob(
-        target="db.t", change=ColumnChange("a", comment="c")
-    ),
-    "COMMENT ON COLUMN other.t.a IS NULL": AlterColumnsJob(
-        target="other.t", change=ColumnChange("a", comment="")
-    ),
-    "OPTIMIZE t": CompactJob(target="db.t"),
-    "optimize other.t partition (day='a')": CompactJob(target="other.t", partitions=("day=a",)),
-    "CREATE VIEW v AS SELECT a, b > 1 AS c FROM t JOIN other.u USING (a) /* joined */": CreateViewJob(
-        target="db.v",
-        text="SELECT a, b > 1 AS c FROM t JOIN other.u USING (a)",
-        expanded="SELECT a, b > 1 AS c FROM `db`.t JOIN other.u USING (a)",
-        reads=("db.t", "other.u"),
-    ),
-    "create or replace view v (X, `y`) comment 'c' as with w as (select 1 as a) select a, 2 from w": (
-        CreateViewJob(
-            target="db.v",
-            text="with w as (select 1 as a) select a, 2 from w",
-            expanded="with w as (select 1 as a) select a, 2 from w",
-            mode="replace",
-            columns=("X", "y"),
-            comment="c",
-        )
-    ),
-    "CREATE VIEW IF NOT EXISTS other.v AS (SELECT a FROM t)": CreateViewJob(
-        target="other.v",
-        text="(SELECT a FROM t)",
-        expanded="(SELECT a FROM `db`.t)",
-        reads=("db.t",),
-        mode="create_if_missing",
-    ),
-    "ALTER VIEW v AS SELECT 1 AS a": CreateViewJob(
-        target="db.v", text="SELECT 1 AS a", expanded="SELECT 1 AS a", mode="alter"
-    ),
-    "DROP VIEW IF EXISTS v": DropTableJob(target="db.v", if_exists=True, view=True),
-    "MSCK REPAIR TABLE other.t ADD PARTITIONS": PartitionsJob(target="other.t", action="repair"),
+    **DEFINITIONS,
     "ANALYZE TABLE t COMPUTE STATISTICS": AnalyzeJob(target="db.t", rows_only=True),
     "analyze table other.t compute statistics for columns": AnalyzeJob(target="other.t"),
     "ANALYZE TABLE t PARTITION (day='a b', hour) COMPUTE STATISTICS FOR COLUMNS A, `b`": AnalyzeJob(
@@ -420,6 +387,14 @@ CASES = {
 @pytest.mark.parametrize(("sql", "job"), CASES.items(), ids=[" ".join(s.split()) for s in CASES])
 def test_a_statement_is_the_job_that_says_the_same(sql, job) -> None:
     assert to_jobs(sql, "db") == (job,)
+
+
+def test_use_is_where_later_statements_find_their_tables() -> None:
+    jobs = to_jobs(
+        "DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t", "db"
+    )
+    assert [job.target for job in jobs] == ["db.t", "other.t", "db.t"]
+    assert to_jobs("USE database; DELETE FROM t")[0].target == "database.t"
 
 
 def test_a_script_travels_as_json() -> None:

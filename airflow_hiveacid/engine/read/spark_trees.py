@@ -8,14 +8,19 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 
 
-def parsed(spark: SparkSession, condition: str) -> Any:
+def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
     """A condition, or any expression, as a tree.
+
+    Args:
+        spark: A session.
+        condition: The text.
+        what: The beginning of an error.
 
     Raises:
         BadCondition: It does not parse.
     """
     session: Any = spark._jsparkSession
-    with spark_errors_as_ours(f"The condition {condition!r}"):
+    with spark_errors_as_ours(f"{what} {condition!r}"):
         return session.sessionState().sqlParser().parseExpression(condition)
 
 

@@ -1,6 +1,7 @@
 """Values on their way into a table: which expression fills which column, in the column's type.
 
-They are converted by Hive's rules and without loss.
+They are converted without loss: a value of another type is stored as the equal value of the column's
+type, without the digits behind the point that this has no room for, or is an error.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DateType,
+    DoubleType,
+    FloatType,
     MapType,
     NullType,
     StringType,
@@ -113,7 +116,7 @@ class Conversion:
         if isinstance(given, ArrayType | MapType | StructType) or not _comparable(given, target):
             raise self.impossible()
         if given != target:
-            value = self._cast(value, target)
+            value = self._cast(value, given, target)
         match hive_type:
             case Char() | Varchar():
                 return self._fitted(value, hive_type)
@@ -135,10 +138,13 @@ class Conversion:
             fields.append(f"{of_field} AS {quoted(name)}")
         return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
 
-    def _cast(self, value: str, target: DataType) -> str:
+    def _cast(self, value: str, given: DataType, target: DataType) -> str:
         cast = f"TRY_CAST({value} AS {_type_as_sql(target)})"
         text = f" does not fit into column {self.column.name} {self.column.type}."
-        return self._unless(f"{value} IS NOT NULL AND {cast} IS NULL", cast, value, text)
+        wrong = f"{cast} IS NULL"
+        if lost := _lost(value, given, cast, target):
+            wrong = f"({wrong} OR {lost})"
+        return self._unless(f"{value} IS NOT NULL AND {wrong}", cast, value, text)
 
     def _fitted(self, value: str, hive_type: Char | Varchar) -> str:
         """A text that is not longer than its type allows; blanks at the end of a char are none."""
@@ -243,6 +249,28 @@ def _unresolved(frame: DataFrame, expressions: Mapping[str, str]) -> list[str]:
     return []
 
 
+def _lost(value: str, given: DataType, cast: str, target: DataType) -> str | None:
+    """Return the condition under which Spark casts a value to a different one without an error.
+
+    Args:
+        value: The value.
+        given: Its type.
+        cast: The value in the type of the column.
+        target: The type of the column.
+    """
+    match target, given:
+        case DateType(), StringType() | TimestampType() | TimestampNTZType():
+            # Spark leaves out the time, and in a text whatever is behind the day.
+            time = f"TRY_CAST({value} AS TIMESTAMP_NTZ)"
+            return f"NOT {time} <=> CAST({cast} AS TIMESTAMP_NTZ)"
+        case FloatType(), DoubleType():
+            return f"abs({cast}) = CAST('Infinity' AS DOUBLE) AND abs({value}) <> CAST('Infinity' AS DOUBLE)"
+        case FloatType() | DoubleType(), StringType():
+            # A text for infinity has no digits.
+            return f"abs({cast}) = CAST('Infinity' AS DOUBLE) AND {value} RLIKE '[0-9]'"
+    return None
+
+
 def _is_limited(hive_type: HiveType) -> bool:
     """Whether Spark's type has values that Hive's type has not."""
     names = ("date", "timestamp", LOCAL_ZONE)
@@ -260,6 +288,9 @@ def _type_as_sql(given: DataType) -> str:
         case StructType():
             fields = [f"{quoted(field.name)}: {_type_as_sql(field.dataType)}" for field in given]
             return f"STRUCT<{', '.join(fields)}>"
+        case TimestampType():
+            # The settings of the session decide which type TIMESTAMP is.
+            return "TIMESTAMP_LTZ"
     return given.simpleString()
 
 

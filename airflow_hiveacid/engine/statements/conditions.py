@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.merge import Clause, with_expressions
 from airflow_hiveacid.engine.session import java_class
 from airflow_hiveacid.engine.statements.bound_parameters import bound_expression
 from airflow_hiveacid.engine.statements.refused_sql import check_expression
+from airflow_hiveacid.engine.statements.row_expressions import require_row_expression
 from airflow_hiveacid.errors import BadCondition
 from airflow_hiveacid.jobs.field_checks import require_mapping
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -44,7 +45,8 @@ class Expressions:
         """The text of a condition or a value, with literals for its parameters.
 
         Raises:
-            BadCondition: A column has no text of the same meaning, or a parameter has no value.
+            BadCondition: A column has no text of the same meaning, a parameter has no value, or the
+                expression has no value for each row.
             UntrustedSql: It runs a script, calls Java or reads files by their path.
         """
         if given is None:
@@ -53,6 +55,7 @@ class Expressions:
         text = bound_expression(self.spark, text, self.params)
         if not self.trusted:
             check_expression(self.spark, text)
+        require_row_expression(self.spark, text)
         return text
 
     def all_sql(self, given: Mapping[str, Expression]) -> dict[str, str]:

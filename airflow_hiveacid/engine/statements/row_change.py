@@ -159,10 +159,9 @@ class UpdateStatement(RowChange):
             }
             # The new rows are written by the same pass that finds the old ones.
             columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
-            rows = context.output.write_flat(
-                chosen.selectExpr(*columns.values()).toDF(*columns),
-                scattered=is_scattered(snapshot),
-            )
+            with spark_errors_as_ours(what):
+                changed = chosen.selectExpr(*columns.values()).toDF(*columns)
+            rows = context.output.write_flat(changed, scattered=is_scattered(snapshot))
             found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE, "the deletes"):
             found.write_deletes(context.output, snapshot.partitions)

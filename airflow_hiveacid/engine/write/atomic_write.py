@@ -367,18 +367,25 @@ class AtomicWrite:
     def _write_notes(
         self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None, now: datetime
     ) -> list[tuple[Storage, NoteFile]]:
-        """Leave a note in each table, so that any of them alone proves the run to a later try."""
-        if self.options.run_token is None:
+        """Leave a note in each table, so that any of them alone proves the run to a later try.
+
+        Without a run, only tables that get no directory have one: their history shows the version.
+        """
+        token = self.options.run_token
+        written = {part.ref for part in parts if part.output.directories}
+        tables = {s.table.ref: s.table for s in self.statements}
+        noted = [table for ref, table in tables.items() if token is not None or ref not in written]
+        if not noted:
             return []
         report = self._report(txn, parts)
         if again is not None:
             report = replace(report, commit_retry=again.report(parts))
         notes = []
-        for table in {s.table.ref: s.table for s in self.statements}.values():
+        for table in noted:
             name, below = table.ref.full_name, f"{table.folder.rstrip('/')}/"
             note = NoteFile.new(
                 RunNote(
-                    run_token=self.options.run_token,
+                    run_token=token or "",
                     run_id=self.options.run_id,
                     txn_id=txn.txn_id,
                     write_ids={name: txn.write_ids[name]},
