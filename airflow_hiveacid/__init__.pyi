@@ -22,11 +22,13 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert as NotMatchedInsert,
 )
 from airflow_hiveacid.assets import asset_of as asset_of
-from airflow_hiveacid.engine.data_source import HiveAcidDataSource as HiveAcidDataSource
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction as MultiTableTransaction
-from airflow_hiveacid.engine.read_together import read_together as read_together
-from airflow_hiveacid.engine.registered_tables import register as register
-from airflow_hiveacid.engine.table import AcidTable as AcidTable
+from airflow_hiveacid.engine.python.data_source import HiveAcidDataSource as HiveAcidDataSource
+from airflow_hiveacid.engine.python.multi_table import (
+    MultiTableTransaction as MultiTableTransaction,
+)
+from airflow_hiveacid.engine.python.read_together import read_together as read_together
+from airflow_hiveacid.engine.python.registered_tables import register as register
+from airflow_hiveacid.engine.python.table import AcidTable as AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions as WriteOptions
 from airflow_hiveacid.errors import HiveAcidError as HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook as HiveAcidMetastoreHook

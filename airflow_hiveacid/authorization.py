@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
+from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.job import Job
 
 if TYPE_CHECKING:

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.cli.foreground import until_ended
-from airflow_hiveacid.cli.target import METASTORE_VARIABLE
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job_json import to_json
+from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -33,6 +32,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from airflow_hiveacid.playground.own_folder import own_folder
 from airflow_hiveacid.playground.programs import run_program
+from airflow_hiveacid.text.quantities import bytes_in_words
 
 TABLE = TableRef("demo", "customers")
 MASTER = "local[2]"

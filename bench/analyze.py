@@ -29,9 +29,9 @@ from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from airflow_hiveacid.scan.table_scan import TableScan
 
 COLUMNS = {

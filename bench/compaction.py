@@ -27,10 +27,10 @@ from session import CODEC, TASKS, seconds_of, session
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cluster.packaged import spark_app_path
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import PartitionReport
@@ -38,7 +38,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import OrcTail
 
 DELTAS = 8
 ROW_ID = ["originalTransaction", "bucket", "rowId"]

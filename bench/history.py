@@ -33,15 +33,15 @@ from airflow_hiveacid.acid.names import (
     BucketFile,
     Delta,
 )
-from airflow_hiveacid.acid.run_notes import NoteName, digest_of
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.acid.write_facts import taken_over
+from airflow_hiveacid.history.table_history import table_history, version_of
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.maintenance.table_history import table_history, version_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.proofs import NoteName, digest_of
+from airflow_hiveacid.records.run_note import RunNote
 
 TABLE, PARTED = TableRef("bench", "events"), TableRef("bench", "events_by_day")
 DAY, DAYS = [HiveColumn("day", "int")], 1000

@@ -23,8 +23,8 @@ from session import TASKS, session
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.sources import PathSource

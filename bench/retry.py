@@ -22,16 +22,16 @@ from lineitem import COLUMNS
 from session import seconds_of, session
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.report import CommitRetry, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
-from airflow_hiveacid.orc.envelope import FIELDS
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import FIELDS
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.progress import Phase, PhaseObserver
 
 TABLE = TableRef("bench", "lineitem")

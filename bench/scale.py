@@ -31,7 +31,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
 from airflow_hiveacid.cli.main import main as command_line
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import MAX_PARTITION_LOCKS
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from session import CODEC, TASKS, seconds_of, session
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

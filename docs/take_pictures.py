@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.storage.folder import Storage
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow

@@ -2,8 +2,8 @@
 
 import sys
 
+from airflow_hiveacid.cluster.die_with_parent import die_with_parent
 from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.jobs.die_with_parent import die_with_parent
 
 if __name__ == "__main__":
     die_with_parent()

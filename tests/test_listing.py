@@ -7,7 +7,7 @@ import pytest
 from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.listing import list_files
+from airflow_hiveacid.layout.listing import list_files
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 FILE = "bucket_00000"

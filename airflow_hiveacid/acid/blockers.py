@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_hiveacid.acid.quantities import duration_in_words
+from airflow_hiveacid.text.quantities import duration_in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.schema import (
     MAX_DECIMAL_PRECISION,
     Char,
@@ -15,6 +14,7 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
 )
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn, UnsupportedTable
+from airflow_hiveacid.text.spelling import did_you_mean
 
 # Hive's whole numbers, with the digits of their largest values.
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}

@@ -13,8 +13,8 @@ from airflow_hiveacid.acid.compaction import (
     only_major,
 )
 from airflow_hiveacid.acid.compaction_policy import USUAL_DELTAS, Budget, CompactionPolicy
-from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
 from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 _NAMED_BLOCKERS = 3
 # Wrong answers come before slow ones.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal, Self, TypeVar, get_args
 
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.text.spelling import did_you_mean
 
 Measure = Literal["bytes", "rows"]
 Engine = Literal["trino"]

@@ -9,10 +9,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.acid.hive_literals import parse_day, parse_time
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.schema import Char, HiveType, Primitive, Varchar, parse_type
 from airflow_hiveacid.acid.schema import Decimal as DecimalType
 from airflow_hiveacid.errors import HiveAcidError, UserError
+from airflow_hiveacid.text.spelling import did_you_mean
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from airflow_hiveacid.acid.names import Base, Delta, parse_directory
-from airflow_hiveacid.acid.quantities import timestamp_in_words
 from airflow_hiveacid.acid.versions import Replaced
 from airflow_hiveacid.acid.write_ids import Range, WriteIdList
+from airflow_hiveacid.text.quantities import timestamp_in_words
 
 # The table properties.
 RETENTION = "hiveacid.retention"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.acid.quantities import timestamp_in_words
+from airflow_hiveacid.text.quantities import timestamp_in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

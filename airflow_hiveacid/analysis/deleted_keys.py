@@ -5,13 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from airflow_hiveacid.acid.write_ids import WriteIdList
-from airflow_hiveacid.listing import DataFile, open_data, read_tail
-from airflow_hiveacid.orc.envelope import EnvelopeColumn
-from airflow_hiveacid.orc.exact_statistics import has_statistics
-from airflow_hiveacid.orc.key_stream import read_keys
-from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.streams import Integers
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.layout.listing import DataFile, open_data, read_tail
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.format.streams import Integers
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.key_stream import read_keys
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.values.exact_statistics import has_statistics
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 

@@ -20,12 +20,16 @@ from airflow_hiveacid.acid.write_ids import Range
 from airflow_hiveacid.analysis.arrow_statistics import NotComparable, statistics_of
 from airflow_hiveacid.analysis.deleted_keys import DeletedKeys
 from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
-from airflow_hiveacid.listing import DataFile, read_tail
+from airflow_hiveacid.layout.listing import DataFile, read_tail
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.envelope import EnvelopeColumn, with_column_names
-from airflow_hiveacid.orc.exact_statistics import has_statistics, row_columns, stripe_statistics
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.values.exact_statistics import (
+    has_statistics,
+    row_columns,
+    stripe_statistics,
+)
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.parquet_file import parquet_rows
 from airflow_hiveacid.scan.table_part import TablePart

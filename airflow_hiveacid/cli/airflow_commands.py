@@ -1,7 +1,6 @@
 """`airflow hiveacid`: the commands of `hiveacid`, with Airflow's connections and its audit log."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 
@@ -9,7 +8,6 @@ from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 _DEFAULT_CONNECTION = "hive_acid_default"
 
@@ -27,22 +25,6 @@ def get_commands() -> Sequence[CLICommand]:
         for command in COMMANDS
     ]
     return [GroupCommand(name="hiveacid", help=DESCRIPTION, subcommands=subcommands)]
-
-
-def connection_options(conn_id: str) -> MetastoreOptions:
-    """How the metastore of an Airflow connection is reached.
-
-    Args:
-        conn_id: The connection.
-
-    Raises:
-        InvalidConnection: There is no such connection, or it lacks what is needed of it.
-    """
-    from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-
-    # As Airflow's own commands do: connections are read from its database, too.
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    return HiveAcidMetastoreHook(conn_id).options()
 
 
 class _Arguments(Arg):

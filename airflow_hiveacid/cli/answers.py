@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
-from airflow_hiveacid.ddl.create_statement import create_statement
+from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.catalog import HiveTable

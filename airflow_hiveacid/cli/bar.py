@@ -4,8 +4,8 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from airflow_hiveacid.cli.printable import printable, raw_stream
 from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.text.printable import printable, raw_stream
 
 
 class Bar(PhaseObserver):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.authorizer import require_access, system_user
-from airflow_hiveacid.cli.printable import printable_output
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.text.printable import printable_output
 
 # What a shell reports for a program that SIGPIPE or SIGINT ended.
 _BROKEN_PIPE, _INTERRUPTED = 141, 130

@@ -2,13 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.target import METASTORE_VARIABLE, kerberos
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.cli.target import kerberos
+from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE, MetastoreOptions
 
 _TABLES = "tables"
 # The arguments that are the name of a table.
@@ -102,16 +103,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the script, or what it asks for."""
+def _run(others: Sequence[Command], arguments: argparse.Namespace) -> int:
+    """Print the script, or the names that the script requests."""
     if arguments.shell == _TABLES:
         print("\n".join(_tables()))
         return 0
-    # It has this command, too.
-    from airflow_hiveacid.cli.main import COMMANDS
-
     completed: dict[str, _Completed] = {}
-    for command in COMMANDS:
+    for command in (*others, command_for(others)):
         parser = argparse.ArgumentParser()
         command.configure(parser)
         completed[command.name] = _Completed()
@@ -131,15 +129,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command(
-    name="completion",
-    help="print what completes commands when Tab is pressed",
-    description="Print a script that lets a shell complete commands, options and their values, and, "
-    f"where {METASTORE_VARIABLE} is set, names of tables. In ~/.bashrc or ~/.zshrc: "
-    'eval "$(hiveacid completion bash)", or zsh.',
-    configure=_configure,
-    run=run,
-)
+def command_for(others: Sequence[Command]) -> Command:
+    """Return the command that completes itself and all other commands."""
+    return Command(
+        name="completion",
+        help="print what completes commands when Tab is pressed",
+        description="Print a script that lets a shell complete commands, options and their values, and, "
+        f"where {METASTORE_VARIABLE} is set, names of tables. In ~/.bashrc or ~/.zshrc: "
+        'eval "$(hiveacid completion bash)", or zsh.',
+        configure=_configure,
+        run=partial(_run, others),
+    )
 
 
 def _values(completed: dict[str, _Completed], variable: str) -> Iterator[str]:

@@ -48,9 +48,9 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
 
 
 def _check_early(job: Job, master: str) -> None:
-    from airflow_hiveacid.maintenance.preflight import Preflight
-    from airflow_hiveacid.maintenance.source_files import DriverFiles
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.preflight.checks import Preflight
+    from airflow_hiveacid.preflight.driver_files import DriverFiles
 
     files = DriverFiles(here=master.startswith("local"))
     with MetastoreClient(job.connection) as client:

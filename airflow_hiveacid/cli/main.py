@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 
 import airflow_hiveacid
-from airflow_hiveacid.cli import (
+from airflow_hiveacid.cli import completion
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.commands import (
     analyze,
     cat,
     clean,
     compact,
-    completion,
     consumers,
     demo,
     diff,
@@ -26,10 +27,9 @@ from airflow_hiveacid.cli import (
     tables,
     txns,
 )
-from airflow_hiveacid.cli.command import Command
 
 DESCRIPTION = "Look at Hive ACID tables, and look after them."
-COMMANDS: Sequence[Command] = tuple(
+_TABLE_COMMANDS = tuple(
     module.COMMAND
     for module in (
         tables,
@@ -49,9 +49,9 @@ COMMANDS: Sequence[Command] = tuple(
         doctor,
         metastore,
         demo,
-        completion,
     )
 )
+COMMANDS: Sequence[Command] = (*_TABLE_COMMANDS, completion.command_for(_TABLE_COMMANDS))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

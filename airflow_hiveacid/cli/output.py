@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from airflow_hiveacid.acid.quantities import duration_in_words
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.text.quantities import duration_in_words
 
 
 def print_report(

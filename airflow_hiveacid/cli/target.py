@@ -9,17 +9,18 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.errors import InvalidConnection, UserError
+from airflow_hiveacid.cli.connection import connection_options
+from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
 from airflow_hiveacid.jobs.metastore_options import (
     KERBEROS,
+    METASTORE_VARIABLE,
     NO_PROOF,
     PROTECTIONS,
     MetastoreOptions,
 )
 
 # Where the metastore is, unless a command says it.
-METASTORE_VARIABLE = "HIVEACID_METASTORE"
 _OF_KERBEROS = (
     "auth_mechanism",
     "kerberos_service_name",
@@ -192,12 +193,6 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
                 **kerberos(arguments),
             )
         )
-    try:
-        from airflow_hiveacid.cli.airflow_commands import connection_options
-    except ModuleNotFoundError as error:
-        raise InvalidConnection(
-            "A connection needs Airflow, which is not installed here.", remedy="Use --metastore."
-        ) from error
     return connection_options(arguments.conn_id)
 
 

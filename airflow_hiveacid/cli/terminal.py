@@ -4,8 +4,8 @@ import shutil
 import sys
 from collections.abc import Collection, Sequence
 
-from airflow_hiveacid.acid.text_table import aligned
-from airflow_hiveacid.cli.printable import printable, raw_stream
+from airflow_hiveacid.text.printable import printable, raw_stream
+from airflow_hiveacid.text.table import aligned
 
 # Words that stand alone in a cell, and how they look.
 _STYLES = {

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_hiveacid.errors import InvalidConnection
-
 if TYPE_CHECKING:
-    from airflow.sdk import Connection
+    pass
 
 
 class ApplicationState(StrEnum):
@@ -93,33 +91,3 @@ def application_tag(token: str) -> str:
     :param token: The name of the run's transactions, see ``Job.token``: it tells the tables, too.
     """
     return "hiveacid-" + hashlib.sha256(token.encode()).hexdigest()[:24]
-
-
-def master_of(connection: "Connection") -> str:
-    """Return the Spark master of a connection, put together as the Spark provider does."""
-    host = connection.host or ""
-    if connection.conn_type != "spark" or (connection.port and "://" not in host):
-        host = f"{connection.conn_type}://{host}"
-    return f"{host}:{connection.port}" if connection.port else host
-
-
-def applications_of(connection: "Connection") -> Applications:
-    """Return the applications of the cluster that a Spark connection submits to.
-
-    :raises InvalidConnection: Drivers in Python can't run in the cluster there, or the connection
-        does not say how to ask the cluster.
-    """
-    master = master_of(connection)
-    if master.startswith("yarn"):
-        from airflow_hiveacid.cluster.yarn import YarnApplications
-
-        return YarnApplications.from_connection(connection)
-    if master.startswith("k8s://"):
-        from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
-
-        return KubernetesApplications.from_connection(connection)
-    raise InvalidConnection(
-        f"Spark connection {connection.conn_id!r} has the master {master!r}, where deploy mode "
-        "cluster does not work for Python applications.",
-        remedy="Use deploy mode client there, or a master that is yarn or k8s://...",
-    )

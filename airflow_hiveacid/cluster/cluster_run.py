@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cluster.applications import Application, ApplicationState, applications_of
+from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.cluster.spark_master import applications_of
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started

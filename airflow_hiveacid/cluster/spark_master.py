@@ -1,10 +1,10 @@
-"""Whether Spark's master is one, and answers: else a driver says so late, and in other words."""
+"""The master of a Spark connection: its validity, and the applications of its cluster."""
 
 import re
 import socket
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.cluster.applications import master_of
+from airflow_hiveacid.cluster.applications import Applications
 from airflow_hiveacid.errors import ClusterUnreachable, InvalidConnection
 
 if TYPE_CHECKING:
@@ -46,3 +46,33 @@ def require_master(connection: "Connection", driver_is_here: bool) -> None:
         except (OSError, OverflowError):
             return
     raise ClusterUnreachable(f"Spark's master {master} does not answer. {'. '.join(failures)}.")
+
+
+def master_of(connection: "Connection") -> str:
+    """Return the Spark master of a connection, put together as the Spark provider does."""
+    host = connection.host or ""
+    if connection.conn_type != "spark" or (connection.port and "://" not in host):
+        host = f"{connection.conn_type}://{host}"
+    return f"{host}:{connection.port}" if connection.port else host
+
+
+def applications_of(connection: "Connection") -> Applications:
+    """Return the applications of the cluster that a Spark connection submits to.
+
+    :raises InvalidConnection: Drivers in Python can't run in the cluster there, or the connection
+        does not say how to ask the cluster.
+    """
+    master = master_of(connection)
+    if master.startswith("yarn"):
+        from airflow_hiveacid.cluster.yarn import YarnApplications
+
+        return YarnApplications.from_connection(connection)
+    if master.startswith("k8s://"):
+        from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
+
+        return KubernetesApplications.from_connection(connection)
+    raise InvalidConnection(
+        f"Spark connection {connection.conn_id!r} has the master {master!r}, where deploy mode "
+        "cluster does not work for Python applications.",
+        remedy="Use deploy mode client there, or a master that is yarn or k8s://...",
+    )

@@ -19,6 +19,7 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseHook
 
+from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.cluster.java_start import (
     DRIVER_OPTIONS,
     LAUNCHER_OPTIONS,
@@ -27,7 +28,6 @@ from airflow_hiveacid.cluster.java_start import (
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
-from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.report import ErrorReport

@@ -23,12 +23,12 @@ from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_note import DATABASE, BegunStatement, DoneStatement, ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
-from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import PhaseObserver
+from airflow_hiveacid.records.script_note import DATABASE, BegunStatement, DoneStatement, ScriptNote
+from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 
 _Report = RunReport | CompactReport
 

@@ -28,7 +28,6 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import InvalidJob, StorageError
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -37,6 +36,7 @@ from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from airflow_hiveacid.records.exported_range import ExportedRange
 from airflow_hiveacid.storage.folder import Storage
 
 # Says that a folder is whole, and what it has. Readers of folders pass over such names.

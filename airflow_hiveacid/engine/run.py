@@ -14,9 +14,8 @@ from airflow_hiveacid.engine.export import export_changes
 from airflow_hiveacid.engine.pulse import Pulse
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.statements.table_of_query import create_table_of, create_view_of
-from airflow_hiveacid.engine.streams import StreamRun
+from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.engine.write.atomic_write import run_statements
-from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.jobs.changes_range import ranges_of
@@ -29,7 +28,6 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, Report, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_note import BegunStatement
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.stream_report import StreamReport
@@ -38,6 +36,8 @@ from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
+from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierTries
+from airflow_hiveacid.records.script_note import BegunStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from airflow_hiveacid.acid.expressions import require_expression
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.errors import InvalidJob, MalformedName
+from airflow_hiveacid.text.spelling import did_you_mean
+from airflow_hiveacid.text.sql_tokens import require_expression
 
 
 def is_template(text: str) -> bool:

@@ -6,7 +6,6 @@ from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
@@ -18,6 +17,7 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.report import CompactReport, Report
+from airflow_hiveacid.text.quantities import parse_duration
 
 CompactionMode = Literal["auto", "queue", "worker"]
 

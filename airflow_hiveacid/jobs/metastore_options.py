@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_choice,
@@ -13,6 +13,8 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
+# The environment variable of the command line that names the uris of a metastore.
+METASTORE_VARIABLE = "HIVEACID_METASTORE"
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 WRITE_EVENTS = (AUTO, ALWAYS, NEVER)

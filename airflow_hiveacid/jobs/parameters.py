@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from airflow_hiveacid.acid.expressions import parameters_of
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping
+from airflow_hiveacid.text.sql_tokens import parameters_of
 
 ParameterValue = None | bool | int | float | str | date | datetime | Decimal
 Parameters = Mapping[str, ParameterValue]

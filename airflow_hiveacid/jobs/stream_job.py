@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
@@ -22,6 +21,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
 # Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
-from airflow_hiveacid.acid.nearest import did_you_mean
-from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.text.quantities import parse_duration
+from airflow_hiveacid.text.spelling import did_you_mean
 
 COLUMN_MAPPING = "hiveacid.column_mapping"
 # The run that created the table.

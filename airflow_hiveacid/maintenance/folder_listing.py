@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.retention import Replacement
 from airflow_hiveacid.acid.sidecar import parse_note, replaced_by, written_at
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
-from airflow_hiveacid.maintenance.reader_notes import read_reader_note
+from airflow_hiveacid.records.reader_notes import read_reader_note
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 

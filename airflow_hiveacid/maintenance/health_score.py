@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.compaction_decision import Decision, Excess
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.quantities import bytes_in_words, duration_in_words
+from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.report import ErrorReport

@@ -21,17 +21,17 @@ from airflow_hiveacid.acid.retention import (
     Retention,
     retained,
 )
-from airflow_hiveacid.acid.run_notes import NoteName, RunOutcome
 from airflow_hiveacid.errors import CorruptFile, DataError, StorageError
-from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
+from airflow_hiveacid.layout.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.folder_listing import FolderListing
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, RunNoteFolder
-from airflow_hiveacid.maintenance.stream_places import digests_of_next_batches
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.proofs import NoteName, RunOutcome
+from airflow_hiveacid.records.run_note_folder import NoteFile, RunNoteFolder
+from airflow_hiveacid.records.stream_places import digests_of_next_batches
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.uploads import Uploads
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from airflow_hiveacid.acid.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
+from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import other_locations, partition_locations

@@ -19,8 +19,14 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.listing import data_files, list_files, read_marker, read_state, read_tail
-from airflow_hiveacid.maintenance.directory_sizes import ORIGINALS, DirectorySizes
+from airflow_hiveacid.layout.directory_sizes import ORIGINALS, DirectorySizes
+from airflow_hiveacid.layout.listing import (
+    data_files,
+    list_files,
+    read_marker,
+    read_state,
+    read_tail,
+)
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _ORIGINAL_FILE = FileStatus("000000_0", 1)

@@ -26,8 +26,8 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from airflow_hiveacid.layout.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
-from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

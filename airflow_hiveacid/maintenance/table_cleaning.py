@@ -13,7 +13,6 @@ from functools import cached_property
 from airflow_hiveacid.acid.cleaning import Stay
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base, parse_directory
-from airflow_hiveacid.acid.quantities import parse_duration
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
@@ -29,11 +28,8 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.consumers import consumer_versions
 from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
-from airflow_hiveacid.maintenance.reader_notes import note_readers
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
@@ -47,9 +43,13 @@ from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.records.consumers import consumer_versions
+from airflow_hiveacid.records.reader_notes import note_readers
+from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Uploads
+from airflow_hiveacid.text.quantities import parse_duration
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200

@@ -8,21 +8,21 @@ from airflow_hiveacid.acid.directory import acid_state
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Delta, parse_directory
-from airflow_hiveacid.acid.quantities import bytes_in_words, timestamp_in_words
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import parse_note
-from airflow_hiveacid.acid.text_table import aligned, html_table
 from airflow_hiveacid.acid.versions import newest_version
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.listing import list_files, read_marker, versions_of
-from airflow_hiveacid.maintenance.consumers import KnownConsumer, known_consumers
-from airflow_hiveacid.maintenance.history_directories import Trace, directories_of, traces_of
-from airflow_hiveacid.maintenance.history_entries import HistoryEntry, Overwrites, compaction_entry
+from airflow_hiveacid.history.directories import Trace, directories_of, traces_of
+from airflow_hiveacid.history.entries import HistoryEntry, Overwrites, compaction_entry
+from airflow_hiveacid.layout.listing import list_files, read_marker, versions_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.consumers import KnownConsumer, known_consumers
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.text.quantities import bytes_in_words, timestamp_in_words
+from airflow_hiveacid.text.table import aligned, html_table
 
 # Partitions are listed at the same time: an object store takes its time for each.
 _READERS = 8

@@ -6,12 +6,12 @@ from copy import copy
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
+from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.listeners import Listeners

@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from airflow_hiveacid.acid.expressions import columns_of
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     InsertOnlyTable,
@@ -16,6 +14,8 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.text.spelling import did_you_mean
+from airflow_hiveacid.text.sql_tokens import columns_of
 
 
 def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:

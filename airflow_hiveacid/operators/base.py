@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.outcome import outcome
+from airflow_hiveacid.operators.outcome import outcome
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -19,7 +19,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.maintenance.consumers import Consumer
+    from airflow_hiveacid.records.consumers import Consumer
 
 _XCOM = "changes"
 
@@ -100,8 +100,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _prepare(self, context: "Context") -> Job:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.records.consumers import Consumer
 
         require_consumer(self.consumer)
         job = super()._prepare(context)

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.quantities import bytes_in_words
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.text.quantities import bytes_in_words
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

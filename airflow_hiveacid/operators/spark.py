@@ -182,9 +182,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def _check_early(self, job: JobT) -> None:
         """Fail at once, if the metastore knows of something that would fail the job in Spark."""
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.preflight import Preflight
-        from airflow_hiveacid.maintenance.source_files import DriverFiles
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.preflight.checks import Preflight
+        from airflow_hiveacid.preflight.driver_files import DriverFiles
 
         connection = spark_connection(self.spark_conn_id)
         here = not runs_in_cluster(connection, self.deploy_mode)

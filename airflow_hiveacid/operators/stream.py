@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.maintenance.stream_places import StreamPlaces
+    from airflow_hiveacid.records.stream_places import StreamPlaces
 
 
 class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
@@ -68,8 +68,8 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
 def _places_of(job: StreamJob) -> "StreamPlaces":
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
     from airflow_hiveacid.acid.locks import TableRef
-    from airflow_hiveacid.maintenance.stream_places import StreamPlaces
     from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.records.stream_places import StreamPlaces
     from airflow_hiveacid.storage.folder import Storage
 
     with MetastoreClient(job.connection) as client:

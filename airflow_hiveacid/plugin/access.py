@@ -18,14 +18,14 @@ from fastapi import Depends, HTTPException, Request
 from sqlalchemy import select
 
 from airflow_hiveacid.authorizer import may_access
+from airflow_hiveacid.history.entries import HistoryEntry
 from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.jobs.run_token import dag_of
-from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import instance_id
+from airflow_hiveacid.records.stream_state import StreamState
 
 
 class PageAccess:

@@ -11,19 +11,19 @@ from airflow.providers.common.compat.sdk import conf
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.history.directories import HistoryDirectory
+from airflow_hiveacid.history.entries import HistoryEntry
+from airflow_hiveacid.history.table_history import table_history, version_directories
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.maintenance.history_directories import HistoryDirectory
-from airflow_hiveacid.maintenance.history_entries import HistoryEntry
-from airflow_hiveacid.maintenance.stream_places import stream_states
-from airflow_hiveacid.maintenance.table_history import table_history, version_directories
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measuring
+from airflow_hiveacid.records.stream_places import stream_states
+from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _SECTION = "hive_acid"

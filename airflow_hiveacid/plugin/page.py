@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 
 from airflow_hiveacid.acid.conflicts import matrix_rows
-from airflow_hiveacid.acid.text_table import html_table
+from airflow_hiveacid.text.table import html_table
 
 _FOLDER = files("airflow_hiveacid.plugin")
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from airflow_hiveacid.acid.schema import HiveType, Primitive, parse_type
 from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
+from airflow_hiveacid.orc.format.tail import OrcTail
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")

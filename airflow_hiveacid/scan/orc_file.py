@@ -11,22 +11,22 @@ import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
-from airflow_hiveacid.listing import DataFile, open_data, read_tail
-from airflow_hiveacid.orc.batches import read_batches, with_stripes
-from airflow_hiveacid.orc.chosen_columns import only_columns
-from airflow_hiveacid.orc.envelope import (
+from airflow_hiveacid.layout.listing import DataFile, open_data, read_tail
+from airflow_hiveacid.orc.format.batches import read_batches, with_stripes
+from airflow_hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     TypeField,
     TypeKind,
     kind_of,
     with_column_names,
 )
-from airflow_hiveacid.orc.keys import key_names
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.stripe_footer import UTC
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.timestamps import split_timestamps, timestamp_clock
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.stripe_footer import UTC
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.keys import key_names
+from airflow_hiveacid.orc.values.chosen_columns import only_columns
+from airflow_hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
 from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.times import of_orc
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours

@@ -8,7 +8,7 @@ from pyarrow import parquet, types  # noqa: TID253
 
 from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.stripe_footer import UTC
+from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.scan.times import of_parquet
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.layout.listing import DataFile, data_files
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.scan.columns import TableColumns

@@ -13,9 +13,9 @@ import pyarrow as pa  # noqa: TID253
 from pyarrow import compute, types  # noqa: TID253
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.column_ranges import FIRST_GREGORIAN_DAY
-from airflow_hiveacid.orc.stripe_footer import UTC
-from airflow_hiveacid.orc.timestamps import SECONDS_OF_2015
+from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
+from airflow_hiveacid.orc.format.stripe_footer import UTC
+from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015
 
 # Seconds since 1970 on a clock without a zone, rounded down, and the rest. No type in a file is
 # equal to it: there everything may be null.

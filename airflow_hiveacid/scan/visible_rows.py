@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import WriteIdList
-from airflow_hiveacid.listing import DataFile, data_files, read_tail
+from airflow_hiveacid.layout.listing import DataFile, data_files, read_tail
 from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage

@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.maintenance.table_history import version_of
+from airflow_hiveacid.history.table_history import version_of
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat

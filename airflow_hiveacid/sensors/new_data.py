@@ -107,8 +107,8 @@ class HiveAcidNewDataSensor(PatientSensor):
     def _look(self, context: "Context") -> ChangesRange | None:
         """What is new; None if there is nothing, or while the metastore is away."""
         # Thrift is heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.records.consumers import Consumer
 
         try:
             require_consumer(self.consumer)

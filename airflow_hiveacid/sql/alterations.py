@@ -9,7 +9,6 @@ from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.jobs.catalog_jobs import (
     AddColumnsJob,
@@ -24,6 +23,7 @@ from airflow_hiveacid.sql.statement import SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import columns_of
 from airflow_hiveacid.sql.understood import UNDERSTOOD
 from airflow_hiveacid.sql.words import Words
+from airflow_hiveacid.text.spelling import did_you_mean
 
 AlterJob = (
     AlterColumnsJob

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from airflow_hiveacid.acid.expressions import parameters_of
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.field_checks import is_template
@@ -12,6 +11,7 @@ from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.questions import Select
+from airflow_hiveacid.text.sql_tokens import parameters_of
 
 StepT = TypeVar("StepT")
 

@@ -6,7 +6,6 @@ from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token
 
-from airflow_hiveacid.acid.nearest import did_you_mean
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.sql.alterations import CLAUSES, alter_job
 from airflow_hiveacid.sql.commands import (
@@ -21,6 +20,7 @@ from airflow_hiveacid.sql.definitions import create_database_job, drop_job
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.view_statements import view_job
 from airflow_hiveacid.sql.words import Words, keyword_of
+from airflow_hiveacid.text.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

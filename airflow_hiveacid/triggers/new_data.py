@@ -43,8 +43,8 @@ class HiveAcidNewDataTrigger(WaitingTrigger):
     def prepare(self, options: "MetastoreOptions") -> Look:
         """Return the look at the versions of the table."""
         # Thrift takes a second to import.
-        from airflow_hiveacid.maintenance.consumers import Consumer
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.records.consumers import Consumer
 
         def look() -> dict[str, Any] | None:
             with MetastoreClient(options) as client:

@@ -4,7 +4,7 @@ import posixpath
 
 import pytest
 
-from airflow_hiveacid.acid.canonical_locations import MountTables, OwnPlaces, places
+from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, places
 
 NO_MOUNTS = MountTables({})
 MOUNTS = MountTables(

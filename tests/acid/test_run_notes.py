@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_hiveacid.acid.run_notes import RunOutcome, outcome_by_lists
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_note import RunNote
+from airflow_hiveacid.records.proofs import RunOutcome, outcome_by_lists
+from airflow_hiveacid.records.run_note import RunNote
 
 TXNS = ValidTxnList(high_watermark=20, open=(12,), aborted=(13,))
 WRITE_IDS = ValidWriteIdList("db.t", high_watermark=9, open=(7,), aborted=(8,))

@@ -30,12 +30,12 @@ from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.records.consumers import Consumer
 from tests.cli.acid_files import write_events
 from tests.engine.acid_tables import create
 from tests.places import place_of

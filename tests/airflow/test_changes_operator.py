@@ -28,14 +28,14 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.jobs.report import CleanReport
-from airflow_hiveacid.maintenance.consumers import (
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.records.consumers import (
     Consumer,
     consumer_versions,
     forget_consumer,
 )
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.engine.acid_tables import create
 from tests.observers import At
 

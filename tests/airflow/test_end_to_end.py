@@ -27,7 +27,7 @@ from airflow_hiveacid import (
     UpdateJob,
 )
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

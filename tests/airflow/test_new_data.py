@@ -14,8 +14,8 @@ from airflow_hiveacid import HiveAcidNewDataEventTrigger, HiveAcidNewDataSensor
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
-from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.records.consumers import Consumer
 from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls

@@ -35,6 +35,7 @@ from airflow_hiveacid import (
     StreamSource,
     UpdateJob,
 )
+from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import (
@@ -43,7 +44,6 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs.job_json import from_json
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.run_token import marked_token

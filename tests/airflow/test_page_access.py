@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.records.stream_places import StreamPlaces
+from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import Storage
 from tests.airflow.page_users import bearer, token
 

@@ -10,11 +10,11 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from airflow_hiveacid.jobs.stream_state import StreamState
+from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
-from airflow_hiveacid.maintenance.history_entries import HistoryEntry, HistoryState
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.records.stream_state import StreamState
 from tests.airflow.page_users import bearer
 
 try:

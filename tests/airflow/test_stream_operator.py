@@ -13,11 +13,11 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import DAG
 
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, InsertJob, StreamJob, StreamSource
-from airflow_hiveacid.jobs.stream_place import StreamPlace
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.stream_place import StreamPlace
+from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create
 

@@ -18,12 +18,12 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.analysis.partition_statistics import partition_statistics
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.statistics import count_statistics
-from airflow_hiveacid.orc.tail import FooterField, OrcTail
+from airflow_hiveacid.orc.format.statistics import count_statistics
+from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.storage.folder import Storage
 from tests.orc.acid_files import enveloped, with_acid_metadata

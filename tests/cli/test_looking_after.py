@@ -10,11 +10,11 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.maintenance.consumers import Consumer
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.consumers import Consumer
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
 from tests.maintenance.acid_folders import AcidFolders
@@ -267,7 +267,7 @@ def test_a_doctor_finds_a_folder_that_cannot_be_written(folders, diagnose):
 @FAKE
 def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch):
     versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
-    monkeypatch.setattr("airflow_hiveacid.cli.doctor._version", versions.get)
+    monkeypatch.setattr("airflow_hiveacid.cli.commands.doctor._version", versions.get)
     status, wrong = diagnose()
     assert (status, list(wrong)) == (20, ["pyspark"])
     assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["pyspark"]["found"]

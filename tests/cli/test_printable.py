@@ -9,9 +9,9 @@ import pytest
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
-from airflow_hiveacid.cli.printable import printable, raw_stream
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.text.printable import printable, raw_stream
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rx\u202egnp"
 

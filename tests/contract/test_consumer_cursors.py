@@ -9,11 +9,11 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import ConsumerMismatch
-from airflow_hiveacid.maintenance.consumers import Consumer, consumer_versions, forget_consumer
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.answers import answer
-from airflow_hiveacid.cli.explanation import explain
+from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.metastore.catalog import HivePartition

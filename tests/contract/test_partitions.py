@@ -11,7 +11,7 @@ import pytest
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.explanation import explain
+from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import (
     InvalidJob,
@@ -25,9 +25,9 @@ from airflow_hiveacid.errors import (
     UserError,
     VersionGone,
 )
+from airflow_hiveacid.history.table_history import table_history, version_of
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.maintenance.table_detail import table_detail
-from airflow_hiveacid.maintenance.table_history import table_history, version_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables

@@ -5,8 +5,8 @@ import signal
 import pytest
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.names import parse_directory
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean

@@ -13,8 +13,8 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import DuplicateMergeKeys
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions

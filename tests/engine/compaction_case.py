@@ -6,10 +6,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.engine.acid_tables import folder
 from tests.observers import At
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, Target
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction

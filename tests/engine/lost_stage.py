@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import SparkJobFailed
 from tests.engine.test_evaluated_once import Restless
 

@@ -13,9 +13,9 @@ from airflow_hiveacid.engine.compaction import acid as acid_compaction
 from airflow_hiveacid.engine.compaction import insert_only as insert_only_compaction
 from airflow_hiveacid.engine.compaction import tasks as compact_tasks
 from airflow_hiveacid.errors import OutOfOrder
-from airflow_hiveacid.orc import assemble as assembling
-from airflow_hiveacid.orc import reencode as reencoding
-from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.copying import assemble as assembling
+from airflow_hiveacid.orc.copying import reencode as reencoding
+from airflow_hiveacid.orc.row_keys.keys import Keys
 
 Patch = pytest.MonkeyPatch
 
@@ -132,7 +132,7 @@ def repeats_an_event(patch: Patch) -> None:
     write = compact_tasks.write_delete_stripes
 
     def repeated(sink: Any, chunks: Any, **more: Any) -> Any:
-        from airflow_hiveacid.orc import delete_file
+        from airflow_hiveacid.orc.row_keys import delete_file
 
         patch.setattr(delete_file, "_checked", iter)
         return write(sink, [Keys.joined([keys, keys[-1:]]) for keys in chunks], **more)

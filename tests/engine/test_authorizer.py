@@ -2,10 +2,10 @@
 
 import pytest
 
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
-from airflow_hiveacid.engine.read_together import read_together
-from airflow_hiveacid.engine.registered_tables import register
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.read_together import read_together
+from airflow_hiveacid.engine.python.registered_tables import register
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.jobs.sources import TableSource
 from tests.engine.acid_tables import create

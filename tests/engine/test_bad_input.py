@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import (
     BadCondition,
     HiveAcidError,

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.application import main
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import (
     CorruptFile,
     DiskFull,
@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.progress import FAULT_VARIABLE
 from tests.engine.acid_tables import (
     ONLY_HIVE4,

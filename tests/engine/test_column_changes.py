@@ -13,7 +13,7 @@ import pytest
 from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.alteration import change_columns

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

@@ -32,7 +32,7 @@ def other_schema(root: Path) -> Path:
     from pyarrow import Table, orc
 
     from airflow_hiveacid.acid.row_id import encode_bucket
-    from airflow_hiveacid.orc.transplant import transplant
+    from airflow_hiveacid.orc.copying.transplant import transplant
 
     file = root / "delta_0000002_0000002_0000" / "bucket_00000"
     flat = root.parent / "flat.orc"

@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from airflow_hiveacid.progress import PhaseClock
 from tests.fakes.metastore import FakeMetastore
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots

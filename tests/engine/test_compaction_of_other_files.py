@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case
 

@@ -8,10 +8,10 @@ from pyarrow import Table, orc
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.engine.acid_tables import create, folder, row_ids
 from tests.engine.compaction_case import Case
 

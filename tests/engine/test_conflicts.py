@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.conflicts import WriteKind, succeeds
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import OverlapRefused
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.constraints import Check, Constraint, Default, NotNull
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.atomic_write import AtomicWrite
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import ConstraintViolated, TableReplaced, UnsupportedTable

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.pruning import called
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HivePartition
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls

@@ -41,7 +41,7 @@ def exchanged(directory: Path) -> Path:
     from pyarrow import orc
 
     from airflow_hiveacid.acid.row_id import encode_bucket
-    from airflow_hiveacid.orc.transplant import transplant
+    from airflow_hiveacid.orc.copying.transplant import transplant
 
     file = directory / "bucket_00001"
     size = file.stat().st_size

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import HiveAcidDataSource
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.data_source import HiveAcidReader
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.data_source import HiveAcidReader
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat

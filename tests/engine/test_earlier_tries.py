@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.write.earlier_tries import EarlierTries
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.run_token import source_token
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.records.earlier_attempts import EarlierTries
 from tests.engine.acid_tables import create, folder
 
 RUN, OTHER = "d/r/t/-1", "d/other/t/-1"

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.maintenance.history_entries import HistoryState
-from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.history.entries import HistoryState
+from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_script

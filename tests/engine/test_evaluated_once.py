@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource
 from airflow_hiveacid.progress import Phase

@@ -16,12 +16,12 @@ from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables

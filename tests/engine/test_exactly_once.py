@@ -11,10 +11,9 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.acid.write_ids import ValidTxnList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     AnswerLost,
     CommitUncertain,
@@ -23,13 +22,14 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.records.proofs import digest_of
+from airflow_hiveacid.records.run_note import RunNote
 from tests.engine.acid_tables import create, folder, rows_of
 from tests.fakes.metastore import FakeMetastore
 from tests.observers import At

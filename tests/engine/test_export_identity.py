@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import ConsumerMismatch
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.sources import ChangesSource

@@ -20,6 +20,7 @@ from airflow_hiveacid.acid.names import Base, Delta, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
@@ -32,16 +33,15 @@ from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.streams import StreamKind
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.streams import StreamKind
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import CorruptFile, LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import PartitionDifference

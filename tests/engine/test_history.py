@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.acid.names import RUN_NOTES
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.history.entries import HistoryEntry
+from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.history_entries import HistoryEntry
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.maintenance.table_history import table_history
 from tests.engine.acid_tables import folder
 from tests.engine.compaction_case import Case
 

@@ -17,10 +17,10 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.survey import Survey

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import DataError, UnknownColumn, UserError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.jobs.report import RunReport

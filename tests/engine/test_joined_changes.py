@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition, DuplicateMergeKeys, HiveAcidError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write import acid_output, row_ids
 from airflow_hiveacid.errors import DuplicateMergeKeys, TypeMismatch
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.engine.acid_tables import create, folder, left_behind
 from tests.orc.java_orc import read_rows, write_timestamps
 from tests.places import place_of

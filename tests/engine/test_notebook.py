@@ -13,9 +13,9 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.engine.multi_table import TableInTransaction
+from airflow_hiveacid.engine.python.multi_table import TableInTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.statements.conditions import as_sql
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition
 from airflow_hiveacid.jobs.compaction_need import group_needs
 from airflow_hiveacid.jobs.mirror import mirror_job

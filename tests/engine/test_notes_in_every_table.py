@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.run_notes import digest_of
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write import atomic_write
 from airflow_hiveacid.errors import AnswerLost, TableNotFound
@@ -18,6 +17,7 @@ from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.proofs import digest_of
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.faults.operations import Tables
 from tests.faults.outside import Outsider

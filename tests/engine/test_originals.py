@@ -15,12 +15,12 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.originals import synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read import originals
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from tests.engine.acid_tables import create, files, folder, rows_of

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 
 from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.statements.bound_parameters import bound_expression, bound_query
 from airflow_hiveacid.engine.statements.refused_sql import check_expression, check_query
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition, UntrustedSql
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, files, folder

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     LockTimeout,

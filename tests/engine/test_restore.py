@@ -9,8 +9,8 @@ import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob

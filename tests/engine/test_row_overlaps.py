@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout, OverlapRefused, TransactionAborted
 from airflow_hiveacid.metastore.thrift.answers import TxnState

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import BadCondition, UnknownColumn
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

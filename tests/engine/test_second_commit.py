@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_component
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     AnswerLost,

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.row_id import decode_bucket
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     DuplicateMergeKeys,
     InvalidJob,

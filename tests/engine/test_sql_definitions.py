@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import (
     InvalidJob,
     SqlError,

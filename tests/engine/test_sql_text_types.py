@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource

@@ -10,7 +10,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

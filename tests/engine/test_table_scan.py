@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.rows.conversion import stored
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import BadCondition, HiveAcidError, TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, folder

@@ -12,16 +12,16 @@ from pyspark.sql.types import StructField, StructType
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.envelope import TypeField
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import TypeField
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.engine.acid_tables import create, files, folder, left_behind
 from tests.engine.typed_values import (
     FAR_MOMENTS,

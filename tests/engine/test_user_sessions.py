@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.read_together import read_together
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.read_together import read_together
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import UntrustedSql
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

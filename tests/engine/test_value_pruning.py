@@ -16,16 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.read.ordered_values import OrderedValues
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.orc.column_ranges import ColumnRange
+from airflow_hiveacid.orc.format.column_ranges import ColumnRange
 from tests.engine.acid_tables import create
 
 TYPES = {

@@ -12,16 +12,16 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
-from airflow_hiveacid.engine.read_together import read_together
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.read_together import read_together
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
+from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.sql.script import to_script

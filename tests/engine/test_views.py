@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import SqlError, UserError
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import MetastoreTroubled
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

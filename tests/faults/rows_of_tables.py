@@ -6,8 +6,8 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.maintenance.table_history import version_of
+from airflow_hiveacid.history.table_history import version_of
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage

@@ -21,13 +21,13 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine import run as application
-from airflow_hiveacid.engine import streams
 from airflow_hiveacid.engine.failures import spark_errors_as_ours
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
+from airflow_hiveacid.engine.streaming import run as streams
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter

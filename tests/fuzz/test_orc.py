@@ -12,22 +12,22 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.envelope import KEY_INDEX, parse_key_index
-from airflow_hiveacid.orc.key_stream import read_deletes, read_keys, read_row_id_range
-from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.lengths import Lengths
-from airflow_hiveacid.orc.protobuf import DATA, Field, Message
-from airflow_hiveacid.orc.reencode import reencode
-from airflow_hiveacid.orc.spark_files import copy_readable
-from airflow_hiveacid.orc.statistics import merge, sound_index, sound_statistics
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import MAGIC, OrcTail, Stripe
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.reencode import reencode
+from airflow_hiveacid.orc.copying.spark_files import copy_readable
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.envelope import KEY_INDEX, parse_key_index
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.lengths import Lengths
+from airflow_hiveacid.orc.format.protobuf import DATA, Field, Message
+from airflow_hiveacid.orc.format.statistics import merge, sound_index, sound_statistics
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
+from airflow_hiveacid.orc.row_keys.key_stream import read_deletes, read_keys, read_row_id_range
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.fuzz.driver import INPUTS, Source, fuzz
 from tests.orc.hostile import HOSTILE
 from tests.orc.orc_tables import CODECS, flat_file, table

@@ -20,16 +20,16 @@ from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes, taken_o
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.table_support import stripe_size
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.maintenance.history_directories import directories_of, traces_of
-from airflow_hiveacid.maintenance.history_entries import (
+from airflow_hiveacid.history.directories import directories_of, traces_of
+from airflow_hiveacid.history.entries import (
     Overwrites,
     compaction_entry,
     later_than,
     write_entry,
 )
-from airflow_hiveacid.maintenance.history_view import History
+from airflow_hiveacid.history.view import History
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.orc.compression import Codec
+from airflow_hiveacid.orc.format.compression import Codec
 from tests.fuzz.driver import INPUTS, Source, fuzz
 
 WRITE_IDS = (

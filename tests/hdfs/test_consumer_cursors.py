@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_hiveacid.errors import ConsumerMismatch
-from airflow_hiveacid.maintenance.consumers import Consumer, consumer_versions, forget_consumer
+from airflow_hiveacid.records.consumers import Consumer, consumer_versions, forget_consumer
 from airflow_hiveacid.storage.folder import Storage
 from tests.faults.operations import Tables
 

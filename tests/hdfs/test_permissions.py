@@ -8,7 +8,7 @@ from hdfs_native import Client
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveTable

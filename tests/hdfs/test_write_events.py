@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.acid_tables import create
 from tests.fakes.metastore import FakeMetastore

@@ -20,9 +20,9 @@ from airflow_hiveacid.acid.names import (
 )
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket, encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from tests.histories.table_model import Row, row_of
 from tests.orc.acid_files import enveloped, with_acid_metadata
 

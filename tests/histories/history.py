@@ -12,10 +12,10 @@ from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.compaction.table import TableCompactor
 from airflow_hiveacid.errors import LockTimeout
+from airflow_hiveacid.history.entries import HistoryState, later_than
+from airflow_hiveacid.history.table_history import table_history, version_of
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.history_entries import HistoryState, later_than
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.maintenance.table_history import table_history, version_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

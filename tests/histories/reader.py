@@ -11,11 +11,11 @@ from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_direc
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import NotEnoughHistory
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.orc.key_stream import read_keys
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.key_stream import read_keys
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.histories.table_model import Row, RowAddress, TableModel, row_of, value_of

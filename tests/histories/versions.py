@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.changes import ChangeReader
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.report import PartitionDifference, RunReport

@@ -16,8 +16,8 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.tail import OrcTail
 
 COLUMNS = [
     HiveColumn("id", "int"),

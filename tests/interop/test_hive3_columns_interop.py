@@ -10,9 +10,9 @@ import pytest
 from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.listing import DataFile
+from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage.folder import Storage
 from tests.interop.engines import OPENS

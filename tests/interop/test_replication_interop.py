@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean

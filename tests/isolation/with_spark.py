@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.merge import MatchedUpdate
-from airflow_hiveacid.engine.read_together import read_together
+from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, RowJob

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.jobs.consumer_cursor import Cursor
+from airflow_hiveacid.records.consumer_cursor import Cursor
 
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from airflow_hiveacid.jobs import die_with_parent
+from airflow_hiveacid.cluster import die_with_parent
 
 # Says its process id, then works on for ever unless it is told to die.
 _DRIVER = """
 import os, threading
-from airflow_hiveacid.jobs.die_with_parent import die_with_parent
+from airflow_hiveacid.cluster.die_with_parent import die_with_parent
 die_with_parent()
 print(os.getpid(), flush=True)
 threading.Event().wait()

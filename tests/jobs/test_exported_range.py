@@ -9,8 +9,8 @@ import pytest
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile
-from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.records.exported_range import ExportedRange
 
 IDENTITY = TableIdentity(created=7, id=3)
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=IDENTITY)

@@ -1,6 +1,5 @@
 import pytest
 
-from airflow_hiveacid.jobs.outcome import outcome
 from airflow_hiveacid.jobs.report import (
     CleanReport,
     CompactReport,
@@ -12,6 +11,7 @@ from airflow_hiveacid.jobs.report import (
 )
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.operators.outcome import outcome
 
 ORDERS = {"rows_inserted": 7, "rows_updated": 13, "partitions": ("d=1", "d=2"), "bytes": 6144}
 MERGED = RunReport(job="merge", target="shop.orders", **ORDERS)

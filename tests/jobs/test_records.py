@@ -14,13 +14,13 @@ from airflow_hiveacid.cluster.run_files import Started
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.consumer_cursor import Cursor
-from airflow_hiveacid.jobs.exported_range import ExportedRange
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
-from airflow_hiveacid.jobs.script_note import ScriptNote
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
-from airflow_hiveacid.jobs.stream_state import StreamState
+from airflow_hiveacid.records.consumer_cursor import Cursor
+from airflow_hiveacid.records.exported_range import ExportedRange
+from airflow_hiveacid.records.script_note import ScriptNote
+from airflow_hiveacid.records.stream_state import StreamState
 
 GOLDEN = Path(__file__).parents[1] / "data" / "records"
 RECORDS = {

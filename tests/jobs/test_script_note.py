@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.jobs.run_token import marked_token, statement_token
-from airflow_hiveacid.jobs.script_note import BegunStatement, ScriptNote
+from airflow_hiveacid.records.script_note import BegunStatement, ScriptNote
 
 RUN = "dag/run/task/-1"
 OWN = statement_token(RUN, "0123456789ab.2")

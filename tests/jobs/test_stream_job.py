@@ -12,8 +12,8 @@ from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOverta
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
-from airflow_hiveacid.jobs.stream_place import CheckpointState, StreamPlace, require_same_place
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.records.stream_place import CheckpointState, StreamPlace, require_same_place
 
 APPEND = InsertJob(target="shop.events", source=BatchSource())
 UPSERT = MergeJob(

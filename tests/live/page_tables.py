@@ -15,11 +15,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.stream_report import StreamProgress
-from airflow_hiveacid.jobs.stream_state import StreamState
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.stream_state import StreamState
 from tests.places import place_of
 
 DATABASES = ("crm", "finance", "logistics", "sales", "web")

@@ -16,10 +16,10 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.maintenance.consumers import known_consumers
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.consumers import known_consumers
 from tests.airflow.busy_table import BusyTable
 from tests.live.airflow_api import ENDED, wait_until
 from tests.live.airflow_processes import AirflowProcesses, TaskProcess

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.playground.shop import TABLES

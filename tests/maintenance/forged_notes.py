@@ -2,8 +2,8 @@
 
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_note import RunNote
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
+from airflow_hiveacid.records.run_note import RunNote
+from airflow_hiveacid.records.run_note_folder import NoteFile, write_note
 from airflow_hiveacid.storage.folder import Storage
 
 RUN = "dag/run/task/-1"

@@ -13,9 +13,9 @@ from airflow_hiveacid.errors import (
     TableReplaced,
     VersionUnknown,
 )
-from airflow_hiveacid.maintenance.consumers import Consumer, forget_consumer, known_consumers
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.consumers import Consumer, forget_consumer, known_consumers
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.maintenance.acid_folders import AcidFolders
 

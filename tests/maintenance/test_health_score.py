@@ -7,10 +7,10 @@ import pytest
 
 from airflow_hiveacid.acid.compaction_decision import PartitionSize, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.quantities import duration_in_words, timestamp_in_words
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
+from airflow_hiveacid.text.quantities import duration_in_words, timestamp_in_words
 
 NOW = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86400.0

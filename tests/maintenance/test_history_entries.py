@@ -8,14 +8,14 @@ from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.names import CONVERTED_BASE
 from airflow_hiveacid.acid.write_facts import WriteFacts
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.maintenance.history_directories import directories_of, traces_of
-from airflow_hiveacid.maintenance.history_entries import (
+from airflow_hiveacid.history.directories import directories_of, traces_of
+from airflow_hiveacid.history.entries import (
     Overwrites,
     compaction_entry,
     later_than,
     write_entry,
 )
-from airflow_hiveacid.maintenance.history_view import History
+from airflow_hiveacid.history.view import History
 
 NOW = ValidWriteIdList.parse("a.t:9:9223372036854775807::")
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_hiveacid.maintenance import table_history as module
-from airflow_hiveacid.maintenance.table_history import table_history
+from airflow_hiveacid.history import table_history as module
+from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.golden import TABLES, GoldenTable
 

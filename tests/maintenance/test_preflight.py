@@ -31,9 +31,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_note import RunNote
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_note import ScriptNote
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -43,15 +41,17 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
-from airflow_hiveacid.maintenance.preflight import Preflight
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, write_note
-from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile, script_home
-from airflow_hiveacid.maintenance.source_files import DriverFiles
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.preflight.checks import Preflight
+from airflow_hiveacid.preflight.driver_files import DriverFiles
+from airflow_hiveacid.records.run_note import RunNote
+from airflow_hiveacid.records.run_note_folder import NoteFile, write_note
+from airflow_hiveacid.records.script_note import ScriptNote
+from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 

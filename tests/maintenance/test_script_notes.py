@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import ScriptOvertaken
-from airflow_hiveacid.jobs.script_note import ScriptNote
-from airflow_hiveacid.maintenance.script_notes import ScriptNoteFile
+from airflow_hiveacid.records.script_note import ScriptNote
+from airflow_hiveacid.records.script_notes import ScriptNoteFile
 
 NOTE = ScriptNote(run_token="d/r/t/-1", attempt="first")
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.sources import PathSource
-from airflow_hiveacid.maintenance.source_files import DriverFiles
+from airflow_hiveacid.preflight.driver_files import DriverFiles
 
 HERE = DriverFiles(here=True, plain_paths=True)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.allowed_locations import AllowedLocations
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.errors import (
@@ -16,9 +15,10 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     StorageError,
 )
+from airflow_hiveacid.history.table_history import table_history
+from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.table_history import table_history
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.maintenance.acid_folders import AcidFolders

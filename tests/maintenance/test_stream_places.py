@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
-from airflow_hiveacid.jobs.stream_place import StreamPlace
 from airflow_hiveacid.jobs.stream_report import StreamProgress
-from airflow_hiveacid.jobs.stream_state import StreamState
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces, stream_states
+from airflow_hiveacid.records.stream_place import StreamPlace
+from airflow_hiveacid.records.stream_places import StreamPlaces, stream_states
+from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import LocalStorage, Storage
 
 FIRST = StreamPlace(name="s", query_id="q", batch_id=-1, number=0)

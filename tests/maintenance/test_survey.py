@@ -23,9 +23,9 @@ from airflow_hiveacid.errors import (
     TableNotFound,
 )
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.directory_sizes import DirectorySizes
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
-from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

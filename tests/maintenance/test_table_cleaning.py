@@ -26,12 +26,12 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance import inspection
-from airflow_hiveacid.maintenance.reader_notes import note_readers
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from airflow_hiveacid.records.reader_notes import note_readers
 from airflow_hiveacid.storage.folder import Storage
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
-from airflow_hiveacid.metastore.thrift.transport import Endpoint
+from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from tests.fakes.metastore import FakeMetastore
 from tests.proxy import Harm, Proxy
 

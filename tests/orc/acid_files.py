@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from airflow_hiveacid.acid.row_id import RowId
-from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import RowOperation, acid_metadata
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import read, with_tail
 
 

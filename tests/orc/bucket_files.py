@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.envelope import RowOperation
-from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.reencode import reencode, reencoded_part
-from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.reencode import reencode, reencoded_part
+from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.envelope import RowOperation
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file, read, row_ids, table
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.orc.protobuf import Message, read_varint, unzigzag
-from airflow_hiveacid.orc.streams import StreamKind
-from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
+from airflow_hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
+from airflow_hiveacid.orc.format.streams import StreamKind
+from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
 
 CODECS = ("none", "zlib", "snappy", "lz4", "zstd")
 

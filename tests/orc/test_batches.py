@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
-from airflow_hiveacid.orc.batches import FileOfStripes, read_batches
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.batches import FileOfStripes, read_batches
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read
 

@@ -6,9 +6,9 @@ import pytest
 from airflow_hiveacid.acid.names import CONVERTED_BASE, Base, Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.census import Promise
-from airflow_hiveacid.orc.digests import HashSet, hash_row_ids, tally
-from airflow_hiveacid.orc.keys import Keys
+from airflow_hiveacid.orc.row_keys.census import Promise
+from airflow_hiveacid.orc.row_keys.digests import HashSet, hash_row_ids, tally
+from airflow_hiveacid.orc.row_keys.keys import Keys
 
 DELTA, DELETES = Delta(3, 5), Delta(3, 5, is_delete=True)
 

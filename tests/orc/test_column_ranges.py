@@ -12,11 +12,11 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
-from airflow_hiveacid.orc.envelope import FIELDS
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.statistics import COUNT, STRINGS
-from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
+from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
+from airflow_hiveacid.orc.format.envelope import FIELDS
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.statistics import COUNT, STRINGS
+from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
 
 
 def tail_of(table: pa.Table, **options: Any) -> OrcTail:

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.errors import BeyondArrow
-from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.decimals import DecimalColumns, varints
-from airflow_hiveacid.orc.protobuf import Message, read_varint, unzigzag
-from airflow_hiveacid.orc.recompress import recompress
-from airflow_hiveacid.orc.source_and_sink import read_exactly
-from airflow_hiveacid.orc.streams import StreamKind
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.recompress import recompress
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
+from airflow_hiveacid.orc.format.source_and_sink import read_exactly
+from airflow_hiveacid.orc.format.streams import StreamKind
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.values.decimals import DecimalColumns, varints
 from tests.orc.acid_files import enveloped
 from tests.orc.bucket_files import BUCKET
 from tests.orc.orc_tables import flat_file, group_starts, index_positions, read

@@ -7,19 +7,19 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.row_id import RowId, encode_bucket
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.orc.delete_file import (
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.statistics import INTEGERS
+from airflow_hiveacid.orc.format.streams import null_flag_position
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import (
     write_delete_file,
     write_delete_stripes,
     write_empty_file,
 )
-from airflow_hiveacid.orc.envelope import EnvelopeColumn, wrap_types
-from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.statistics import INTEGERS
-from airflow_hiveacid.orc.streams import null_flag_position
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.orc_tables import (
     CODECS,
     flat_file,

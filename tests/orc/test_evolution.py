@@ -10,13 +10,13 @@ import pytest
 from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind, with_column_names, wrap_types
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.stripe_plan import PlannedFile
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, with_column_names, wrap_types
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned
 from tests.orc.orc_tables import flat_file, read, row_ids
 

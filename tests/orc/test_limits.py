@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile, DataError, UnsupportedFile
-from airflow_hiveacid.orc import arrow_memory
-from airflow_hiveacid.orc.arrow_memory import rows_at_a_time
-from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.lengths import Lengths
-from airflow_hiveacid.orc.protobuf import Message, read_varint
-from airflow_hiveacid.orc.streams import WIDTHS, integer_runs
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format import arrow_memory
+from airflow_hiveacid.orc.format.arrow_memory import rows_at_a_time
+from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.lengths import Lengths
+from airflow_hiveacid.orc.format.protobuf import Message, read_varint
+from airflow_hiveacid.orc.format.streams import WIDTHS, integer_runs
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.memory import peak_megabytes
 from tests.orc.hostile import HOSTILE, rewritten, texts
 from tests.orc.orc_tables import flat_file, table, with_block_size, with_tail

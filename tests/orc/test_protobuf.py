@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.protobuf import (
+from airflow_hiveacid.orc.format.protobuf import (
     DATA,
     FIXED32,
     FIXED64,

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.spark_files import copy_readable
-from airflow_hiveacid.orc.statistics import merge, sound_range, sound_statistics
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.spark_files import copy_readable
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.statistics import merge, sound_range, sound_statistics
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import compact, planned, survivors
 from tests.orc.orc_tables import CODECS, double_ranges, flat_file, index_positions, read
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow
-from airflow_hiveacid.orc import compression
-from airflow_hiveacid.orc.compression import Codec, Compression
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.recompress import recompress
-from airflow_hiveacid.orc.source_and_sink import read_exactly
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.recompress import recompress
+from airflow_hiveacid.orc.format import compression
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.source_and_sink import read_exactly
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.bucket_files import compact, inserts, planned, survivors
 from tests.orc.orc_tables import SCHEMA, flat_file, index_positions, read, table, with_tail
 

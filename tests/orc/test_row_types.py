@@ -7,11 +7,11 @@ import pytest
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.envelope import TypeField
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import TypeField
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
 from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, read, table
 
 COLUMNS = [

@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.envelope import EnvelopeColumn, wrap_types
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.stripe_footer import StripeFooter
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, wrap_types
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import compact, planned
 from tests.orc.orc_tables import CODECS, group_starts, with_tail
 

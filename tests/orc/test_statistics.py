@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.protobuf import Message, pack
-from airflow_hiveacid.orc.statistics import (
+from airflow_hiveacid.orc.format.protobuf import Message, pack
+from airflow_hiveacid.orc.format.statistics import (
     BINARIES,
     BUCKETS,
     BYTES_ON_DISK,
@@ -26,7 +26,7 @@ from airflow_hiveacid.orc.statistics import (
     merge,
     merge_columns,
 )
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, table
 
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder, UnsupportedFile
-from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripePlan, plan_stripes
-from airflow_hiveacid.orc.tail import FooterField, OrcTail, PostScriptField
+from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
 from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, table
 from tests.orc.orc_tables import with_tail
 

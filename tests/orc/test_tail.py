@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.compression import Codec
-from airflow_hiveacid.orc.protobuf import DATA, VARINT, Message
-from airflow_hiveacid.orc.tail import OrcTail, PostScriptField
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.protobuf import DATA, VARINT, Message
+from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
 from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail
 
 

@@ -11,15 +11,15 @@ from pyarrow import orc
 
 from airflow_hiveacid.acid.schema import parse_type, row_struct
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
-from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.nanoseconds import finer_column, mark
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.reencode import reencode
-from airflow_hiveacid.orc.row_types import row_types
-from airflow_hiveacid.orc.statistics import TIMESTAMPS
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.reencode import reencode
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.format.statistics import TIMESTAMPS
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.verify import verify_file
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, mark
 from tests.orc.bucket_files import BUCKET, compact, planned
 from tests.orc.orc_tables import CODECS, with_tail
 from tests.orc.timestamp_streams import (

@@ -9,13 +9,13 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.row_id import encode_bucket
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.delete_file import write_delete_file, write_empty_file
-from airflow_hiveacid.orc.envelope import RowOperation, acid_metadata
-from airflow_hiveacid.orc.statistics import count_statistics, integer_statistics
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
-from airflow_hiveacid.orc.verify import verify_file
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.envelope import RowOperation, acid_metadata
+from airflow_hiveacid.orc.format.statistics import count_statistics, integer_statistics
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.orc_tables import CODECS, flat_file, table, with_tail
 
 BUCKET = encode_bucket(2)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.orc.envelope import TypeField, TypeKind
-from airflow_hiveacid.orc.protobuf import Message
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.timestamps import join_timestamps
+from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.values.timestamps import join_timestamps
 
 # Seconds since 2015, and nanoseconds.
 Timestamp = tuple[int, int]

@@ -26,7 +26,7 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage

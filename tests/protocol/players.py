@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.names import is_hidden, parse_directory
-from airflow_hiveacid.acid.run_notes import NoteName
 from airflow_hiveacid.errors import AnswerLost, CommitUncertain, HiveAcidError, OverlapRefused
 from airflow_hiveacid.errors import UnprovenRun as Unproven
 from airflow_hiveacid.metastore.thrift.idl import Call
@@ -22,6 +21,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
 from airflow_hiveacid.metastore.txn.lock_request import Pauses
 from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.records.proofs import NoteName
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.protocol.roles import FAILED, REFUSED, UNCERTAIN, UNPROVEN
 

@@ -13,14 +13,12 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
     staging_txn,
 )
-from airflow_hiveacid.acid.run_notes import NoteName, digest_of
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import NotEnoughHistory
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.listing import list_files, read_state
-from airflow_hiveacid.maintenance.reader_notes import read_reader_note
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -29,6 +27,8 @@ from airflow_hiveacid.metastore.thrift.answers import LockState, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock
+from airflow_hiveacid.records.proofs import NoteName, digest_of
+from airflow_hiveacid.records.reader_notes import read_reader_note
 from airflow_hiveacid.scan.visible_rows import visible_rows
 from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore

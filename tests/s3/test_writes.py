@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.table import AcidTable
+from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.listing import DataFile
+from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage.folder import Storage
 from tests.orc.java_orc import read_rows

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cli.explained_definitions import EXPLAINED_DEFINITIONS
+from airflow_hiveacid.cli.explained.definitions import EXPLAINED_DEFINITIONS
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.job import ScriptedJob

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.engine.stream_checkpoint import StreamCheckpoint
-from airflow_hiveacid.engine.streams import StreamRun
+from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
+from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.errors import CheckpointMismatch
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault

@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.streams import StreamRun
+from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.errors import (
     CheckpointMismatch,
     CorruptFile,
@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.stream_places import stream_states
+from airflow_hiveacid.records.stream_places import stream_states
 from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import create, folder
 from tests.metastore_calls import counted_calls
@@ -182,7 +182,7 @@ def test_a_metastore_that_is_away_for_too_long_ends_the_run_and_the_next_one_goe
 
     stream.arrive((1, "a"))
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_hiveacid.engine.streams.PATIENCE", 1.5)
+        patch.setattr("airflow_hiveacid.engine.streaming.run.PATIENCE", 1.5)
         patch.setattr(StreamRun, "_apply", away)
         with pytest.raises(MetastoreUnreachable):
             stream.run(append(stream))

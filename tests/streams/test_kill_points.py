@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.streams import StreamRun
+from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.maintenance.stream_places import StreamPlaces
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseObserver
+from airflow_hiveacid.records.stream_places import StreamPlaces
 from tests.streams.stream_case import StreamCase
 
 pytestmark = pytest.mark.streams

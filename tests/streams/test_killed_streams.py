@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.engine.stream_checkpoint import StreamCheckpoint
+from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import AVAILABLE_NOW, StreamJob, StreamSource

@@ -30,7 +30,7 @@ from airflow_hiveacid.jobs.multi_table_job import RowJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.engine.stream_measures import StreamMeasures
+from airflow_hiveacid.engine.streaming.measures import StreamMeasures
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.sources import BatchSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource

@@ -55,11 +55,11 @@ from airflow_hiveacid.errors import (
     OutOfOrder,
     UnsupportedFile,
 )
-from airflow_hiveacid.listing import DataFile, data_files
+from airflow_hiveacid.layout.listing import DataFile, data_files
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.census import Promise, StripeCensus
-from airflow_hiveacid.orc.delete_file import write_empty_file
-from airflow_hiveacid.orc.stripe_plan import StripeGroup, StripePlan
+from airflow_hiveacid.orc.copying.stripe_plan import StripeGroup, StripePlan
+from airflow_hiveacid.orc.row_keys.census import Promise, StripeCensus
+from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
 
 
 class AcidCompactor(PartitionCompactor):

@@ -41,11 +41,11 @@ from airflow_hiveacid.errors import (
     ProofFailed,
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.envelope import wrap_types
-from airflow_hiveacid.orc.nanoseconds import finer_column, mark
-from airflow_hiveacid.orc.spark_files import retyped
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.spark_files import retyped
+from airflow_hiveacid.orc.format.envelope import wrap_types
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, mark
 from airflow_hiveacid.storage.folder import Storage
 
 _ROW_ID = [field.name for field in ACID_FIELDS[1:4]]

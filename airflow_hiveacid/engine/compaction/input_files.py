@@ -14,11 +14,11 @@ from airflow_hiveacid.errors import (
     CorruptFile,
     DataError,
 )
-from airflow_hiveacid.listing import read_tail
-from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.spark_files import copy_readable
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.layout.listing import read_tail
+from airflow_hiveacid.orc.copying.spark_files import copy_readable
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 

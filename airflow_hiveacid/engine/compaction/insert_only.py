@@ -43,11 +43,11 @@ from airflow_hiveacid.engine.write.staged_files import (
 )
 from airflow_hiveacid.errors import CorruptFile, HiveAcidError, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.census import digest_of_stripe
-from airflow_hiveacid.orc.envelope import with_column_names
-from airflow_hiveacid.orc.spark_files import readable
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.spark_files import readable
+from airflow_hiveacid.orc.format.envelope import with_column_names
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.census import digest_of_stripe
 from airflow_hiveacid.storage.folder import Storage
 
 # As much as one task copies; a table without buckets gets a file for each.

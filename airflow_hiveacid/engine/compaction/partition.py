@@ -34,15 +34,15 @@ from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile, stage
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
-from airflow_hiveacid.listing import check_notes, list_files, read_notes, read_state
-from airflow_hiveacid.maintenance.directory_sizes import DirectorySizes
-from airflow_hiveacid.maintenance.reader_notes import note_readers
+from airflow_hiveacid.layout.directory_sizes import DirectorySizes
+from airflow_hiveacid.layout.listing import check_notes, list_files, read_notes, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.records.reader_notes import note_readers
 from airflow_hiveacid.storage.folder import Storage
 
 _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'

@@ -20,12 +20,12 @@ from airflow_hiveacid.engine.compaction.input_files import InputFile, naming, op
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.errors import ProofFailed
-from airflow_hiveacid.orc.census import Promise, StripeCensus, hashes_of, take_census
-from airflow_hiveacid.orc.digests import Hashes, HashSet, hash_row_ids, tally
-from airflow_hiveacid.orc.envelope import EnvelopeColumn
-from airflow_hiveacid.orc.key_stream import read_keys
-from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.census import Promise, StripeCensus, hashes_of, take_census
+from airflow_hiveacid.orc.row_keys.digests import Hashes, HashSet, hash_row_ids, tally
+from airflow_hiveacid.orc.row_keys.key_stream import read_keys
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.storage.folder import Storage
 
 _HASHES = 1 << 64

@@ -48,7 +48,7 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import ProofFailed
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.census import Promise
+from airflow_hiveacid.orc.row_keys.census import Promise
 from airflow_hiveacid.storage.folder import Storage
 
 _PART = re.compile(r"part-(\d+)-")

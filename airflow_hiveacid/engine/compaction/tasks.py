@@ -20,24 +20,29 @@ from airflow_hiveacid.errors import (
     CorruptFile,
     ProofFailed,
 )
-from airflow_hiveacid.orc.assemble import Part, assemble
-from airflow_hiveacid.orc.batches import read_batches
-from airflow_hiveacid.orc.delete_file import write_delete_stripes
-from airflow_hiveacid.orc.digests import ValueDigest
-from airflow_hiveacid.orc.envelope import (
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.reencode import Reencoded, reencode, reencoded_part
+from airflow_hiveacid.orc.copying.stripe_plan import (
+    PlannedFile,
+    StripeGroup,
+    StripePlan,
+    plan_stripes,
+)
+from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     RowOperation,
     with_column_names,
     wrap_types,
 )
-from airflow_hiveacid.orc.key_stream import read_deletes
-from airflow_hiveacid.orc.keys import Keys
-from airflow_hiveacid.orc.layout import Layout
-from airflow_hiveacid.orc.reencode import Reencoded, reencode, reencoded_part
-from airflow_hiveacid.orc.source_and_sink import Source
-from airflow_hiveacid.orc.stripe_plan import PlannedFile, StripeGroup, StripePlan, plan_stripes
-from airflow_hiveacid.orc.tail import OrcTail
-from airflow_hiveacid.orc.timestamps import split_timestamps
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_stripes
+from airflow_hiveacid.orc.row_keys.digests import ValueDigest
+from airflow_hiveacid.orc.row_keys.key_stream import read_deletes
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.values.timestamps import split_timestamps
 from airflow_hiveacid.storage.folder import Storage
 
 

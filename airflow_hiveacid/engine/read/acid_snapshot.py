@@ -34,7 +34,7 @@ from airflow_hiveacid.engine.rows.partition_values import (
 )
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.envelope import column_names
+from airflow_hiveacid.orc.format.envelope import column_names
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
 # have such a name: the metastore keeps names in lower case.

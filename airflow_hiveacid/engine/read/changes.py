@@ -40,7 +40,7 @@ from airflow_hiveacid.engine.read.table_changes import (
     check_columns,
     with_updates,
 )
-from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
+from airflow_hiveacid.layout.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage.folder import Storage
 

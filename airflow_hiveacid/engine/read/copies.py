@@ -13,8 +13,8 @@ from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransacti
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.spark_files import copy_readable, readable
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.spark_files import copy_readable, readable
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.files import AcidFile
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.envelope import RowOperation
+from airflow_hiveacid.orc.format.envelope import RowOperation
 from airflow_hiveacid.storage.folder import Storage
 
 # So many events are read in the driver, where each takes 32 bytes.

@@ -8,11 +8,11 @@ from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.listing import DataFile, data_files, list_files, read_state, read_tail
+from airflow_hiveacid.layout.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
-from airflow_hiveacid.orc.envelope import EnvelopeColumn
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
 
 _KEY_COLUMNS = (

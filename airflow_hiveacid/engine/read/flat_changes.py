@@ -35,7 +35,7 @@ from airflow_hiveacid.engine.read.table_changes import (
 )
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.errors import VersionGone
-from airflow_hiveacid.listing import check_kept, list_files, read_state, versions_of
+from airflow_hiveacid.layout.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 

@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.rows.partition_values import (
 )
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.listing import list_files, read_state
+from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 

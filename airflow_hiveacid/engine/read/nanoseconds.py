@@ -20,11 +20,11 @@ from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
-from airflow_hiveacid.listing import read_tail
+from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.envelope import with_column_names
-from airflow_hiveacid.orc.nanoseconds import finer_column, is_marked, timestamps_in
+from airflow_hiveacid.orc.format.envelope import with_column_names
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked, timestamps_in
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")

@@ -25,7 +25,7 @@ from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.spark_paths import escape_glob, spellings
 from airflow_hiveacid.engine.session import file_reader, scan_session
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import OrcTail
 
 _START, _COUNT = "_ACID_SPLIT_START", "_ACID_COUNT"
 _SPLIT_COLUMNS = StructType(

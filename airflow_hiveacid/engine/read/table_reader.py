@@ -19,9 +19,9 @@ from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.row_query import RowQuery
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.errors import VersionUnknown
+from airflow_hiveacid.history.table_history import version_of
 from airflow_hiveacid.jobs.report import PartitionDifference
 from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.maintenance.table_history import version_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

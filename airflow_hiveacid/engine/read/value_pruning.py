@@ -26,11 +26,11 @@ from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValu
 from airflow_hiveacid.engine.read.search_argument import SearchArgument, argument_of
 from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.listing import read_layouts
+from airflow_hiveacid.layout.listing import read_layouts
 from airflow_hiveacid.metastore.catalog import HiveColumn
-from airflow_hiveacid.orc.column_ranges import ColumnRange, ranges_of
-from airflow_hiveacid.orc.envelope import with_column_names
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
+from airflow_hiveacid.orc.format.envelope import with_column_names
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
 
 # A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds for

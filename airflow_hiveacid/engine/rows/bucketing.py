@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from airflow_hiveacid.acid.schema import Array, Char, HiveType, Map, Primitive, Struct, Varchar
 from airflow_hiveacid.acid.schema import Decimal as HiveDecimal
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.orc.column_ranges import FIRST_GREGORIAN_DAY
+from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
 
 # Hive's variant of Murmur3 has a seed of its own.
 _SEED = np.uint32(104729)

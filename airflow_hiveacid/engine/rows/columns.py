@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.orc.row_types import row_types
+from airflow_hiveacid.orc.format.row_types import row_types
 
 # A column by its name, with the name of its table or without it.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pyarrow import parquet
 
-from airflow_hiveacid.listing import read_tail
+from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.envelope import column_names
+from airflow_hiveacid.orc.format.envelope import column_names
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 

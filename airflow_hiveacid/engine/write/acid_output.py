@@ -29,8 +29,8 @@ from airflow_hiveacid.engine.write.staged_files import (
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
-from airflow_hiveacid.orc.delete_file import write_empty_file
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 

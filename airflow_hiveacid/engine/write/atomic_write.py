@@ -17,7 +17,6 @@ from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.session import cancelling_jobs
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import PartitionsMoved, WriteContext
-from airflow_hiveacid.engine.write.earlier_tries import AlreadyApplied, EarlierTries
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
 from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
 from airflow_hiveacid.engine.write.part import Part, require_published_together
@@ -33,15 +32,16 @@ from airflow_hiveacid.engine.write.write_events import send_write_events
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
-from airflow_hiveacid.jobs.run_note import RunNote, origin_of
 from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
-from airflow_hiveacid.maintenance.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
+from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierTries
+from airflow_hiveacid.records.run_note import RunNote, origin_of
+from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.storage.folder import Storage
 
 # For each statement the partitions that are locked; None is the whole table.

@@ -19,8 +19,8 @@ from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile, staged_file
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.spark_files import copy_readable
-from airflow_hiveacid.orc.tail import OrcTail
+from airflow_hiveacid.orc.copying.spark_files import copy_readable
+from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
 
 # What Hive reads in a file of Parquet: decimals and lists as it writes them itself, timestamps of

@@ -19,8 +19,8 @@ from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.names import BucketFile
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.orc.delete_file import write_delete_file
-from airflow_hiveacid.orc.transplant import transplant
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads

@@ -37,7 +37,7 @@ from airflow_hiveacid.engine.write.staged_files import (
 from airflow_hiveacid.engine.write.staged_work import OutputFolder, StagedWork, holds_deletes
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import DataError, InsertOnlyTable
-from airflow_hiveacid.listing import list_files, read_notes, read_state
+from airflow_hiveacid.layout.listing import list_files, read_notes, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.storage_rules import layout_of

@@ -27,8 +27,8 @@ from airflow_hiveacid.metastore.dev.distribution import (
 )
 from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
 from airflow_hiveacid.metastore.dev.kerberized import Kerberized
+from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.mismatch import asked_by_sasl
-from airflow_hiveacid.metastore.thrift.transport import Endpoint
 
 START_SECONDS = 180
 PROBE_SECONDS = 10

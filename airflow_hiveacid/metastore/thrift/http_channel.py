@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, Unsupported
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.thrift.transport import Endpoint
+    from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 
 _MOST_AT_ONCE = 1 << 16
 _MOST_BYTES = 256 << 20

@@ -10,7 +10,8 @@ from airflow_hiveacid.errors import AuthenticationMismatch, MetastoreError
 from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
-from airflow_hiveacid.metastore.thrift.transport import Endpoint, open_socket
+from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
+from airflow_hiveacid.metastore.thrift.transport import open_socket
 
 # To find it out; the connection has failed by then, and somebody waits for the reason.
 _SECONDS = 2

@@ -27,10 +27,11 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.metastore_options import NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.deadline import GREETING_SECONDS, Deadline
+from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from airflow_hiveacid.metastore.thrift.mismatch import mismatch
 from airflow_hiveacid.metastore.thrift.repeating import Repeating
-from airflow_hiveacid.metastore.thrift.transport import Connection, Endpoint, acting_user
+from airflow_hiveacid.metastore.thrift.transport import Connection, acting_user
 
 _CONFLICT = re.compile(
     r"Aborting \[txnid:(?P<own>\d+),.*due to a write conflict on (?P<what>.+)"

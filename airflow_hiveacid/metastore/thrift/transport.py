@@ -7,10 +7,8 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TApplicationException, TMessageType, TType
@@ -45,12 +43,12 @@ from airflow_hiveacid.metastore.thrift.deadline import (
     SILENT_MACHINE_SECONDS,
     Deadline,
 )
+from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.http_channel import HttpChannel
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 
 log = logging.getLogger(__name__)
 
-_DEFAULT_PORTS = {"thrift": 9083, "http": 9001, "https": 9001}
 _BROKEN = (TTransportException, http.client.HTTPException, EOFError, OSError)
 # An answer that claims more is garbled. A string has Thrift's own limit, 16 MB.
 _MOST_ELEMENTS = 1 << 22
@@ -62,45 +60,6 @@ _KEEP_ALIVE = {
     "TCP_KEEPCNT": 3,
     "TCP_USER_TIMEOUT": SILENT_MACHINE_SECONDS * 1000,
 }
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One host of a metastore."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @classmethod
-    def parse(cls, uris: str) -> tuple[Self, ...]:
-        """Read ``thrift://a:9083,thrift://b:9084`` or ``https://a:9001/metastore``."""
-        endpoints = []
-        for uri in filter(None, (item.strip() for item in uris.split(","))):
-            try:
-                parts = urlsplit(uri if "://" in uri else f"thrift://{uri}")
-                port = parts.port
-            except ValueError as error:
-                raise InvalidJob(f"The metastore uri {uri!r} is malformed: {error}.") from None
-            if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-                raise InvalidJob(
-                    f"The metastore uri {uri!r} is malformed.",
-                    remedy="Write thrift://host:9083 or http(s)://host:9001/metastore.",
-                )
-            try:
-                parts.hostname.encode("idna")  # As every resolver does, which may be too late.
-            except UnicodeError as error:
-                raise InvalidJob(f"{parts.hostname!r} cannot be the name of a host.") from error
-            path = parts.path if parts.path not in ("", "/") else "/metastore"
-            port = port or _DEFAULT_PORTS[parts.scheme]
-            endpoints.append(cls(parts.scheme, parts.hostname, port, path))
-        if not endpoints:
-            raise InvalidJob("The metastore uri is empty.")
-        return tuple(endpoints)
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 def acting_user(options: MetastoreOptions) -> str:

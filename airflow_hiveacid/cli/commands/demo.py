@@ -1,0 +1,65 @@
+"""`hiveacid demo`: a metastore, an Airflow and tables at work, to look at and to try things with."""
+
+import argparse
+from pathlib import Path
+
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.commands.metastore import add_version
+from airflow_hiveacid.cli.foreground import until_ended
+from airflow_hiveacid.errors import UserError
+
+_LEAST_SECONDS = 5.0
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("hiveacid-demo"),
+        metavar="DIR",
+        help="keeps everything; given again, it goes on where it has stopped (default: %(default)s)",
+    )
+    parser.add_argument("--fresh", action="store_true", help="empty the folder first")
+    add_version(parser)
+    parser.add_argument(
+        "--port",
+        type=int,
+        help="of Airflow's page (default: 8080, or another one if that is taken)",
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=90.0,
+        metavar="SECONDS",
+        help="from one load to the next (default: %(default)g)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run it until somebody ends it."""
+    from airflow_hiveacid.playground.playground import Playground
+
+    if arguments.every < _LEAST_SECONDS:
+        raise UserError(f"--every must be at least {_LEAST_SECONDS:g}, not {arguments.every:g}.")
+    playground = Playground(
+        arguments.folder,
+        version=arguments.version,
+        port=arguments.port,
+        load_seconds=arguments.every,
+        fresh=arguments.fresh,
+    )
+    with until_ended():
+        playground.run()
+    return 0
+
+
+COMMAND = Command(
+    name="demo",
+    help="run a metastore and an Airflow with four tables at work, to play with",
+    description="Start a Hive Metastore and an Airflow of their own, with four unlike tables, a DAG "
+    "that writes to them every so often and one that compacts them as soon as they need it, and stay "
+    "in the foreground until Ctrl-C. It prints where the page is, and what to try. It needs Java 17 to "
+    "23; all that it makes is in one folder.",
+    configure=_configure,
+    run=run,
+)

@@ -1,0 +1,69 @@
+"""`hiveacid diff`: count the rows that differ between two versions of a table."""
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.cli import local_spark, target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import PartitionDifference
+
+_VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    parser.add_argument("before", metavar="VERSION", help=f"the first version: {_VERSION}")
+    parser.add_argument(
+        "after", nargs="?", metavar="VERSION", help="the second one (default: the newest)"
+    )
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print how many rows differ, partition by partition."""
+    table, found = TableRef.parse(arguments.table).full_name, _differences(arguments)
+    if arguments.json:
+        described = {"table": table, "partitions": [codec.encode(one) for one in found]}
+        print(json.dumps(described, ensure_ascii=False))
+        return 0
+    inserted, deleted = sum(one.inserted for one in found), sum(one.deleted for one in found)
+    print(f"{table}: {inserted} rows inserted, {deleted} deleted")
+    named = [one for one in found if one.partition is not None]
+    rows = [(one.partition or "", f"+{one.inserted}", f"-{one.deleted}") for one in named]
+    if rows:
+        print_table(("partition", "inserted", "deleted"), rows, right=[1, 2])
+    return 0
+
+
+COMMAND = Command(
+    name="diff",
+    help="count the rows that differ between two versions",
+    description="Count the rows that were inserted and deleted from one version of a table to another,"
+    " partition by partition, with a Spark of this process.",
+    configure=_configure,
+    run=run,
+)
+
+
+def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+
+    table, metastore = TableRef.parse(arguments.table), target.metastore(arguments)
+    with MetastoreClient(metastore) as client:
+        # Told before Spark starts.
+        check_kind(existing_table(client, table), Operation.SELECT)
+    for version in filter(None, (arguments.before, arguments.after)):
+        AsOf.parse(version)
+    with local_spark.a_spark(arguments.master, "hiveacid diff") as spark:
+        from airflow_hiveacid.engine.python.table import AcidTable
+
+        with AcidTable(table.full_name, metastore, spark=spark) as opened:
+            return opened.diff(arguments.before, arguments.after)

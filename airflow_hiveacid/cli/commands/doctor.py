@@ -1,0 +1,262 @@
+"""`hiveacid doctor`: what may keep jobs from running here, found before they run."""
+
+import argparse
+import importlib.util
+import json
+import platform
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.errors import CorruptFile, HiveAcidError, UserError
+from airflow_hiveacid.jobs import codec
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+_PACKAGES = ("airflow-hiveacid", "apache-airflow", "pyspark", "pyarrow", "thrift")
+_PROBLEMS_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that was looked at.
+
+    Attributes:
+        name: What.
+        ok: Whether jobs can run with it.
+        found: What was found.
+        remedy: What to do about it.
+        exit_code: The exit status that it makes.
+    """
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+    exit_code: int = 0
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    target.add_metastore(parser)
+    parser.add_argument(
+        "--table",
+        metavar="DB.TABLE",
+        help="look at this table, too: may its folder be written, and is each of its files, byte "
+        "by byte, what Hive's readers take it for",
+    )
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found, check by check.
+
+    Returns:
+        0, or the exit code of the first check that failed.
+    """
+    checks = []
+    for check in _checks(arguments):
+        checks.append(check)
+        if not arguments.json:
+            print("\n".join(_as_text(check)), flush=True)
+    if arguments.json:
+        described = [codec.encode(check) for check in checks]
+        print(json.dumps({"checks": described}, ensure_ascii=False))
+    return next((check.exit_code for check in checks if not check.ok), 0)
+
+
+COMMAND = Command(
+    name="doctor",
+    help="find out what may keep jobs from running",
+    description="Check the installed packages, Java, the metastore, its transactions and whether "
+    "the warehouse may be written, all of it from this machine as this user: a Spark job on a "
+    "cluster may run elsewhere, as somebody else.",
+    configure=_configure,
+    run=run,
+)
+
+
+def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.dev.distribution import find_java
+
+    yield _check("packages", _packages)
+    yield _check("pyspark", _pyspark)
+    yield _check("java", find_java)
+    try:
+        options = target.metastore(arguments)
+    except HiveAcidError as error:
+        yield _failed("connection", error)
+        return
+    with closing(MetastoreClient(options)) as client:
+        reached = _check("metastore", lambda: _metastore(client))
+        yield reached
+        if not reached.ok:
+            return
+        yield _check("transactions", lambda: _transactions(client))
+        if arguments.table is None:
+            yield _check("warehouse", lambda: _warehouse(client))
+            return
+        ref = TableRef.parse(arguments.table)
+        yield _check("folder", lambda: _writable([client.get_table(ref).folder]))
+        yield _check("files", lambda: _files(client, ref))
+
+
+def _check(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except HiveAcidError as error:
+        return _failed(name, error)
+
+
+def _failed(name: str, error: HiveAcidError) -> Check:
+    return Check(name, False, error.what, error.remedy, error.exit_code)
+
+
+def _packages() -> str:
+    versions = [f"Python {platform.python_version()}"]
+    versions += [f"{name} {at}" for name in _PACKAGES if (at := _version(name)) is not None]
+    return ", ".join(versions)
+
+
+def _pyspark() -> str:
+    spark, client = _version("pyspark"), _version("pyspark-client")
+    spec = importlib.util.find_spec("pyspark")
+    if spark is None or spec is None or spec.origin is None:
+        raise UserError("pyspark is not installed.", remedy="Install this package with pip.")
+    remedy = f"pip install --force-reinstall pyspark=={spark} pyspark-client=={spark}"
+    if client is not None and client != spark:
+        raise UserError(
+            f"pyspark {spark} and pyspark-client {client} lie in one folder and overwrite each "
+            "other's files.",
+            remedy=f"Install a pair of equal versions: {remedy}",
+        )
+    jars = Path(spec.origin).parent / "jars"
+    if not any(jars.glob("spark-core_*.jar")):
+        raise UserError(f"{jars} holds no Spark.", remedy=f"Install it again: {remedy}")
+    return f"{spark} in {jars.parent}"
+
+
+def _metastore(client: "MetastoreClient") -> str:
+    begun = time.monotonic()
+    databases = len(client.get_databases())
+    took = time.monotonic() - begun
+    return f"{client.version.name}, {databases} databases, as {client.user}, answered in {1000 * took:.0f} ms"
+
+
+def _transactions(client: "MetastoreClient") -> str:
+    from airflow_hiveacid.metastore.thrift.answers import TxnType
+
+    txn_id = client.open_txn(client.user, socket.gethostname(), None, TxnType.READ_ONLY)
+    client.commit_txn(txn_id)
+    answer = client.get_open_txns()
+    return f"transaction {txn_id} was opened and ended; {len(answer.open_txns)} open or aborted"
+
+
+def _warehouse(client: "MetastoreClient") -> str:
+    database = client.get_database("default")
+    return _writable(filter(None, (database.location, database.managed_location)))
+
+
+def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
+    """Do in folders what a job does: stage files, and let them appear by a rename."""
+    from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+    from airflow_hiveacid.storage.folder import Storage
+
+    told = []
+    for location in locations:
+        storage = Storage.of(location)
+        # A cleaning removes it, should this process be killed: the transaction 0 has ended.
+        staged = f"{STAGING_PREFIX}0_doctor_{uuid.uuid4().hex}"
+        try:
+            where = f"{location}/{staged}"
+            with os_errors_as_ours(where), storage.create(f"{staged}/a/file") as sink:
+                sink.write(b"doctor")
+            storage.rename(f"{staged}/a", f"{staged}/b")
+        finally:
+            storage.delete_directory(staged)
+        told.append(location)
+    return f"{', '.join(told)} may be written"
+
+
+def _files(client: "MetastoreClient", ref: TableRef) -> str:
+    """Hold every file that a reader reads now against what its name promises.
+
+    Raises:
+        CorruptFile: One is something else.
+    """
+    from airflow_hiveacid.layout.listing import (
+        check_notes,
+        data_files,
+        list_files,
+        open_data,
+        read_notes,
+        read_tail,
+    )
+    from airflow_hiveacid.orc.row_keys.verify import verify_file
+    from airflow_hiveacid.scan.visible_table import snapshot_of
+
+    count, problems = 0, []
+    with snapshot_of(client, ref) as snapshot:
+        for partition in snapshot.partitions:
+            storage = partition.storage
+            state = snapshot.state(partition, list_files(storage))
+            directories = tuple(filter(None, (state.base, *state.deltas)))
+            noted = check_notes(storage, state, read_notes(storage, state, directories))
+            if snapshot.kind is TableKind.INSERT_ONLY:
+                # Its files promise nothing but what the notes say.
+                count += sum(len(state.files(name)) for name in directories)
+                continue
+            for file in data_files(storage, state):
+                # A file without row ids promises nothing.
+                if file.raw or file.directory is None:
+                    continue
+                count += 1
+                directory = file.directory
+                deletes = isinstance(directory, Delta) and directory.is_delete
+                with open_data(storage, file) as source:
+                    of_file = verify_file(
+                        source,
+                        kind="delete" if deletes else "insert",
+                        bucket=file.bucket,
+                        write_ids=directory.write_ids,
+                    )
+                wanted = noted.get(file.path)
+                if wanted is not None:
+                    rows = read_tail(storage, file.path, file.size).rows
+                    if rows != wanted:
+                        of_file.append(f"It has {rows} rows, and was written with {wanted}.")
+                problems += [f"{storage.location}/{file.path}: {problem}" for problem in of_file]
+    if problems:
+        more = len(problems) - _PROBLEMS_TOLD
+        told = " ".join(problems[:_PROBLEMS_TOLD])
+        raise CorruptFile(
+            f"{len(problems)} problems in {count} files. {told}"
+            f"{f' And {more} more.' if more > 0 else ''}",
+            remedy="Readers may lose rows of these files, or bring back deleted ones.",
+        )
+    return "1 file is sound" if count == 1 else f"{count} files are sound"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _as_text(check: Check) -> Iterator[str]:
+    yield f"{'ok    ' if check.ok else 'FAILED'}  {check.name}: {check.found}"
+    if check.remedy:
+        yield f"        {check.remedy}"

@@ -1,0 +1,75 @@
+"""`hiveacid history`: what was written to a table, and compacted."""
+
+import argparse
+import json
+from contextlib import closing
+from dataclasses import replace
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.history.view import History
+from airflow_hiveacid.jobs import codec
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
+    target.add_metastore(parser)
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=100,
+        metavar="N",
+        help="the newest N entries (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--directories",
+        action="store_true",
+        help="show the directories of each, with the rows in them",
+    )
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is known of a table's past, the newest first."""
+    from airflow_hiveacid.history.table_history import table_history
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    ref, directories = TableRef.parse(arguments.table), arguments.directories
+    with closing(MetastoreClient(target.metastore(arguments))) as client:
+        entries = table_history(client, ref, limit=arguments.limit, directories=directories)
+    if arguments.json:
+        if not directories:
+            entries = [replace(entry, directories=()) for entry in entries]
+        described = [codec.encode(entry) for entry in entries]
+        print(json.dumps({"table": ref.full_name, "history": described}, ensure_ascii=False))
+    else:
+        show_history(History(ref.full_name, entries), directories=directories)
+    return 0
+
+
+def show_history(history: History, *, directories: bool = False) -> None:
+    """Print a history for people.
+
+    Args:
+        history: What is known of a table.
+        directories: Whether the directories of each entry follow it.
+    """
+    if directories or not history:
+        print("\n".join(history.lines(directories=directories)))
+        return
+    print(history.title)
+    head, rows, right = history.table()
+    print_table(head, rows, right)
+
+
+COMMAND = Command(
+    name="history",
+    help="show what was written to a table, and compacted",
+    description="Show the writes and the compactions of a table, the newest first: who did what, "
+    "and what has become of it. Of writes whose directories are gone it shows what the notes of "
+    "runs and of compactions have kept.",
+    configure=_configure,
+    run=run,
+)

@@ -1,0 +1,77 @@
+"""`hiveacid metastore`: a Hive Metastore of one's own, for trying and testing."""
+
+import argparse
+from pathlib import Path
+
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.foreground import until_ended
+from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE
+from airflow_hiveacid.metastore.dev.releases import RELEASES
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that says which metastore is started."""
+    parser.add_argument(
+        "--version",
+        choices=RELEASES,
+        default=next(iter(RELEASES)),
+        help="of the Hive Metastore, which is fetched once (default: %(default)s)",
+    )
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_version(parser)
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("hiveacid-metastore"),
+        metavar="DIR",
+        help="keeps its database, its log and its tables; given again, it goes on where it has "
+        "stopped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--warehouse",
+        type=Path,
+        metavar="DIR",
+        help="where tables go (default: a folder of the first one)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=9083, help="0 means any free port (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run it until somebody ends it.
+
+    Raises:
+        EmbeddedMetastoreFailed: It did not start, or has ended by itself.
+    """
+    from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+
+    with (
+        until_ended(),
+        EmbeddedMetastore(
+            arguments.version,
+            directory=arguments.folder,
+            port=arguments.port,
+            warehouse=arguments.warehouse,
+        ) as metastore,
+    ):
+        print(f"Hive Metastore {metastore.version}, in the folder {arguments.folder.absolute()}")
+        print("Ctrl-C ends it. Tell the other commands where it is:\n")
+        print(f"export {METASTORE_VARIABLE}={metastore.uri}", flush=True)
+        metastore.wait()
+        metastore.require_running()
+    return 0
+
+
+COMMAND = Command(
+    name="metastore",
+    help="run a Hive Metastore on this machine, to try things with",
+    description="Run a real Hive Metastore, with a database of its own, in the foreground, until "
+    "Ctrl-C. It needs Java 17 to 23, and version 4.2.0 needs 21; nothing else of Hive or Hadoop. It "
+    "listens on this machine only, and lets everybody in who can reach it there: for trying and "
+    "testing.",
+    configure=_configure,
+    run=run,
+)

@@ -1,0 +1,243 @@
+"""`hiveacid sql`: run statements of SQL with a Spark of this process."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.authorizer import require_access, system_user
+from airflow_hiveacid.cli import local_spark, target
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.commands.history import show_history
+from airflow_hiveacid.cli.output import outcome_counts, print_report
+from airflow_hiveacid.cli.selection import print_answer, selected
+from airflow_hiveacid.errors import InvalidJob, UserError
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.accesses import accesses_of
+from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
+from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.text.quantities import bytes_in_words
+
+# The reports of these name the partitions that were added or dropped.
+_OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.jobs.job import ScriptedJob
+    from airflow_hiveacid.sql.questions import Question
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sql", nargs="?", metavar="SQL", help="the statements, separated by semicolons"
+    )
+    parser.add_argument(
+        "-f", "--file", metavar="FILE", help="take the statements from a file; - is stdin"
+    )
+    parser.add_argument(
+        "--database",
+        default="default",
+        metavar="DB",
+        help="where tables are that are named without a database (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=100,
+        metavar="N",
+        help="print N rows of a SELECT that has no LIMIT (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of the parameter :NAME; JSON, or else a text (may be repeated)",
+    )
+    parser.add_argument(
+        "--trusted",
+        action="store_true",
+        help="let the SQL run scripts (TRANSFORM), call Java and read files by their paths",
+    )
+    target.add_conflict_policy(parser)
+    target.add_metastore(parser)
+    local_spark.add_master(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the statements, and print what each has done or what it has asked.
+
+    Returns:
+        0, or the exit code of the error of the statement that failed.
+    """
+    # Reading SQL takes its parser, which no other command needs.
+    from airflow_hiveacid.jobs.job import ScriptedJob
+    from airflow_hiveacid.sql.script import to_steps
+
+    params = dict(map(_parameter, arguments.param))
+    steps = to_steps(_text(arguments), arguments.database, params, arguments.trusted)
+    if not steps:
+        raise InvalidJob("The script has no statement.")
+    require_access(system_user(), [each for step in steps for each in accesses_of(step)])
+    results: list[dict[str, Any]] = []
+    number = 1
+    for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):
+        found = list(group)
+        if asks:
+            for question in found:
+                if results and not arguments.json:
+                    print()
+                _answer(question, arguments, results)  # type: ignore[arg-type]
+        elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
+            _print_json(results, arguments)
+            return status
+        number += len(found)
+    _print_json(results, arguments)
+    return 0
+
+
+COMMAND = Command(
+    name="sql",
+    help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
+    description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
+    "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark is started for what works on "
+    "rows or files, and for a SELECT of more than the columns of a table.",
+    configure=_configure,
+    run=run,
+    changes=True,
+    hidden=("sql", "param"),
+)
+
+
+def _work(
+    jobs: "Sequence[ScriptedJob]",
+    number: int,
+    arguments: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> int:
+    """Run statements as a script, the first of which has a number."""
+    job = replace(
+        ScriptJob.of(jobs),
+        metastore=target.metastore(arguments),
+        conflict_policy=arguments.conflict_policy,
+    )
+    job.validate()
+    report = _run(job, arguments.master)
+    lines = (
+        ()
+        if arguments.json
+        else (
+            f"{at}. {_as_text(statement.report)}"
+            for at, statement in enumerate(report.statements, start=number)
+        )
+    )
+    results.append(report.to_dict())
+    return print_report(report, lines, as_json=False)
+
+
+def _answer(
+    question: "Question", arguments: argparse.Namespace, results: list[dict[str, Any]]
+) -> None:
+    """Print the answer of a question, or keep it for the end."""
+    from airflow_hiveacid.cli.answers import answer
+    from airflow_hiveacid.cli.explained.statement import explain
+    from airflow_hiveacid.history.table_history import table_history
+    from airflow_hiveacid.history.view import History
+    from airflow_hiveacid.maintenance.table_detail import table_detail
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.sql import questions
+
+    if isinstance(question, questions.Select):
+        found = selected(question, arguments)
+    else:
+        with closing(MetastoreClient(target.metastore(arguments))) as client:
+            match question:
+                case questions.ShowHistory(ref, limit):
+                    entries = table_history(client, ref, limit=limit)
+                    plain = [codec.encode(replace(entry, directories=())) for entry in entries]
+                    results.append({"table": ref.full_name, "history": plain})
+                    if not arguments.json:
+                        show_history(History(ref.full_name, entries))
+                    return
+                case questions.DescribeDetail(ref):
+                    detail = table_detail(client, ref)
+                    results.append(codec.encode(detail))
+                    if not arguments.json:
+                        print(detail)
+                    return
+            found = (
+                explain(client, question.job)
+                if isinstance(question, questions.Explain)
+                else answer(client, question)
+            )
+    results.append(found.to_dict())
+    if not arguments.json:
+        print_answer(found)
+
+
+def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    """One object: the result, or the list of several ones."""
+    if arguments.json:
+        shown = results[0] if len(results) == 1 else {"results": results}
+        print(json.dumps(shown, ensure_ascii=False))
+
+
+def _parameter(given: str) -> tuple[str, ParameterValue]:
+    """The name and the value of a parameter: a number, true, null, {"date": ...} or a text."""
+    name, found, text = given.partition("=")
+    if not found:
+        raise UserError("--param needs a name and a value.", remedy="Write --param id=7.")
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError:
+        return name, text
+    return name, decode_value(data, f"--param {name}")
+
+
+def _text(arguments: argparse.Namespace) -> str:
+    if (arguments.sql is None) == (arguments.file is None):
+        raise UserError("Give the statements as an argument, or a file with --file.")
+    if arguments.file is None:
+        return str(arguments.sql)
+    if arguments.file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(arguments.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{arguments.file} cannot be read: {error}.") from error
+
+
+def _run(job: ScriptJob, master: str) -> ScriptReport:
+    if job.needs_spark:
+        report = local_spark.run_on_spark(job, master, "hiveacid sql")
+        assert isinstance(report, ScriptReport)
+        return report
+    from airflow_hiveacid.ddl.run import run_script_of_ddl
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(job.connection) as client:
+        return run_script_of_ddl(client, job)
+
+
+def _as_text(report: RunReport | CompactReport) -> str:
+    return f"{report.job} {report.target}: {', '.join(_done(report)) or 'done'}"
+
+
+def _done(report: RunReport | CompactReport) -> Iterator[str]:
+    if isinstance(report, CompactReport):
+        yield from outcome_counts(report)
+        return
+    for what in ("inserted", "updated", "deleted"):
+        if rows := getattr(report, f"rows_{what}"):
+            yield f"{rows} rows {what}"
+    if report.job in _OF_PARTITIONS and report.partitions:
+        yield f"partitions {', '.join(report.partitions)}"
+    if report.files:
+        yield f"{report.files} files, {bytes_in_words(report.bytes)}"

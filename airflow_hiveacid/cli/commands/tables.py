@@ -1,0 +1,119 @@
+"""`hiveacid tables`: the health of all tables."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING
+
+from airflow_hiveacid.authorizer import may_access, system_user
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.bar import Bar
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.errors import DataError
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job import SHOW, Access
+from airflow_hiveacid.maintenance.health_score import TableHealth
+from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.maintenance.health import HealthMeter
+
+_HEAD = (
+    "score",
+    "table",
+    "deltas",
+    "base",
+    "in deltas",
+    "deletes",
+    "obsolete",
+    "oldest",
+    "verdict",
+)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="DB.TABLE for a table, DB for all transactional tables of a database (default: those "
+        "of all databases)",
+    )
+    target.add_metastore(parser)
+    target.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the health of every table, the worst first.
+
+    Returns:
+        0, or the exit code of unreadable data when a table cannot be measured.
+    """
+    from airflow_hiveacid.maintenance.health import HealthMeter
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    bar = Bar("measuring") if Bar.fits() else None
+    measured: list[TableHealth] = []
+    with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
+        if bar is None:
+            print("hiveacid: measuring ...", file=sys.stderr, flush=True)
+        for health in _measure(HealthMeter(client), arguments.names):
+            if may_access(system_user(), Access(health.table, (), SHOW)):
+                measured.append(health)
+            if bar is not None:
+                bar.step(f"measured {health.table}")
+                bar.one_more()
+    healths = sorted(
+        {health.table: health for health in measured}.values(),
+        key=lambda health: (health.score, health.table),
+    )
+    if arguments.json:
+        described = [codec.encode(health) for health in healths]
+        print(json.dumps({"tables": described}, ensure_ascii=False))
+    elif healths:
+        print_table(_HEAD, [_row(health) for health in healths], right=[0, 2, 3, 4, 5, 6, 7])
+    else:
+        print("No transactional table.")
+    return DataError.exit_code if any(health.error for health in healths) else 0
+
+
+COMMAND = Command(
+    name="tables",
+    help="show how all tables are, the worst first",
+    description="Show of every transactional table its deltas, its base, what waits to be "
+    "cleaned, who is at work on it for how long, and what a compaction policy would do now. The "
+    "score begins at 100; --json says what the points are lost for.",
+    configure=_configure,
+    run=run,
+)
+
+
+def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth]:
+    """The health of the tables and databases that are named, or of all."""
+    if named := [name for name in names if "." in name]:
+        yield from meter.measure(tables=named)
+    for database in [name for name in names if "." not in name]:
+        yield from meter.measure(database)
+    if not names:
+        yield from meter.measure()
+
+
+def _row(health: TableHealth) -> tuple[str, ...]:
+    txn = health.oldest_txn
+    age = ""
+    if txn is not None and txn.opened_at is not None:
+        age = duration_in_words(health.measured_at - txn.opened_at)
+    return (
+        str(health.score),
+        health.table,
+        str(health.deltas),
+        bytes_in_words(health.base_bytes),
+        bytes_in_words(health.delta_bytes),
+        f"{100 * health.delete_ratio:.0f} %",
+        bytes_in_words(health.obsolete_bytes),
+        age if txn is None or txn.txn_id is None else f"{age} (txn {txn.txn_id})".lstrip(),
+        health.verdict,
+    )

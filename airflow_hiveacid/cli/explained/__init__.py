@@ -1,0 +1,1 @@
+"""EXPLAIN: the partitions, files, and locks of a statement."""

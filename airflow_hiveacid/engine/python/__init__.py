@@ -1,0 +1,1 @@
+"""The Python API: tables, transactions over several tables, and reads by Spark."""

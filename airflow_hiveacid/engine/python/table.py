@@ -1,0 +1,396 @@
+"""AcidTable: the Python face of a full-ACID table, for notebooks and applications."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.compaction import CompactionTypeName
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.analysis.analyze import analyze
+from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.read.row_query import RowQuery
+from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.rows.columns import all_columns
+from airflow_hiveacid.engine.rows.table_support import check_readable
+from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
+from airflow_hiveacid.engine.statements.methods import TableChanges
+from airflow_hiveacid.engine.statements.restore import RestoreStatement
+from airflow_hiveacid.engine.write.atomic_write import run_statements
+from airflow_hiveacid.engine.write.statement import (
+    Statement,
+    WriteOptions,
+    accesses_of_statements,
+)
+from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.history.table_history import table_history
+from airflow_hiveacid.history.view import History
+from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.parameters import Parameters
+from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
+from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from airflow_hiveacid.scan.table_scan import TableScan
+from airflow_hiveacid.text.table import html_table
+
+
+class AcidTable(TableChanges[RunReport]):
+    """A transactional table of a Hive Metastore.
+
+    Example::
+
+        with AcidTable("sales.orders", "thrift://metastore:9083") as orders:
+            orders.update({"status": "'late'"}, "t.due < current_date()")
+            orders.to_df("t.status = 'late'", ["id", "due"]).show()
+
+    Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
+    read under a transaction that stays open, so that no cleaner removes its files, until the table
+    is closed: use the table in a ``with`` statement, or call ``close``.
+
+    Args:
+        name: The table, ``"database.table"``.
+        metastore: The metastore's uri, or all its options.
+        spark: The session, which is left as it is; by default the active one.
+        options: How writes behave.
+        observers: Are told about the phases of a write.
+
+    Raises:
+        AccessRefused: The authorizer does not let this program read the table; methods that change the
+            table ask it again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        metastore: str | MetastoreOptions,
+        *,
+        spark: SparkSession | None = None,
+        options: WriteOptions | None = None,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        options = options or WriteOptions()
+        super().__init__(name, spark or SparkSession.Builder().getOrCreate(), options.orc_codec)
+        self._require_access(READ)
+        self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._options = options
+        self._observers = observers
+        self._reading = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        # Debuggers and logs ask for it at any moment, so it asks no server.
+        return f"AcidTable({self.ref.full_name!r}, {self._client.options.uris!r})"
+
+    def _repr_html_(self) -> str:
+        # A notebook shows it to somebody who wants to see the table.
+        try:
+            table = existing_table(self._client, self.ref)
+        except HiveAcidError as error:
+            return html_table(repr(self), ("",), [(str(error),)])
+        head, kind = ("column", "type", "comment"), table.kind.value.replace("_", " ")
+        rows = [(one.name, one.type, one.comment or "") for one in all_columns(table)]
+        return html_table(f"{self.ref.full_name}, {kind}", head, rows)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns that its frames have, partition keys last, as the metastore has them now.
+
+        Example::
+
+            >>> orders.schema.simpleString()
+            'struct<id:int,status:string>'
+        """
+        return spark_struct(all_columns(existing_table(self._client, self.ref)))
+
+    def close(self) -> None:
+        """End the transactions of the frames that were read, and the connection."""
+        self._reading.close()
+        self._client.close()
+
+    def to_df(
+        self,
+        where: Expression | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        as_of_write_id: int | None = None,
+        as_of_time: datetime | str | None = None,
+        params: Parameters | None = None,
+        trusted: bool = False,
+    ) -> DataFrame:
+        """The visible rows, as of now or of an earlier version, as a frame of the user's session.
+
+        What ``where`` leaves out is not even read, where the names of partitions, the numbers of
+        buckets and the statistics of files tell. A filter of the frame itself, by its own method
+        ``where``, is applied to rows that have been read.
+
+        Example::
+
+            >>> orders.to_df("t.id = 7", ["status"]).columns
+            ['status']
+
+        Args:
+            where: The condition that rows meet, in Spark's SQL or as a column of PySpark, which may
+                call the table ``t``; all rows by default.
+            columns: The names of the columns, in their order; all by default.
+            as_of_write_id: Read the table as it was after this write id, without what came later.
+            as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
+                zone in UTC.
+            params: The values of parameters in the condition: ``{"id": 7}`` for ``:id``.
+            trusted: Whether the condition may call Java and read files by their paths.
+
+        Raises:
+            VersionGone: The version was compacted away and cleaned; the message says which are left.
+            VersionUnknown: There is no such version.
+        """
+        chosen = Expressions(self._spark, params or {}, trusted).sql(where)
+        query = RowQuery(chosen, columns, AsOf.of(as_of_write_id, as_of_time))
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        query.check(table)
+        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
+        rows = TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
+        return in_session(rows, self._spark)
+
+    def changes(
+        self,
+        after: int | datetime | str,
+        up_to: int | datetime | str | None = None,
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The rows that were inserted, updated and deleted between two versions.
+
+        Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
+        "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it; it
+        is null in an insert-only table, of which an overwrite deletes all rows that were there.
+        Compactions make no changes, and change none of them.
+
+        Args:
+            after: The version before the changes: a write id, or a time.
+            up_to: The version with the last of them; by default the newest.
+            net: Only the difference of both versions, without what was there only for a while.
+            keys: Columns that a row keeps when it is updated. Without them an update is a deleted and
+                an inserted row, as Hive stores it.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        source = ChangesSource(
+            self.ref.full_name,
+            _as_text(after),
+            None if up_to is None else _as_text(up_to),
+            net,
+            tuple(keys),
+        )
+        source.validate()
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
+        reader = TableReader(self._client, txn)
+        return in_session(reader.changes(scan_session(self._spark), table, source), self._spark)
+
+    def scan(self, **options: Any) -> TableScan:
+        """The visible rows as batches of Arrow, read here and now, without Spark.
+
+        Args:
+            options: Those of ``TableScan``: columns, partitions, a version, the unit of timestamps.
+        """
+        return TableScan(self.ref.full_name, self._client.options, **options)
+
+    def to_arrow(self, **options: Any) -> pa.Table:
+        """The visible rows as a table of Arrow; see ``scan``.
+
+        Example::
+
+            >>> orders.to_arrow(columns=["id", "status"]).to_pylist()
+            [{'id': 7, 'status': 'new'}]
+        """
+        return self.scan(**options).to_arrow()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """The visible rows as a frame of pandas; see ``scan``."""
+        return self.scan(**options).to_pandas()
+
+    def history(self, limit: int = 100, *, directories: bool = False) -> History:
+        """The writes and the compactions of the table, the newest first.
+
+        Example::
+
+            >>> [(entry.operation, entry.write_id) for entry in orders.history()]
+            [('insert', 1)]
+
+        Args:
+            limit: How many, at most.
+            directories: Whether to look into their directories, too, for the rows of each.
+        """
+        entries = table_history(self._client, self.ref, limit=limit, directories=directories)
+        return History(self.ref.full_name, entries)
+
+    def detail(self) -> TableDetail:
+        """What the table is at the moment: columns, files, and the versions that can be read.
+
+        Example::
+
+            >>> detail = orders.detail()
+            >>> detail.kind, detail.deltas, detail.newest_version
+            ('full_acid', 1, 1)
+        """
+        return table_detail(self._client, self.ref)
+
+    def diff(
+        self, before: int | datetime | str, after: int | datetime | str | None = None
+    ) -> tuple[PartitionDifference, ...]:
+        """How many rows differ between two versions, for each partition in which any do.
+
+        Args:
+            before: The first version: a write id, or a time.
+            after: The second one, which may be the earlier one; by default the newest.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        first = AsOf.parse(_as_text(before))
+        second = None if after is None else AsOf.parse(_as_text(after))
+        table = existing_table(self._client, self.ref)
+        check_kind(table, Operation.SELECT)
+        check_readable(self._spark, table)
+        with Transaction(self._client, reads=[self.ref]) as txn:
+            reader = TableReader(self._client, txn)
+            return reader.counted(scan_session(self._spark), table, (first, second))
+
+    def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
+        """Write a new version that is equal to an earlier one; all versions between them stay.
+
+        Only the rows that differ are deleted and inserted. The rows that come back get new row ids. Of an
+        insert-only table the partitions that differ are overwritten.
+
+        Args:
+            as_of: The version: a write id, or a time.
+            dry_run: Only count the rows that differ, and name the partitions that would be written.
+
+        Raises:
+            VersionGone: Not all of it can be told any more.
+            VersionUnknown: There is no such version.
+        """
+        if not dry_run:
+            return self._run(
+                RestoreStatement(self.ref, self._orc_codec, AsOf.parse(_as_text(as_of)))
+            )
+        counts = self.diff(as_of)
+        warnings = ["This was a dry run: nothing was written."]
+        if existing_table(self._client, self.ref).kind is TableKind.INSERT_ONLY:
+            warnings.append("The table is insert-only: its partitions are overwritten as a whole.")
+        return RunReport(
+            job="restore",
+            target=self.ref.full_name,
+            rows_inserted=sum(partition.deleted for partition in counts),
+            rows_deleted=sum(partition.inserted for partition in counts),
+            partitions=tuple(one.partition for one in counts if one.partition is not None),
+            warnings=tuple(warnings),
+        )
+
+    def analyze(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        rows_only: bool = False,
+    ) -> AnalyzeReport:
+        """Store statistics of the rows and columns, which Hive and Trino plan their queries with.
+
+        Files are decoded only where their footers do not suffice.
+
+        Args:
+            columns: The names of the columns; all by default.
+            partitions: The partitions, by some or all of their keys; all by default.
+            rows_only: Store the number of rows and files only.
+        """
+        job = AnalyzeJob(
+            target=self.ref.full_name,
+            columns=columns,
+            partitions=partitions,
+            rows_only=rows_only,
+            **self._options.options,
+        )
+        self._require_access("analyze")
+        return analyze(self._client, job, phases=PhaseClock(self._observers))
+
+    def compact(
+        self,
+        type: CompactionTypeName | None = None,
+        *,
+        partitions: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+    ) -> CompactReport:
+        """Put deltas together, so that the table stays quick to read.
+
+        Every partition is a transaction of its own; the report says what became of each.
+
+        Args:
+            type: ``"minor"`` joins the deltas, ``"major"`` makes a new base out of everything; by
+                default what Hive's thresholds call for, partition by partition. ``"rebalance"``
+                makes a base of sorted rows, which get new row ids.
+            partitions: The names of the partitions; all by default.
+            order_by: The columns that a rebalance sorts by, like ``"day"`` or ``"ts DESC"``.
+        """
+        job = CompactJob(
+            target=self.ref.full_name,
+            type=type,
+            partitions=partitions,
+            order_by=order_by,
+            **self._options.options,
+        )
+        job.validate()
+        self._require_access("compact")
+        return TableCompactor(self._spark, self._client, job, self._observers).run()
+
+    def _require_access(self, action: str) -> None:
+        require_access(program_user(), [Access(self.ref.full_name, None, action)])
+
+    def _run(self, statement: Statement) -> RunReport:
+        require_access(program_user(), accesses_of_statements([statement]))
+        return run_statements(
+            self._spark,
+            self._client,
+            self._options,
+            self._observers,
+            [statement],
+            reading=self._reading,
+        )
+
+
+def _as_text(version: int | datetime | str) -> str:
+    return version.isoformat() if isinstance(version, datetime) else str(version)

@@ -1,0 +1,385 @@
+"""Running a StreamJob: a query of Structured Streaming whose batches are transactions."""
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.failures import spark_errors_as_ours, translate
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.statements.from_job import statement_of
+from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
+from airflow_hiveacid.engine.streaming.measures import StreamMeasures
+from airflow_hiveacid.engine.streaming.state_report import StreamTeller
+from airflow_hiveacid.engine.write.atomic_write import run_statements
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.errors import (
+    CheckpointMismatch,
+    ConflictError,
+    MetastoreError,
+    StorageError,
+    StreamOvertaken,
+)
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
+from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.progress import PROGRESS, FaultInjector, Phase, PhaseLog, PhaseObserver
+from airflow_hiveacid.records.proofs import NoteName
+from airflow_hiveacid.records.run_note_folder import NoteFile
+from airflow_hiveacid.records.stream_place import (
+    NO_BATCH,
+    StreamPlace,
+    require_same_batch,
+    require_same_place,
+)
+from airflow_hiveacid.records.stream_places import StreamPlaces
+from airflow_hiveacid.storage.folder import Storage
+
+# How long a batch is tried again that others, or a metastore that is away, keep from being applied.
+PATIENCE = 600.0
+_LONGEST_PAUSE = 30.0
+_POLL_SECONDS = 0.5
+_SECONDS_TO_NOTE = 10.0
+_SECONDS_BETWEEN_LOOKS_FOR_STOP = 2.0
+# Every try looks through the notes of its table: those that nobody can ask for any more go.
+_NOTES_KEPT = 500
+# Of so many batches the progress is looked up at a time.
+_PROGRESS_KEPT = 20
+_OFFSETS_KEPT = "spark.sql.streaming.minBatchesToRetain"
+_LEAST_OFFSETS_KEPT = 3
+
+
+class StreamRun:
+    """One run of a stream, from its checkpoint on.
+
+    Spark calls for every batch, which becomes one transaction under a run token of the query and the
+    batch. What Spark repeats after a kill finds the note on that run, as any retry does.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: StreamJob,
+        metastore: MetastoreOptions,
+        observers: Sequence[PhaseObserver] = (),
+    ) -> None:
+        """Look up the first table and what it knows of the stream.
+
+        Raises:
+            CheckpointMismatch: That is not what the checkpoint says.
+        """
+        self._spark = scan_session(spark)
+        self._spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", _PROGRESS_KEPT)
+        # The digest of the last batch is computed again by the next run.
+        if int(self._spark.conf.get(_OFFSETS_KEPT) or 0) < _LEAST_OFFSETS_KEPT:
+            self._spark.conf.set(_OFFSETS_KEPT, _LEAST_OFFSETS_KEPT)
+        self._job = job
+        self._metastore = metastore
+        self._fault = FaultInjector.from_environment()
+        with MetastoreClient(metastore) as client:
+            self._home = client.get_table(TableRef.parse(job.target))
+            tables = (client.get_table(TableRef.parse(name)) for name in dict.fromkeys(job.tables))
+            self._storages = [Storage.of(table.folder) for table in tables]
+        self._storage = Storage.of(self._home.folder)
+        self._places = StreamPlaces(self._storage, job.name)
+        self._checkpoint = StreamCheckpoint(job.checkpoint)
+        self._measures = StreamMeasures(job)
+        self._teller = StreamTeller(self._places, job)
+        self._observers = (self._teller, *observers)
+        self._place: StreamPlace | None = None
+        self._query_id: str | None = None
+        self._notes: deque[NoteFile] = deque()
+        self._working = threading.Lock()
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+
+    def run(self) -> StreamReport:
+        """Run until there are no more rows, until it is asked to stop, or until the time is up."""
+        self._teller.begin()
+        try:
+            report = self._run(time.monotonic())
+        except BaseException as error:
+            self._teller.fail(error)
+            raise
+        self._teller.end(report.ended)
+        return report
+
+    def _run(self, started: float) -> StreamReport:
+        self._place = self._places.read()
+        state = self._checkpoint.state()
+        require_same_place(
+            self._job.name, self._job.target, self._place, state, self._job.begin_anew
+        )
+        place = self._place
+        if place is not None and place.query_id == state.query_id and place.offsets is not None:
+            planned = self._checkpoint.offsets_digest(place.batch_id)
+            require_same_batch(self._job, place.batch_id, place.offsets, planned)
+        self._places.begin()
+        try:
+            with spark_errors_as_ours(f"The stream {self._job.name}"):
+                query = self._start()
+        except StorageError as error:
+            error.remedy = f"Look at the checkpoint {state.location}, and at the source."
+            raise
+        with _stopped_by_signals(self._stopping):
+            ended = self._wait(query, started)
+        self._measures.follow(query, self._observers)
+        if self._error is not None:
+            raise self._error
+        failure = None if self._stopping.is_set() else query.exception()
+        if failure is not None:
+            raise translate(failure, f"The stream {self._job.name}") from failure
+        return self._measures.report(ended, time.monotonic() - started)
+
+    def _start(self) -> Any:
+        source = self._job.source
+        options = _secret_options(self._spark) | dict(source.options)
+        reader = self._spark.readStream.format(source.format).options(**options)
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        writer = (
+            reader.load()
+            .writeStream.queryName(self._job.name)
+            .option("checkpointLocation", self._job.checkpoint)
+            .foreachBatch(self._called)
+        )
+        interval = self._job.interval
+        if interval is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{interval.total_seconds():.0f} seconds")
+        return writer.start()
+
+    def _wait(self, query: Any, started: float) -> str:
+        """Wait for the end of the query, and end it when that is wanted; say why it has ended."""
+        limit, looked = self._job.limit, started
+        while query.isActive:
+            now = time.monotonic()
+            over = limit is not None and now - started >= limit.total_seconds()
+            if now - looked >= _SECONDS_BETWEEN_LOOKS_FOR_STOP:
+                looked = now
+                with suppress(StorageError):
+                    if self._places.is_asked_to_stop():
+                        self._stopping.set()
+            if over or self._stopping.is_set():
+                self._stop(query)
+                return "time" if over else "asked to"
+            with suppress(PySparkException, Py4JError):
+                query.awaitTermination(_POLL_SECONDS)
+            self._measures.follow(query, self._observers)
+            self._teller.alive()
+        return "no more rows"
+
+    def _stop(self, query: Any) -> None:
+        """End the query after the batch that is being applied, and once Spark has noted its end."""
+        self._stopping.set()
+        with self._working:
+            deadline = time.monotonic() + _SECONDS_TO_NOTE
+        while query.isActive and self._measures.untold and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS / 5)
+            self._measures.follow(query, self._observers)
+        query.stop()
+
+    def _called(self, rows: DataFrame, batch_id: int) -> None:
+        """Apply a batch, on the thread of the query; Spark goes on as soon as this returns."""
+        with self._working:
+            if self._stopping.is_set():
+                # To return would tell Spark that the batch was applied.
+                raise _Stopped("The stream ends; this batch will be the first of the next run.")
+            again = self._job.reads_batch_again
+            try:
+                self._apply_patiently(rows.persist() if again else rows, batch_id)
+            except _Stopped:
+                raise
+            except BaseException as error:
+                self._error = error
+                raise
+            finally:
+                if again:
+                    rows.unpersist()
+
+    def _apply_patiently(self, rows: DataFrame, batch_id: int) -> None:
+        """Apply a batch, also if others get in its way or the metastore is away for a while."""
+        deadline, pause = time.monotonic() + PATIENCE, 1.0
+        while True:
+            try:
+                self._apply(rows, batch_id)
+                return
+            except (ConflictError, MetastoreError) as error:
+                patient = time.monotonic() + pause < deadline
+                if not error.retryable or not patient:
+                    raise
+                PhaseLog(f"batch {batch_id}").note(f"Trying again: {error}")
+                if self._stopping.wait(pause):
+                    raise _Stopped("The next run will try the batch again.") from error
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _apply(self, rows: DataFrame, batch_id: int) -> None:
+        with MetastoreClient(self._metastore) as client:
+            if self._query_id is None:
+                self._claim(client, batch_id)
+            assert self._query_id is not None
+            token = stream_token(self._job.name, self._query_id, batch_id)
+            offsets = self._checkpoint.offsets_digest(batch_id)
+            transaction = self._job.transaction
+            options = replace(WriteOptions.of(transaction, token), offsets=offsets)
+            statements = [
+                statement_of(change, self._spark, transaction.orc_codec)
+                for change in transaction.statements
+            ]
+            observers: list[PhaseObserver] = [
+                _BatchLog(batch_id),
+                _Fence(self._places, self._query_id, batch_id),
+                *([self._fault] if self._fault else []),
+            ]
+            report = run_statements(self._spark, client, options, observers, statements, batch=rows)
+        require_same_batch(self._job, batch_id, report.offsets, offsets)
+        self._measures.applied(self._query_id, batch_id, report)
+        self._move_on(batch_id, offsets)
+        self._forget_old_notes(token, report)
+
+    def _claim(self, client: MetastoreClient, batch_id: int) -> None:
+        """Let the table know that this query writes it from now on; two cannot do that at once."""
+        state = self._checkpoint.state()
+        if state.query_id is None:
+            raise CheckpointMismatch(f"The checkpoint {state.location} has vanished.")
+        before = self._place
+        if before is None or before.query_id != state.query_id:
+            token = marked_token(f"stream/{self._job.name}", [self._job.target])
+            wait = self._job.lock_wait_seconds
+            with ExclusiveTable(client, self._home.ref, token, wait):
+                self._place = place = self._places.read()
+                mine = place is not None and place.query_id == state.query_id
+                if place != before and not mine:
+                    raise CheckpointMismatch(
+                        f"Another query has just begun to write the stream {self._job.name} into "
+                        f"{self._job.target}.",
+                        remedy="Let only one driver run the stream.",
+                    )
+                if not mine:
+                    self._write_place(state.query_id, batch_id - 1, None)
+        self._query_id = state.query_id
+
+    def _move_on(self, batch_id: int, offsets: str) -> None:
+        """Let the table know how far the stream has come."""
+        assert self._query_id is not None
+        if self._has_come_to(batch_id, offsets):
+            return
+        assert self._place is not None
+        self._place.require_before(self._query_id, batch_id)
+        try:
+            self._write_place(self._query_id, batch_id, offsets)
+        except StreamOvertaken:
+            # Another driver of the query may have found the note on the same batch.
+            if not self._has_come_to(batch_id, offsets):
+                raise
+
+    def _has_come_to(self, batch_id: int, offsets: str) -> bool:
+        """Whether a batch is the last one that the table knows of."""
+        self._place = place = self._places.known()
+        if (place.query_id, place.batch_id) != (self._query_id, batch_id):
+            return False
+        require_same_batch(self._job, batch_id, place.offsets, offsets)
+        return True
+
+    def _write_place(self, query_id: str, batch_id: int, offsets: str | None) -> None:
+        place = StreamPlace(
+            name=self._job.name,
+            query_id=query_id,
+            batch_id=max(batch_id, NO_BATCH),
+            number=0 if self._place is None else self._place.number + 1,
+            checkpoint=self._job.checkpoint,
+            offsets=offsets,
+        )
+        self._places.write(place)
+        self._place = place
+
+    def _forget_old_notes(self, token: str, report: RunReport) -> None:
+        """Remove the notes on batches that the place has long been behind.
+
+        A driver that was asleep meanwhile finds no note on its batch any more, but the place.
+        """
+        if report.txn_id is None:
+            return
+        name = replace(NoteName.of(token, report.txn_id), marked=True)
+        self._notes.append(NoteFile(name, None))
+        while len(self._notes) > _NOTES_KEPT:
+            path = self._notes.popleft().path
+            for storage in self._storages:
+                with suppress(StorageError):
+                    storage.delete_file(path)
+
+
+class _Stopped(Exception):
+    """The query is being ended."""
+
+
+class _BatchLog(PhaseLog):
+    """Says what is unusual about a batch; the phases of each are too many lines."""
+
+    def __init__(self, batch_id: int) -> None:
+        super().__init__(f"batch {batch_id}")
+
+    def step(self, name: str, seconds: float | None = None) -> None:
+        """Of no interest."""
+
+    def opened(self, txn_id: int, write_ids: Any) -> None:
+        """Of no interest."""
+
+
+class _Fence(PhaseObserver):
+    """Ends the transaction of a batch that somebody else has applied, or that is nobody's any more.
+
+    The locks are held then, so that who claims the stream has either done so, or waits; and the notes
+    have been looked through before, so that what is not among them any more was behind the place.
+    """
+
+    def __init__(self, places: StreamPlaces, query_id: str, batch_id: int) -> None:
+        self._places = places
+        self._query_id = query_id
+        self._batch_id = batch_id
+
+    def enter(self, phase: Phase) -> None:
+        """Look at the place once all is locked."""
+        if phase is Phase.SNAPSHOT:
+            self._places.known().require_before(self._query_id, self._batch_id)
+
+
+def _secret_options(spark: SparkSession) -> dict[str, str]:
+    """Options of the source that the application was given as properties, and the job doesn't have."""
+    return {
+        name.removeprefix(SECRET_OPTION): value
+        for name, value in spark.sparkContext.getConf().getAll()
+        if name.startswith(SECRET_OPTION)
+    }
+
+
+@contextmanager
+def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
+    """Have SIGTERM end the stream between two batches, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        print(f"{PROGRESS}Ending the stream after this batch.", flush=True)
+        stopping.set()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

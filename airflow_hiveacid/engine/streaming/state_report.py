@@ -1,0 +1,79 @@
+"""Letting others see how a stream is doing."""
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from airflow_hiveacid.errors import HiveAcidError, StorageError
+from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.progress import PhaseObserver
+from airflow_hiveacid.records.stream_places import StreamPlaces
+from airflow_hiveacid.records.stream_state import StreamState
+
+_SECONDS_BETWEEN_SIGNS_OF_LIFE = 60.0
+
+
+class StreamTeller(PhaseObserver):
+    """Leaves the state of a stream beside its place, where the page finds it.
+
+    A folder that cannot be written now keeps nothing from being applied.
+
+    Args:
+        places: Where to leave it.
+        job: The stream.
+    """
+
+    def __init__(self, places: StreamPlaces, job: StreamJob) -> None:
+        self._places = places
+        now = time.time()
+        self._state = StreamState(
+            name=job.name,
+            run_token=job.run_token,
+            trigger=job.trigger,
+            tables=tuple(dict.fromkeys(job.tables)),
+            started_at=now,
+            told_at=now,
+        )
+        self._told = 0.0
+
+    def begin(self) -> None:
+        """A run begins; its last batch is that of the run before."""
+        with suppress(StorageError):
+            before = self._places.told()
+            if before is not None:
+                self._state = replace(self._state, last=before.last)
+        self._tell()
+
+    def batch(self, progress: object) -> None:
+        """One more batch has been applied."""
+        assert isinstance(progress, StreamProgress)
+        self._state = replace(
+            self._state,
+            batches=self._state.batches + 1,
+            rows=self._state.rows + progress.rows,
+            last=progress,
+        )
+        self._tell()
+
+    def alive(self) -> None:
+        """Nothing has happened, but the driver is there."""
+        if time.monotonic() - self._told >= _SECONDS_BETWEEN_SIGNS_OF_LIFE:
+            self._tell()
+
+    def end(self, why: str) -> None:
+        """The run has ended well."""
+        self._state = replace(self._state, ended=why)
+        self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """It has ended with an error, of which only the name is for everybody who sees the table."""
+        name = error.id if isinstance(error, HiveAcidError) else type(error).__name__
+        self._state = replace(self._state, ended="failed", error=name)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.monotonic()
+        self._state = replace(self._state, told_at=time.time())
+        with suppress(StorageError):
+            self._places.tell(self._state)

@@ -1,0 +1,296 @@
+"""The entries of a table's history: one for each write, and one for each compaction.
+
+Names of directories tell the write ids, a snapshot tells whether they count, and the notes that jobs
+of ours leave tell who wrote what and when; those of compactions tell it of the writes that they have
+merged. Hive and Trino leave no notes: of theirs there is the time of the files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from airflow_hiveacid.acid.names import parse_directory
+from airflow_hiveacid.acid.write_facts import (
+    WriteFacts,
+    merged_ranges,
+    moment,
+    seconds_of,
+    text,
+    whole,
+)
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.history.directories import (
+    DirectoryState,
+    HistoryDirectory,
+    Trace,
+)
+
+
+class HistoryState(StrEnum):
+    """What has become of a write or of a compaction.
+
+    Attributes:
+        CURRENT: Readers open a directory of it, or it changed nothing.
+        MERGED: A compaction holds its rows now; its own directories are still there.
+        OVERWRITTEN: An overwrite has taken its place; its directories are still there.
+        CLEANED: Its directories are gone.
+        OPEN: It is not committed.
+        ABORTED: It never will be.
+    """
+
+    CURRENT = "current"
+    MERGED = "merged"
+    OVERWRITTEN = "overwritten"
+    CLEANED = "cleaned"
+    OPEN = "open"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """A write, which made a version of the table, or a compaction, which made none.
+
+    None is what nobody says.
+
+    Attributes:
+        write_id: The version; None for a compaction.
+        first_write_id: The first write id that a compaction covers; for a write its own.
+        last_write_id: The last one.
+        operation: What it was: "merge", "insert", "overwrite", "update", "delete", "restore", "transaction"
+            (several statements), "drop_partition" (the last one), "minor", "major" or "rebalance".
+        kinds: What its directories hold, as far as they are there: "insert", "delete",
+            "base", "truncated" or "dropped".
+        state: What has become of it.
+        time: When it was published, in seconds since 1970; of others' writes the time of their
+            files, which a streaming writer may have gone on to write.
+        seconds: How long it took.
+        rows_inserted: How many new rows it wrote, in all partitions.
+        rows_updated: How many it changed.
+        rows_deleted: How many it deleted.
+        bytes: The size of all that it wrote.
+        partitions: The names of its partitions, as far as they are known.
+        partition_count: How many they were.
+        txn_id: The transaction.
+        run_token: "dag/run/task/map index" of the Airflow task.
+        run_id: The run of the DAG, where something else stands for it in run_token.
+        user: Who did it.
+        merged: The write ids that a compaction has merged: the first and the last of each range.
+        proof: What a compaction of ours counted before anybody could see it, in a sentence.
+        directory_count: How many directories of it are there.
+        directories: Those directories, if somebody has asked for them.
+    """
+
+    write_id: int | None
+    first_write_id: int
+    last_write_id: int
+    state: HistoryState
+    operation: str | None = None
+    kinds: tuple[str, ...] = ()
+    time: float | None = None
+    seconds: float | None = None
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    bytes: int | None = None
+    partitions: tuple[str, ...] = ()
+    partition_count: int = 0
+    txn_id: int | None = None
+    run_token: str | None = None
+    run_id: str | None = None
+    user: str | None = None
+    merged: tuple[tuple[int, int], ...] = ()
+    proof: str | None = None
+    directory_count: int = 0
+    directories: tuple[HistoryDirectory, ...] = ()
+
+
+class Overwrites:
+    """Tells what overwrites have put out of use.
+
+    Args:
+        directories: Those of all partitions.
+    """
+
+    def __init__(self, directories: Iterable[HistoryDirectory]) -> None:
+        self._last: dict[str | None, int] = {}
+        for each in directories:
+            counts = each.state in (DirectoryState.CURRENT, DirectoryState.OBSOLETE)
+            if counts and not each.compaction and each.name.startswith("base_"):
+                last = self._last.get(each.partition, 0)
+                self._last[each.partition] = max(last, each.last_write_id)
+
+    def cover(self, directory: HistoryDirectory) -> bool:
+        """Whether one of them has taken the place of a directory."""
+        return directory.last_write_id < self._last.get(directory.partition, 0)
+
+
+def write_entry(
+    trace: Trace, facts: WriteFacts | None, now: ValidWriteIdList, overwrites: Overwrites
+) -> HistoryEntry:
+    """Describe a write.
+
+    Args:
+        trace: What is left of it.
+        facts: What notes say of it.
+        now: What a new reader sees of the write ids.
+        overwrites: What has been overwritten.
+    """
+    write_id = trace.last
+    told = facts or WriteFacts(write_id=write_id)
+    own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
+    times = [each.time for each in trace.directories if each.time is not None]
+    if told.time is not None:
+        times = [told.time] if told.is_noted else [*times, told.time]
+    named = {each.partition for each in trace.directories if each.partition is not None}
+    partitions = tuple(sorted({*told.partitions, *named}))
+    size = told.bytes
+    if size is None and own and len(own) == len(trace.directories):
+        # A directory of several writes does not tell how much of it is of which.
+        size = sum(each.bytes for each in own)
+    if now.is_aborted(write_id):
+        state = HistoryState.ABORTED
+    elif not now.is_valid(write_id):
+        state = HistoryState.OPEN
+    elif told.files == 0 and not trace.directories:
+        state = HistoryState.CURRENT
+    else:
+        state = _state(trace, overwrites)
+    return HistoryEntry(
+        write_id=write_id,
+        first_write_id=write_id,
+        last_write_id=write_id,
+        operation=told.operation,
+        kinds=_kinds(trace),
+        state=state,
+        # A transaction is committed after the last of its directories.
+        time=max(times, default=None),
+        seconds=told.seconds,
+        rows_inserted=told.rows_inserted,
+        rows_updated=told.rows_updated,
+        rows_deleted=told.rows_deleted,
+        bytes=size,
+        partitions=partitions,
+        partition_count=max(len(partitions), told.partition_count or 0),
+        txn_id=told.txn_id,
+        run_token=told.run_token,
+        run_id=told.run_id,
+        user=told.user,
+        directory_count=len(trace.directories),
+    )
+
+
+def compaction_entry(
+    trace: Trace, note: Mapping[str, Any] | None, overwrites: Overwrites
+) -> HistoryEntry:
+    """Describe a compaction.
+
+    Args:
+        trace: What is left of it.
+        note: The note that it has left.
+        overwrites: What has been overwritten.
+    """
+    first = trace.directories[0]
+    said = note or {}
+    parsed = parse_directory(first.name)
+    times = [each.time for each in trace.directories if each.time is not None]
+    told = moment(said.get("time"))
+    return HistoryEntry(
+        write_id=None,
+        first_write_id=trace.first,
+        last_write_id=trace.last,
+        operation=text(said.get("operation")) or first.kind,
+        kinds=_kinds(trace),
+        state=_state(trace, overwrites),
+        time=told if told is not None else max(times, default=None),
+        seconds=seconds_of(said.get("seconds")),
+        bytes=sum(each.bytes for each in trace.directories),
+        partitions=() if first.partition is None else (first.partition,),
+        partition_count=0 if first.partition is None else 1,
+        txn_id=whole(said.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
+        run_token=text(said.get("run_token")),
+        run_id=text(said.get("run_id")),
+        user=text(said.get("user")),
+        merged=merged_ranges(first.name, said),
+        proof=_proof(said.get("proof")),
+        directory_count=len(trace.directories),
+    )
+
+
+def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteIdList) -> list[int]:
+    """The committed write ids that somebody who read at a time did not see.
+
+    Where nobody says when a write was committed, but only when a compaction took it in, it counts
+    as later until then.
+
+    Args:
+        time: When it was read.
+        entries: All of the table's history.
+        now: What a new reader sees.
+    """
+    when = time.timestamp()
+    known: dict[int, float] = {}
+    merged: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+    for entry in entries:
+        late = entry.time is None or entry.time > when
+        if entry.write_id == 0:
+            continue  # What was there before all writes every version has.
+        if entry.write_id is not None and entry.time is not None:
+            known[entry.write_id] = entry.time
+        else:
+            last = min(entry.last_write_id, now.high_watermark)
+            merged[late].add((max(1, entry.first_write_id), last))
+    later = {write_id for write_id, own in known.items() if own > when}
+    earlier = set(_all(merged[False]))
+    # What one compaction has taken in by then was committed, whoever took it in again.
+    later |= set(_all(merged[True])) - earlier - known.keys()
+    return sorted(write_id for write_id in later if now.is_valid(write_id))
+
+
+def _all(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """The numbers in some ranges, each once."""
+    reached = 0
+    for first, last in sorted(ranges):
+        yield from range(max(first, reached + 1), last + 1)
+        reached = max(reached, last)
+
+
+def _kinds(trace: Trace) -> tuple[str, ...]:
+    return tuple(sorted({each.kind for each in trace.directories}))
+
+
+def _state(trace: Trace, overwrites: Overwrites) -> HistoryState:
+    """The state of what is committed, or of a compaction."""
+    if not trace.directories:
+        return HistoryState.CLEANED
+    states = {each.state for each in trace.directories}
+    if states == {DirectoryState.OBSOLETE}:
+        gone = all(map(overwrites.cover, trace.directories))
+        return HistoryState.OVERWRITTEN if gone else HistoryState.MERGED
+    if trace.write_id is None and DirectoryState.CURRENT not in states:
+        aborted = DirectoryState.ABORTED in states
+        return HistoryState.ABORTED if aborted else HistoryState.OPEN
+    return HistoryState.CURRENT
+
+
+# A note is a file that anybody may have put there: a part that makes no sense is no part of it.
+
+
+def _proof(proof: object) -> str | None:
+    if not isinstance(proof, Mapping):
+        return None
+    sides = []
+    for what in ("rows", "events"):
+        read, written = (whole(proof.get(f"{what}_{how}")) for how in ("read", "written"))
+        if not read or written is None:
+            continue
+        less = [
+            f"{gone} {how}"
+            for how in ("deleted", "aborted", "repeated")
+            if (gone := whole(proof.get(f"{what}_{how}")))
+        ]
+        digest = text(proof.get(f"{what}_digest")) or "?"
+        without = f" - {' - '.join(less)}" if less else ""
+        sides.append(f"{what}: {read}{without} = {written}, {digest[:16]}")
+    return "; ".join(sides) or None

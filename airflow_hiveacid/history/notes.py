@@ -1,0 +1,126 @@
+"""Reading what lies beside the files of a table's writes: the notes of our jobs, or else a footer."""
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from airflow_hiveacid.acid.names import SIDECAR_FILE, is_hidden
+from airflow_hiveacid.acid.sidecar import parse_note, written_files
+from airflow_hiveacid.errors import DataError, StorageError
+from airflow_hiveacid.history.directories import HistoryDirectory, Trace, TraceKey
+from airflow_hiveacid.layout.directory_sizes import DirectorySizes
+from airflow_hiveacid.layout.listing import read_tail
+from airflow_hiveacid.orc.format.tail import FooterField
+
+# Notes are small files, and an object store takes its time for each.
+_READERS = 8
+# Ours have some hundred bytes; whoever forges them may take a megabyte for each. Who waits for all of
+# it waits for the notes of the largest table.
+_MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
+# What ORC files say of their writers; many programs write them with the library of 0.
+_ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
+
+
+class NoteReading:
+    """Reads what lies beside the files, as long as there is time, and not too much of it.
+
+    Args:
+        seconds: How long it may take.
+        since: Of older writes only is asked that they are older; in seconds since 1970.
+    """
+
+    def __init__(self, seconds: float, since: float | None) -> None:
+        self.since = since
+        self._deadline = time.monotonic() + seconds
+        self._most = _MOST_BYTES if seconds < float("inf") else _MOST_BYTES_OF_ALL
+        self._bytes = 0
+        self._places: dict[str | None, tuple[DirectorySizes, str]] = {}
+
+    @property
+    def late(self) -> bool:
+        """Whether it has taken as long as it may."""
+        return time.monotonic() > self._deadline
+
+    def know(self, partition: str | None, folder: DirectorySizes, prefix: str) -> None:
+        """Be told below which folder a partition is, and by which path."""
+        self._places[partition] = folder, prefix
+
+    def notes_of(self, traces: Sequence[Trace]) -> dict[TraceKey, dict[str, Any]]:
+        """One note of each, by its key: all directories of one have the same, but for their files."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            notes = pool.map(self._note_of, traces)
+            pairs = zip(traces, notes, strict=True)
+            return {trace.key: note for trace, note in pairs if note is not None}
+
+    def looked_into(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
+        """The directories with what their notes say of rows, or their files of other engines."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self._look_into, directories))
+
+    def _note_of(self, trace: Trace) -> dict[str, Any] | None:
+        if trace.write_id is not None:
+            own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
+        else:
+            own = trace.directories
+        notes = (self._note(each) for each in own)
+        note = next((note for note in notes if note is not None), None)
+        # The list of files may be the largest part by far, and there are many notes.
+        return note and {name: part for name, part in note.items() if name != "files"}
+
+    def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
+        if not self._is_noted(directory) or self._is_older(directory) or self._enough:
+            return None
+        folder, prefix = self._places[directory.partition]
+        content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
+        # Several threads add to it: it need not be exact.
+        self._bytes += len(content or b"")
+        return None if content is None else parse_note(content)
+
+    def _is_noted(self, directory: HistoryDirectory) -> bool:
+        folder, prefix = self._places[directory.partition]
+        return f"{prefix}{directory.name}" in folder.noted
+
+    def _is_older(self, directory: HistoryDirectory) -> bool:
+        """Whether a write is older than what is asked for, by its files; its note came last."""
+        if self.since is None or directory.compaction or directory.time is None:
+            return False
+        folder, prefix = self._places[directory.partition]
+        noted = folder.noted[f"{prefix}{directory.name}"]
+        return bool(noted and max(directory.time, noted / 1e9) < self.since)
+
+    @property
+    def _enough(self) -> bool:
+        return self.late or self._bytes > self._most
+
+    def _look_into(self, directory: HistoryDirectory) -> HistoryDirectory:
+        note = self._note(directory)
+        if note is not None:
+            written = written_files(note)
+            rows = None if written is None else sum(file.rows for file in written)
+            return replace(directory, rows=rows)
+        if self._is_noted(directory) or self._enough:
+            return directory
+        return replace(directory, engine=self._engine(directory))
+
+    def _engine(self, directory: HistoryDirectory) -> str | None:
+        """Who has written a directory that has no note, if one of its files says that."""
+        folder, prefix = self._places[directory.partition]
+        storage, path = folder.storage, f"{prefix}{directory.name}"
+        try:
+            files = storage.list_files(path, missing_ok=True)
+            name = next(
+                (file.path for file in files if file.size and not is_hidden(file.path)), None
+            )
+            if name is None:
+                return None
+            tail = read_tail(storage, f"{path}/{name}")
+        except (DataError, StorageError):
+            return None  # It is another format, or gone.
+        if FooterField.WRITER not in {number for number, *_ in tail.footer.fields}:
+            return None
+        writer = tail.footer.number(FooterField.WRITER)
+        if writer == _ORC_JAVA and "hive.acid.version" in tail.user_metadata:
+            return "Hive"
+        return _ENGINES.get(writer)

@@ -1,0 +1,1 @@
+"""The storage layout of a partition: listings, and the files that a snapshot reads."""

@@ -1,0 +1,374 @@
+"""The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, BinaryIO
+
+from airflow_hiveacid.acid.bucket_layout import BucketLayout
+from airflow_hiveacid.acid.directory import (
+    AcidDirectory,
+    FileStatus,
+    Rules,
+    acid_state,
+    parse_metadata_file,
+)
+from airflow_hiveacid.acid.names import (
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Base,
+    BucketFile,
+    Delta,
+    OriginalFile,
+    is_hidden,
+    parse_directory,
+    parse_file,
+)
+from airflow_hiveacid.acid.originals import original_bucket
+from airflow_hiveacid.acid.sidecar import disagreements, parse_note, replaced_by, written_files
+from airflow_hiveacid.acid.versions import PartitionVersions, Replaced
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
+from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+
+# Notes are small files, and an object store takes its time for each.
+_READERS = 8
+_RESTORE = (
+    "Bring the file back from a copy, a snapshot of the file system or its trash; without it, rows"
+    " are lost."
+)
+
+
+def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
+    """List everything below a partition, hidden files included.
+
+    A base without a file says something, too: that all rows before it are gone. It is listed by
+    the name of its directory.
+    """
+    while True:
+        # One look, as a directory that appears between two of them would seem to be empty. Other
+        # writers' staging folders come and go meanwhile.
+        files, directories = [], []
+        for path, size, _ in storage.walk():
+            if size is not None:
+                files.append(FileStatus(path, size))
+            elif "/" not in path:
+                directories.append(path)
+        filled = {file.path.partition("/")[0] for file in files}
+        empty = sorted(name for name in directories if name not in filled)
+        # So would one whose files were not there yet, or not any more.
+        if all(is_hidden(name) or _is_empty(storage, name) for name in empty):
+            files.sort(key=lambda file: file.path)
+            return files + [FileStatus(f"{name}/", 0) for name in empty]
+
+
+def _is_empty(storage: ReadOnlyStorage, directory: str) -> bool:
+    """Whether a directory is there, and has no file in it."""
+    return not storage.list_files(directory, recursive=True, missing_ok=True) and storage.exists(
+        directory
+    )
+
+
+def read_state(
+    storage: ReadOnlyStorage,
+    files: Sequence[FileStatus],
+    write_ids: WriteIdList,
+    txns: ValidTxnList | None,
+    *,
+    rules: Rules,
+    strict: bool = True,
+    now: ValidWriteIdList | None = None,
+    flat: bool = False,
+) -> AcidDirectory:
+    """Sort out the files of a partition by a snapshot; see ``acid_state``.
+
+    Args:
+        storage: The folder of the partition.
+        files: A listing of it.
+        write_ids: What is seen of the table's write ids.
+        txns: What is seen of transactions; None is all.
+        rules: Whose reading applies.
+        strict: Whether what those rules read wrongly is an error.
+        now: What a new reader sees of the write ids, if these are an earlier version.
+        flat: Whether the table is insert-only, which only matters for earlier versions.
+
+    Raises:
+        CorruptFile: What is to be read has lost its content.
+        VersionGone: What is to be read was cleaned, or may have been.
+    """
+
+    def data_format(directory: str) -> str:
+        return read_marker(storage, directory)
+
+    kept = files
+    if now is not None and now != write_ids:
+        kept = versions_of(storage, files, now, txns, flat=flat).files_of(write_ids)
+    state = acid_state(kept, write_ids, txns, rules=rules, metadata_acid=data_format, strict=strict)
+    if len(kept) < len(files):
+        check_kept(storage, [state])
+    _check_content(storage, state)
+    return state
+
+
+def check_kept(storage: ReadOnlyStorage, states: Sequence[AcidDirectory]) -> None:
+    """Refuse directories of earlier versions that a cleaner is in the middle of.
+
+    Args:
+        storage: The folder of the partition.
+        states: What is read of one and the same listing.
+
+    Raises:
+        CorruptFile: A file of a directory is missing.
+    """
+    names = {name for state in states for name in (state.base, *state.deltas) if name}
+    check_notes(storage, states[0], read_notes(storage, states[0], sorted(names)))
+
+
+def versions_of(
+    storage: ReadOnlyStorage,
+    files: Sequence[FileStatus],
+    now: ValidWriteIdList,
+    txns: ValidTxnList | None,
+    *,
+    flat: bool,
+) -> PartitionVersions:
+    """The versions that a partition can be read in; see ``PartitionVersions``."""
+    # One note is asked for by several rules.
+    replaced = cache(partial(_read_replaced, storage))
+    return PartitionVersions(storage.location, files, now, txns, flat, replaced)
+
+
+def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
+    """What a base, or the delta of a compaction, has put out of use, if its note says so."""
+    note = _read_note(storage, f"{directory}/{SIDECAR_FILE}")
+    return None if note is None else replaced_by(note)
+
+
+def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
+    """The data format in the marker file of a base.
+
+    Raises:
+        BadMetadataFile: It says something else, or far too much.
+    """
+    content = storage.read_small(f"{directory}/{METADATA_FILE}")
+    if content is None:
+        raise BadMetadataFile(f"{storage.location}/{directory}/{METADATA_FILE} cannot be read.")
+    return parse_metadata_file(content.decode(errors="replace"))
+
+
+def read_notes(
+    storage: ReadOnlyStorage, state: AcidDirectory, names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """The notes of directories of ours, by their names.
+
+    Args:
+        storage: The folder of the partition.
+        state: What is read of it.
+        names: The directories; those of other writers have no note and are passed over.
+    """
+    noted = [note.path for note in map(state.sidecar, names) if note is not None]
+    with ThreadPoolExecutor(_READERS) as pool:
+        notes = list(pool.map(partial(_read_note, storage), noted))
+    return {
+        path.partition("/")[0]: note
+        for path, note in zip(noted, notes, strict=True)
+        if note is not None
+    }
+
+
+def read_layouts(storage: ReadOnlyStorage, directory: str) -> dict[tuple[str, int], BucketLayout]:
+    """Read from the note of a directory how the rows of its files were distributed.
+
+    Returns:
+        The layout by the path and the size of each file that the note lists; empty if the note
+        records no layout.
+    """
+    note = _read_note(storage, f"{directory}/{SIDECAR_FILE}")
+    layout = None if note is None else BucketLayout.of_note(note)
+    if note is None or layout is None:
+        return {}
+    return {(f"{directory}/{file.name}", file.bytes): layout for file in written_files(note) or ()}
+
+
+def check_notes(
+    storage: ReadOnlyStorage, state: AcidDirectory, notes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, int]:
+    """Compare directories of ours with the notes that were left in them.
+
+    Args:
+        storage: The folder of the partition.
+        state: What is read of it.
+        notes: See ``read_notes``.
+
+    Returns:
+        How many rows the files should have, by their path, as far as that was noted.
+
+    Raises:
+        CorruptFile: A file is missing, has another size, or is one too many.
+    """
+    rows: dict[str, int] = {}
+    for directory, note in notes.items():
+        written = written_files(note)
+        if written is None:
+            continue
+        if problems := disagreements(directory, written, state.files(directory)):
+            more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
+            raise CorruptFile(
+                f"{storage.location.rstrip('/')}/{problems[0]}{more} The note {SIDECAR_FILE} of the"
+                " directory says so.",
+                remedy=_RESTORE,
+            )
+        rows |= {f"{directory}/{file.name}": file.rows for file in written}
+    return rows
+
+
+def _read_note(storage: ReadOnlyStorage, path: str) -> dict[str, Any] | None:
+    content = storage.read_small(path)
+    return None if content is None else parse_note(content)
+
+
+def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
+    """Refuse what a listing shows to be damaged."""
+    for name in filter(None, (state.base, *state.deltas)):
+        files = state.files(name)
+        if not files and state.sidecar(name) is not None:
+            raise CorruptFile(
+                f"{storage.location.rstrip('/')}/{name} has lost all its files.", remedy=_RESTORE
+            )
+        for file in files:
+            # Others leave empty files of plain rows; a file with row ids has at least a tail. Only
+            # a streaming writer begins with nothing, and says so in a side file.
+            if (
+                file.size == 0
+                and isinstance(parse_file(file.path.rpartition("/")[2]), BucketFile)
+                and state.flush_lengths(file) is None
+            ):
+                raise CorruptFile(
+                    f"{storage.location.rstrip('/')}/{file.path} is empty; not even a file without"
+                    " rows is.",
+                    remedy=_RESTORE,
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a snapshot reads.
+
+    Attributes:
+        path: Relative to the partition's folder.
+        size: How many bytes of it count: all, unless it is cut off.
+        directory: The base or delta that it lies in; None when it is older than them.
+        bucket: The bucket number in its name; None when it has none, which only files without
+            row ids may.
+        raw: Whether it has no row ids, only the table's own columns: see ``acid.originals``.
+        cut_off: Whether the file does not end where its content does, because a streaming writer
+            goes on, or was killed.
+    """
+
+    path: str
+    size: int
+    directory: Base | Delta | None
+    bucket: int | None
+    raw: bool = False
+    cut_off: bool = False
+
+
+def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataFile]:
+    """The files that a snapshot reads of a full ACID table, in Hive's order.
+
+    Raises:
+        UnsupportedFile: A file in a base or a delta has a name that says nothing.
+    """
+    for original in state.files(""):
+        bucket = original_bucket(original.path)
+        yield DataFile(original.path, original.size, None, bucket, raw=True)
+    for name in filter(None, (state.base, *state.deltas)):
+        directory = parse_directory(name)
+        assert directory is not None, name
+        raw: bool | None = None
+        for status in state.files(name):
+            length = _length(storage, state, directory, status)
+            if length <= 0:
+                continue
+            file = parse_file(status.path.rpartition("/")[2])
+            if file is None:
+                raise UnsupportedFile(
+                    f"{storage.location}/{status.path} is in a directory of Hive's and has none of "
+                    "Hive's names.",
+                    remedy="Look who wrote it, and move it away.",
+                )
+            plainly_named = isinstance(file, OriginalFile)
+            if plainly_named and raw is None:
+                # All files of a directory are of one writer: as Hive does, one is looked into.
+                raw = _is_raw(storage, directory, status)
+            yield DataFile(
+                status.path,
+                length,
+                directory,
+                file.bucket,
+                raw=plainly_named and bool(raw),
+                cut_off=length != status.size,
+            )
+
+
+def open_data(storage: ReadOnlyStorage, file: DataFile) -> BinaryIO:
+    """Open what counts of a file; to be closed by the caller."""
+    source = storage.open_input(file.path)
+    if not file.cut_off:
+        return source
+    with source:
+        return io.BytesIO(source.read(file.size))
+
+
+def read_tail(storage: ReadOnlyStorage, path: str, length: int | None = None) -> OrcTail:
+    """What stands at the end of a file, or of the part of it that counts.
+
+    Raises:
+        CorruptFile: It is no ORC file.
+    """
+    try:
+        with storage.open_input(path) as source:
+            return OrcTail.read(source, length)
+    except CorruptFile as error:
+        what = f"{storage.location.rstrip('/')}/{path} cannot be read as ORC: {error.what}"
+        raise CorruptFile(what, remedy=error.remedy) from error
+
+
+def _length(
+    storage: ReadOnlyStorage, state: AcidDirectory, directory: Base | Delta, file: FileStatus
+) -> int:
+    """How many bytes of a file count.
+
+    A streaming writer appends to one file in transaction after transaction, and notes in another
+    how far it is. A note without a number says that nothing is.
+    """
+    if (
+        isinstance(directory, Base)
+        or directory.is_delete
+        or directory.visibility_txn
+        or directory.min_write_id == directory.max_write_id
+    ):
+        return file.size
+    note = state.flush_lengths(file)
+    if note is None:
+        return file.size
+    with storage.open_input(note.path) as lengths:
+        told = lengths.read()
+    whole = len(told) // 8 * 8
+    return int.from_bytes(told[whole - 8 : whole], "big", signed=True) if whole else 0
+
+
+def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:
+    """Whether a file with the name of an original has no row ids; its columns tell."""
+    if isinstance(directory, Delta) and directory.is_delete:
+        return False
+    raw = not read_tail(storage, file.path).is_acid
+    if raw and isinstance(directory, Delta) and directory.min_write_id != directory.max_write_id:
+        raise UnsupportedFile(
+            f"{storage.location}/{file.path} has no row ids, and its directory several write ids.",
+            remedy="Such a directory belongs to an insert-only table.",
+        )
+    return raw

@@ -1,0 +1,1 @@
+"""Copying of stripes and streams between ORC files."""

@@ -1,0 +1,265 @@
+"""Rewrite stripes without the rows that are deleted or aborted, by decoding them."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Self
+
+import numpy as np
+
+from airflow_hiveacid.acid.proof import Tally
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
+from airflow_hiveacid.orc.copying.assemble import Part, assemble
+from airflow_hiveacid.orc.copying.recompress import recompress
+from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.source_and_sink import Output, Sink, Source
+from airflow_hiveacid.orc.format.stripe_footer import UTC
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.digests import ValueDigest
+from airflow_hiveacid.orc.row_keys.key_stream import DeleteCursor
+from airflow_hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
+from airflow_hiveacid.orc.values.decimals import DecimalColumns
+from airflow_hiveacid.orc.values.evolution import check_clocks, evolved
+from airflow_hiveacid.orc.values.nanoseconds import check_nanos, is_finer, is_marked, mark
+from airflow_hiveacid.orc.values.timestamps import (
+    join_timestamps,
+    split_timestamps,
+    split_types,
+    timestamp_clock,
+)
+
+_CODECS = {
+    Codec.NONE: "uncompressed",
+    Codec.ZLIB: "zlib",
+    Codec.SNAPPY: "snappy",
+    Codec.LZ4: "lz4",
+    Codec.ZSTD: "zstd",
+}
+# The library wants multiples of the one. It takes four times the other for each column, whatever the
+# rows take, so that this is no more than what ORC's writers take by default.
+_BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 256 << 10
+# What we compress ourselves is compressed block by block, and each takes its time.
+_SMALLEST_BLOCK = 4 << 10
+# It always writes row indexes; a file that declares to have none has readers pass over them.
+_USUAL_STRIDE = 10_000
+# The library holds dictionaries at up to eight times their part of this.
+_STRIPE_SIZE = 32 << 20
+# Of what is compressed afterwards; the rest goes to a temporary file.
+_HELD_IN_MEMORY = 64 << 20
+# Texts with fewer distinct values than this share of them are worth a dictionary.
+_DICTIONARY_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Reencoded:
+    """What became of the rows of some stripes.
+
+    Attributes:
+        rows_read: How many there were.
+        values: How many stay, and a digest of all their values.
+        clock: The time zone by which their timestamps are counted.
+        microseconds: Whether all timestamps are whole microseconds.
+    """
+
+    rows_read: int
+    values: Tally
+    clock: str
+    microseconds: bool
+
+
+def reencode(
+    stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]],
+    sink: Sink,
+    *,
+    layout: Layout,
+    deletes: Iterable[Keys],
+    aborted: Sequence[int],
+) -> Reencoded:
+    """Decode stripes and write the rows that stay.
+
+    The new file is a part to be assembled, not one to be published: it lacks Hive's metadata, and
+    its timestamps are split. `reencoded_part` shows what it stands for.
+
+    Args:
+        stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
+        sink: Takes the new file, which has no stripe if no row stays.
+        layout: What the new stripes must fit into; rows of other types are brought to its types.
+        deletes: The delete events in the order of the row ids.
+        aborted: Write ids whose rows do not stay.
+
+    Raises:
+        BeyondArrow: There are values that Arrow cannot hold.
+        CorruptFile: A stripe does not decode.
+        OutOfOrder: The row ids do not ascend.
+        UnsupportedFile: The timestamps of the stripes are counted by different clocks.
+    """
+    import pyarrow as pa
+
+    cursor = DeleteCursor(deletes)
+    last: RowId | None = None
+    names = key_names(layout.types)
+    rows_read, digest = 0, ValueDigest()
+    microseconds = True
+    types = split_types(layout.types)
+    clock = _joint_clock(stripes)
+    most_rows = sum(tail.stripes[number].rows for _, tail, numbers in stripes for number in numbers)
+    with _Writer(sink, layout, DecimalColumns(types, most_rows)) as writer:
+        for source, tail, numbers in stripes:
+            same = layout.stores_as(tail.types)
+            # Like this, all files decode to the same Arrow types, names of columns included.
+            uniform = replace(tail, types=layout.types) if same else tail
+            if clock != UTC:
+                check_clocks(tail.types, layout.types)
+            shown = split_timestamps(source, uniform, numbers)
+            with closing(read_batches(*shown)) as batches:
+                for batch in batches if same else evolved(batches, shown[1].types, types):
+                    check_nanos(batch)
+                    if microseconds and not is_marked(tail):
+                        microseconds = not any(map(is_finer, batch.columns))
+                    keys = Keys.of(batch, names)
+                    last = check_ascending(keys, last)
+                    stays = ~cursor.hits(keys)
+                    if aborted:
+                        stays &= ~np.isin(keys.current_write_ids, aborted)
+                    rows_read += len(keys)
+                    if stays.any():
+                        kept = batch if stays.all() else batch.filter(pa.array(stays))
+                        digest.add(kept)
+                        writer.write(kept)
+    if not digest.rows:
+        assemble([], sink, layout=layout)
+    return Reencoded(rows_read, Tally(digest.rows, digest.value), clock, microseconds)
+
+
+def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) -> Part:
+    """What `reencode` has written, as a part of a file.
+
+    Args:
+        source: The file.
+        done: What it said.
+        types: The types of its layout.
+    """
+    tail = OrcTail.read(source)
+    if tail.stripes:
+        source, tail = join_timestamps(source, tail, types, done.clock)
+    metadata = mark(tail.rows) if done.microseconds else {}
+    return Part(source, replace(tail, types=types, user_metadata=metadata), reencoded=True)
+
+
+def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> str:
+    clocks = {
+        clock
+        for source, tail, numbers in stripes
+        for number in numbers
+        if (clock := timestamp_clock(source, tail, number)) is not None
+    }
+    if len(clocks) > 1:
+        raise UnsupportedFile(f"There are timestamps by the clocks of {', '.join(sorted(clocks))}.")
+    return clocks.pop() if clocks else UTC
+
+
+class _Writer:
+    """The library's writer, which writes nothing unless there are rows."""
+
+    def __init__(self, sink: Sink, layout: Layout, decimals: DecimalColumns) -> None:
+        self._target = sink
+        self._layout = layout
+        self._decimals = decimals
+        block_size = min(max(layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+        self._compression = Compression(layout.codec, block_size)
+        # What it writes if somebody else compresses it.
+        self._plain: IO[bytes] | None = None
+        if self._compression.is_fast:
+            self._plain = SpooledTemporaryFile(_HELD_IN_MEMORY)  # noqa: SIM115
+        self._sink = _WatchedSink(sink if self._plain is None else self._plain)
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._plain or nullcontext():
+            if self._writer is None:
+                return
+            try:
+                if kind is None:
+                    self._call(self._writer.close)
+            finally:
+                self._abandon()
+            if kind is None and self._plain is not None:
+                recompress(self._plain, self._target, self._compression, self._decimals)
+
+    def write(self, batch: Any) -> None:
+        import pyarrow as pa
+
+        if self._plain is not None:
+            batch = self._decimals.as_integers(batch)
+        if self._writer is None:
+            self._writer = self._open()
+        self._call(self._writer.write, pa.Table.from_batches([batch]))
+
+    def _open(self) -> Any:
+        from pyarrow import orc
+
+        layout = self._layout
+        if layout.codec not in _CODECS:
+            raise UnsupportedFile(f"ORC files compressed with {layout.codec.name} are not written.")
+        block_size = -(-layout.block_size // _BLOCK_STEP) * _BLOCK_STEP
+        return orc.ORCWriter(
+            self._sink,
+            compression=_CODECS[layout.codec if self._plain is None else Codec.NONE],
+            compression_block_size=min(block_size, _LARGEST_BLOCK),
+            row_index_stride=layout.stride or _USUAL_STRIDE,
+            stripe_size=_STRIPE_SIZE,
+            dictionary_key_size_threshold=_DICTIONARY_SHARE,
+        )
+
+    def _abandon(self) -> None:
+        """Let nothing more be written, which changes nothing if all is.
+
+        The library closes a file that has failed when its writer is collected. That is later than
+        the sink is closed, and it ends the process because it cannot write there.
+        """
+        from pyarrow import ArrowException
+
+        self._sink.abandoned = True
+        with suppress(ArrowException, OSError):
+            self._writer.close()
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        from pyarrow import ArrowException
+
+        try:
+            function(*arguments)
+        except (ArrowException, OSError) as error:
+            if self._sink.error is not None:
+                raise self._sink.error from None
+            raise BeyondArrow(f"Arrow cannot write the rows: {error}") from error
+
+
+class _WatchedSink:
+    """Keeps the error of a sink, of which the library passes on no more than the text."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self._output = Output(sink)
+        self.error: OSError | None = None
+        self.abandoned = False
+
+    def write(self, data: Any) -> int:
+        if self.abandoned:
+            return len(data)
+        try:
+            self._output.write(bytes(data))
+        except OSError as error:
+            self.error = error
+            raise
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is kept back here."""

@@ -1,0 +1,113 @@
+"""Copy stripes as they are, except for row indexes that mislead readers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_hiveacid.orc.format.protobuf import DATA, Field, Message
+from airflow_hiveacid.orc.format.source_and_sink import Output, Source, read_exactly
+from airflow_hiveacid.orc.format.statistics import has_ranges, sound_index
+from airflow_hiveacid.orc.format.streams import StreamKind
+from airflow_hiveacid.orc.format.stripe_footer import PlacedStream, StripeField, StripeFooter
+from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
+
+
+@dataclass(frozen=True, slots=True)
+class SoundIndex:
+    """The index part of a stripe, rewritten.
+
+    Attributes:
+        streams: Its streams.
+        footer: The stripe's footer, which tells their lengths.
+    """
+
+    streams: tuple[bytes, ...]
+    footer: Message
+
+
+def copy_stripes(
+    source: Source, tail: OrcTail, numbers: Sequence[int], output: Output
+) -> Iterator[Stripe]:
+    """Copy stripes, those that touch each other in one go; tells where each of them is now.
+
+    Args:
+        source: The file.
+        tail: Its tail.
+        numbers: The stripes, in the order in which they are wanted.
+        output: Takes them.
+    """
+    index = StripeIndex(source, tail)
+    start = end = 0
+    for number in numbers:
+        stripe = tail.stripes[number]
+        sound = index.sound(stripe)
+        if sound is not None or stripe.offset != end:
+            output.copy(source, start, end - start)
+            start = end = stripe.offset
+        if sound is not None:
+            yield _copy_with(sound, source, tail, stripe, output)
+            start = end = stripe.offset + stripe.length
+            continue
+        # So far nothing after `start` has been copied.
+        yield replace(stripe, offset=output.position + end - start)
+        end += stripe.length
+    output.copy(source, start, end - start)
+
+
+class StripeIndex:
+    """Looks for ranges in the row indexes of a file that mislead readers."""
+
+    def __init__(self, source: Source, tail: OrcTail) -> None:
+        self._source = source
+        self._tail = tail
+        self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
+
+    def sound(self, stripe: Stripe, footer: StripeFooter | None = None) -> SoundIndex | None:
+        """The index part that a copy of a stripe must get; None if it can stay as it is.
+
+        Args:
+            stripe: The stripe.
+            footer: Its footer, if that has been read already.
+        """
+        if not self._columns or not stripe.index_length:
+            return None
+        footer = footer or StripeFooter.read(self._source, self._tail, stripe)
+        placed = footer.index
+        streams = [read_exactly(self._source, stream.offset, stream.length) for stream in placed]
+        sound = [
+            self._sound_stream(stream, data) for stream, data in zip(placed, streams, strict=True)
+        ]
+        if sound == streams:
+            return None
+        lengths = iter(map(len, sound))
+        listed: list[Field] = []
+        for stream in footer.message.all_messages(StripeField.STREAMS):
+            # Those of the index stand in front.
+            length = next(lengths, stream.number(StripeField.STREAM_LENGTH))
+            described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
+            listed.append((StripeField.STREAMS, DATA, described.encode()))
+        listed += footer.message.without(StripeField.STREAMS).fields
+        return SoundIndex(tuple(sound), Message(listed))
+
+    def _sound_stream(self, stream: PlacedStream, data: bytes) -> bytes:
+        if stream.kind != StreamKind.ROW_INDEX or stream.column not in self._columns:
+            return data
+        plain = self._tail.compression.decompress(data)
+        sound = sound_index(plain)
+        return data if sound == plain else self._tail.compression.compress(sound)
+
+
+def _copy_with(
+    sound: SoundIndex, source: Source, tail: OrcTail, stripe: Stripe, output: Output
+) -> Stripe:
+    index = b"".join(sound.streams)
+    footer = tail.compression.compress(sound.footer.encode())
+    moved = replace(
+        stripe,
+        offset=output.position,
+        index_length=len(index),
+        footer_length=len(footer),
+    )
+    output.write(index)
+    output.copy(source, stripe.offset + stripe.index_length, stripe.data_length)
+    output.write(footer)
+    return moved

@@ -1,0 +1,223 @@
+"""Plan the compaction of a bucket: which stripes are copied as they are, and which are rewritten."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder
+from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
+from airflow_hiveacid.orc.format.layout import Layout, is_old, writer_of
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.key_stream import (
+    DeleteCursor,
+    RowIdRange,
+    read_keys,
+    read_row_id_range,
+)
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.values.evolution import check_lossless
+from airflow_hiveacid.orc.values.timestamps import timestamp_clock
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file of rows that is to be compacted.
+
+    Attributes:
+        source: The file.
+        tail: Its tail.
+        name: What messages call it.
+        exact: Whether no row in it can be of an aborted write id.
+    """
+
+    source: Source
+    tail: OrcTail
+    name: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StripeGroup:
+    """Stripes that follow each other and have the same fate.
+
+    Attributes:
+        copy: Whether they stay as they are.
+        stripes: The numbers of their files and their own numbers in these.
+        bytes: Their size.
+        rows: Their rows, deleted ones included.
+    """
+
+    copy: bool
+    stripes: tuple[tuple[int, int], ...]
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripePlan:
+    """How a bucket is compacted.
+
+    Attributes:
+        groups: All stripes of all files, in their order.
+        layout: The layout of the new file.
+    """
+
+    groups: tuple[StripeGroup, ...]
+    layout: Layout
+
+
+def plan_stripes(
+    files: Sequence[PlannedFile],
+    deletes: Iterable[Keys],
+    aborted: Sequence[int],
+    *,
+    types: tuple[bytes, ...],
+    tiny_bytes: int = 1 << 20,
+    group_bytes: int = 16 << 20,
+) -> StripePlan:
+    """Choose the stripes that can be copied.
+
+    All others are rewritten: those that have a deleted or an aborted row, those of other types
+    or of another layout than most, and tiny ones beside each other. Those whose timestamps are counted
+    by different clocks do not get into one group.
+
+    Args:
+        files: At least one file, in the order of the row ids.
+        deletes: The delete events in the order of the row ids.
+        aborted: Write ids whose rows do not stay.
+        types: The types of the table, as a full ACID file has them.
+        tiny_bytes: Stripes below so many bytes are put together, since readers pay for each of them.
+        group_bytes: About how many bytes one task rewrites, so that many share a bucket.
+
+    Raises:
+        CorruptFile: There are delete events among the rows.
+        OutOfOrder: The row ids do not ascend over all files.
+        UnsupportedFile: A file cannot be taken apart, or has values that the table cannot hold.
+    """
+    for file in files:
+        file.tail.check_movable()
+        check_lossless(file.tail.types, types, file.name)
+    layout = _layout(files, types)
+    candidates = list(_candidates(files, layout, DeleteCursor(deletes), aborted))
+    fated = _with_clocks(_with_tiny_ones(candidates, tiny_bytes), files)
+    return StripePlan(tuple(_groups(fated, group_bytes)), layout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    place: tuple[int, int]
+    bytes: int
+    rows: int
+    copy: bool
+    clock: str | None = None
+
+
+def _layout(files: Sequence[PlannedFile], types: tuple[bytes, ...]) -> Layout:
+    """The layout that most bytes have already, so that most need not be rewritten."""
+    sizes: Counter[tuple[Codec, int]] = Counter()
+    for file in files:
+        sizes[file.tail.codec, file.tail.stride] += sum(
+            stripe.length for stripe in file.tail.stripes
+        )
+    codec, stride = max(sizes, key=lambda key: sizes[key])
+    like = next(
+        file.tail for file in files if (file.tail.codec, file.tail.stride) == (codec, stride)
+    )
+    return Layout.joint([(file.name, file.tail) for file in files], like, types)
+
+
+def _candidates(
+    files: Sequence[PlannedFile], layout: Layout, deletes: DeleteCursor, aborted: Sequence[int]
+) -> Iterator[_Candidate]:
+    last: RowId | None = None
+    for number, file in enumerate(files):
+        fits = not layout.differences(file.tail) and not is_old(writer_of(file.tail))
+        for stripe, place in enumerate(file.tail.stripes):
+            row_ids = read_row_id_range(file.source, file.tail, stripe)
+            if row_ids.operations[1] == RowOperation.DELETE:
+                raise CorruptFile(f"{file.name} holds delete events among rows.")
+            if last is not None and row_ids.first <= last:
+                raise OutOfOrder(
+                    f"{row_ids.first} in {file.name} does not come after {last}, which stands before."
+                )
+            last = row_ids.last
+            copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)
+            yield _Candidate((number, stripe), place.length, place.rows, copy)
+
+
+def _loses_rows(
+    file: PlannedFile,
+    stripe: int,
+    row_ids: RowIdRange,
+    deletes: DeleteCursor,
+    aborted: Sequence[int],
+) -> bool:
+    named = deletes.reaches(row_ids.first, row_ids.last)
+    if named and row_ids.is_dense(file.tail.stripes[stripe].rows):
+        return True
+    suspects: list[int] = []
+    if not file.exact:
+        range_ = file.tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
+        suspects = [
+            write_id for write_id in aborted if range_ is None or range_[0] <= write_id <= range_[1]
+        ]
+    if not named and not suspects:
+        return False
+    with closing(read_keys(file.source, file.tail, [stripe])) as batches:
+        for keys in batches:
+            if np.isin(keys.current_write_ids, suspects).any() or deletes.hits(keys).any():
+                return True
+    return False
+
+
+def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Candidate]:
+    """Rewrite tiny stripes together with the tiny or rewritten ones beside them."""
+    joinable = [not candidate.copy or candidate.bytes < tiny for candidate in candidates]
+    for number, candidate in enumerate(candidates):
+        beside = joinable[max(number - 1, 0) : number] + joinable[number + 1 : number + 2]
+        yield replace(
+            candidate, copy=candidate.copy and not (candidate.bytes < tiny and any(beside))
+        )
+
+
+def _with_clocks(
+    candidates: Iterable[_Candidate], files: Sequence[PlannedFile]
+) -> Iterator[_Candidate]:
+    """Find out by which clocks the timestamps of rewritten stripes are counted.
+
+    What is rewritten together is counted by one clock.
+    """
+    for candidate in candidates:
+        number, stripe = candidate.place
+        file = files[number]
+        clock = None if candidate.copy else timestamp_clock(file.source, file.tail, stripe)
+        yield replace(candidate, clock=clock)
+
+
+def _groups(candidates: Iterable[_Candidate], largest: int) -> Iterator[StripeGroup]:
+    group: list[_Candidate] = []
+    size = 0
+    for candidate in candidates:
+        full = not candidate.copy and size + candidate.bytes > largest
+        if group and (full or (candidate.copy, candidate.clock) != (group[0].copy, group[0].clock)):
+            yield _joined(group)
+            group, size = [], 0
+        group.append(candidate)
+        size += candidate.bytes
+    if group:
+        yield _joined(group)
+
+
+def _joined(group: Sequence[_Candidate]) -> StripeGroup:
+    return StripeGroup(
+        group[0].copy,
+        tuple(candidate.place for candidate in group),
+        sum(candidate.bytes for candidate in group),
+        sum(candidate.rows for candidate in group),
+    )

@@ -1,0 +1,1 @@
+"""The bytes of an ORC file: its messages, streams, and statistics."""

@@ -1,0 +1,153 @@
+"""Between which values a column of a file lies, where the file's tail can be trusted to say so.
+
+Other writers' statistics are taken for the truth only where all readers do: what old writers got
+wrong, what an encrypted file hides and what stands in no plain type is unknown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Any
+
+from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.statistics import (
+    COUNT,
+    DATES,
+    DECIMALS,
+    INTEGERS,
+    STRINGS,
+    decimal_of,
+)
+from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
+
+# Decimals with no more digits are numbers of 64 bits, but for their point.
+LONG_DIGITS = 18
+
+# The release of ORC Java whose statistics are the first ones of their own stripe only.
+_OWN_STATISTICS = 1
+# The first day of the calendar of today. Files may count those before it by that of their time.
+FIRST_GREGORIAN_DAY = -141427
+_EARLIEST = -(1 << 63)
+_EXACT = Context(prec=400)
+# What Java writes in place of bytes that are no UTF-8: such a bound is none.
+_REPLACED = "\ufffd".encode()
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """Between which values all that are not null lie, both included.
+
+    Integers are themselves, days count from 1970, decimals are counted in units of their last
+    digit, and texts are their bytes. A stripe without values has no bounds.
+    """
+
+    low: Any = None
+    high: Any = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all values are null."""
+        return self.low is None
+
+
+def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange | None]:
+    """The range of a column in each stripe; None where it is not known.
+
+    Args:
+        tail: Of a file of a full ACID table, or of a flat one.
+        name: The column's name, in any case.
+        hive_type: Its type in the table.
+    """
+    unknown: list[ColumnRange | None] = [None] * len(tail.stripes)
+    version = tail.postscript.number(PostScriptField.WRITER_VERSION)
+    if tail.is_encrypted or not tail.stride or version < _OWN_STATISTICS:
+        return unknown
+    column = _column_number(tail, name)
+    if column is None or not _stores(Message.decode(tail.types[column]), hive_type):
+        return unknown
+    return [
+        _range(columns[column], hive_type, tail.is_julian) if column < len(columns) else None
+        for columns in tail.stripe_statistics
+    ]
+
+
+def _column_number(tail: OrcTail, name: str) -> int | None:
+    """The number of a column; None for one that the file lacks, or has several of."""
+    root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
+    struct = Message.decode(tail.types[root])
+    names = [
+        field.decode(errors="replace").lower() for field in struct.all_data(TypeField.FIELD_NAMES)
+    ]
+    numbers: Sequence[int] = struct.all_numbers(TypeField.SUBTYPES)
+    if names.count(name.lower()) != 1 or len(names) != len(numbers):
+        return None
+    return numbers[names.index(name.lower())]
+
+
+def _stores(type_: Message, hive_type: HiveType) -> bool:
+    """Whether a file holds the values that readers show: its type may be older than the table's."""
+    kind = type_.number(TypeField.KIND)
+    match hive_type:
+        case Primitive(name) if name in _INTEGERS:
+            return kind in _INTEGER_KINDS[: _INTEGERS.index(name) + 1]
+        case Primitive("string"):
+            return kind == TypeKind.STRING
+        case Primitive("date"):
+            return kind == TypeKind.DATE
+        case Decimal(precision, scale) if precision <= LONG_DIGITS:
+            stored = (type_.number(TypeField.PRECISION), type_.number(TypeField.SCALE))
+            return kind == TypeKind.DECIMAL and stored == (precision, scale)
+    return False
+
+
+def _range(statistics: bytes, hive_type: HiveType, julian: bool) -> ColumnRange | None:
+    message = Message.decode(statistics)
+    if message.has(COUNT) and message.number(COUNT) == 0:
+        return ColumnRange()
+    match hive_type:
+        case Decimal(_, scale):
+            return _decimal_range(message.message(DECIMALS), scale)
+        case Primitive("string"):
+            return _text_range(message.message(STRINGS))
+        case Primitive("date"):
+            days = _signed_range(message.message(DATES))
+            return _with_old_days(days) if days and julian else days
+    return _signed_range(message.message(INTEGERS))
+
+
+def _signed_range(values: Message | None) -> ColumnRange | None:
+    if values is None or not (values.has(1) and values.has(2)):
+        return None
+    return ColumnRange(values.signed(1), values.signed(2))
+
+
+def _with_old_days(days: ColumnRange) -> ColumnRange:
+    """Days that are counted by another calendar remain before the first one that is not."""
+    low = days.low if days.low >= FIRST_GREGORIAN_DAY else _EARLIEST
+    return ColumnRange(low, max(days.high, FIRST_GREGORIAN_DAY - 1))
+
+
+def _decimal_range(values: Message | None, scale: int) -> ColumnRange | None:
+    low, high = (values.data(1), values.data(2)) if values is not None else (None, None)
+    if low is None or high is None:
+        return None
+    lowest, highest = (decimal_of(bound).scaleb(scale, _EXACT) for bound in (low, high))
+    return ColumnRange(
+        int(lowest.to_integral_value(ROUND_FLOOR, _EXACT)),
+        int(highest.to_integral_value(ROUND_CEILING, _EXACT)),
+    )
+
+
+def _text_range(values: Message | None) -> ColumnRange | None:
+    """Of texts longer than a kilobyte only bounds are noted, in fields of their own."""
+    if values is None:
+        return None
+    low = values.data(1) if values.has(1) else values.data(4)
+    high = values.data(2) if values.has(2) else values.data(5)
+    if low is None or high is None or _REPLACED in low or _REPLACED in high:
+        return None
+    return ColumnRange(low, high)

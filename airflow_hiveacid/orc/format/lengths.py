@@ -1,0 +1,251 @@
+"""The lengths of texts and lists in a stripe, added up before a library makes room for them.
+
+The library asks for as much memory as they say, and ends the process if they are made up. The
+scales of decimals are such numbers too: it multiplies or divides as often as they say.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airflow_hiveacid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.orc.format.protobuf import read_varint, unzigzag
+from airflow_hiveacid.orc.format.streams import WIDTHS
+
+# So many runs of the rare kinds take a second; Spark reads stripes of more.
+_MOST_RUNS = 500_000
+_ONE = np.uint64(1)
+_SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
+# Java's writer makes a run of every few values. So runs are looked at many at a time: those that begin
+# within so many bytes, and have half a million values at most.
+_SECTION = 64 << 10
+_WIDTHS = np.array(WIDTHS)
+# Half a million values below this add up to what 64 bits hold.
+_SUMMABLE = 1 << 40
+
+
+@dataclass(slots=True)
+class Lengths:
+    """What is known of many lengths.
+
+    Attributes:
+        count: How many there are.
+        total: Their sum.
+        largest: The largest.
+        signed: Whether they are written as numbers that might be negative; none may be.
+    """
+
+    count: int = 0
+    total: int = 0
+    largest: int = 0
+    signed: bool = False
+
+    @classmethod
+    def of(cls, plain: bytes, *, version: int, signed: bool = False) -> "Lengths":
+        """Read a stream of lengths.
+
+        Args:
+            plain: The stream, decompressed.
+            version: The version of the integer encoding, 1 or 2.
+            signed: Whether the encoding is that of signed numbers.
+
+        Raises:
+            CorruptFile: It does not decode, or a length is negative.
+            BeyondArrow: There are too many runs to look at.
+        """
+        lengths = cls(signed=signed)
+        try:
+            if version == 2:
+                lengths._add_runs(plain)
+            else:
+                lengths._add_old_runs(plain)
+        except IndexError:
+            raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.") from None
+        return lengths
+
+    def _add(self, count: int, total: int, smallest: int, largest: int) -> None:
+        if smallest < 0 or largest >= 1 << 63:
+            raise CorruptFile("A stripe of the ORC file has a negative length or scale.")
+        self.count += count
+        self.total += total
+        self.largest = max(self.largest, largest)
+
+    def _number(self, encoded: int) -> int:
+        return unzigzag(encoded) if self.signed else encoded
+
+    def _add_runs(self, plain: bytes) -> None:
+        padded = plain + bytes(8)
+        octets = np.frombuffer(padded, np.uint8)
+        # Eight bytes from each byte on.
+        words = np.ndarray((len(plain),), ">u8", padded, strides=(1,))
+        position = runs = 0
+        while position < len(plain):
+            heads = octets[position : min(position + _SECTION, len(plain))].astype(np.int64)
+            heads = heads << 8 | octets[position + 1 : position + 1 + len(heads)]
+            starts, end = self._starts(plain, position, _jumps(heads))
+            runs += len(starts)
+            _check_number(runs)
+            if end > len(plain):
+                raise IndexError(end)
+            heads, places = heads[starts], np.array(starts, np.int64) + position
+            short = heads >> 14 == _SHORT_REPEAT
+            self._add_short_repeats(words, places[short], heads[short])
+            direct = heads >> 14 == _DIRECT
+            self._add_direct(words, places[direct], heads[direct])
+            position = end
+
+    def _starts(self, plain: bytes, position: int, jumps: list[int]) -> tuple[list[int], int]:
+        """Where the runs of a section begin, counted from `position`, and where the next one does.
+
+        Adds up those that must be decoded to know how long they are.
+        """
+        starts: list[int] = []
+        at = 0
+        while at < len(jumps):
+            starts.append(at)
+            at += jumps[at] or self._add_rare_run(plain, position + at) - position - at
+        return starts, position + at
+
+    def _add_short_repeats(
+        self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> None:
+        counts, bits = (heads >> 8 & 7) + 3, ((heads >> 11 & 7) + 1) * 8
+        self._add_values(words[places + 1] >> (64 - bits).astype(np.uint64), counts)
+
+    def _add_direct(
+        self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> None:
+        counts, widths = (heads & 511) + 1, _WIDTHS[heads >> 9 & 31]
+        number_of_run = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+        widths = np.repeat(widths, counts)
+        bits = number_of_run * widths
+        # A value never reaches into a ninth byte: the larger widths are whole bytes.
+        values = words[np.repeat(places + 2, counts) + (bits >> 3)].astype(np.uint64)
+        values <<= (bits & 7).astype(np.uint64)
+        self._add_values(values >> (64 - widths).astype(np.uint64))
+
+    def _add_values(
+        self, values: NDArray[np.uint64], counts: NDArray[np.int64] | None = None
+    ) -> None:
+        """Add up values, each of them once or so many times."""
+        if not len(values):
+            return
+        if self.signed:
+            self._add(0, 0, -int((values & _ONE).max()), 0)
+            values = values >> _ONE
+        largest = int(values.max())
+        # Sums of 64-bit numbers do not fit 64 bits, but then the largest alone is too large.
+        total = largest
+        if largest < _SUMMABLE:
+            total = int(values.sum() if counts is None else values.astype(np.int64) @ counts)
+        self._add(len(values) if counts is None else int(counts.sum()), total, 0, largest)
+
+    def _add_rare_run(self, plain: bytes, position: int) -> int:
+        head = plain[position]
+        count = ((head & 1) << 8 | plain[position + 1]) + 1
+        code = head >> 1 & 31
+        if head >> 6 == _DELTA:
+            return self._add_delta(plain, position + 2, count, WIDTHS[code] if code else 0)
+        return self._add_patched(plain, position + 2, count, WIDTHS[code])
+
+    def _add_patched(self, plain: bytes, position: int, count: int, width: int) -> int:
+        third, fourth = plain[position], plain[position + 1]
+        size, patch_width = (third >> 5) + 1, WIDTHS[third & 31]
+        gap_width, patches = (fourth >> 5) + 1, fourth & 31
+        position += 2
+        base = int.from_bytes(plain[position : position + size], "big")
+        sign = 1 << 8 * size - 1
+        base = sign - base if base & sign else base
+        values, position = _unpacked(plain, position + size, count, width)
+        entry_width = next((size for size in WIDTHS if size >= gap_width + patch_width), 64)
+        numbers, place = [base + int(value) for value in values], 0
+        if patches:
+            packed, position = _unpacked(plain, position, patches, entry_width)
+            patch = 0
+            for entry in map(int, packed):
+                place += entry >> patch_width
+                # The patches are what the values have above their packed bits.
+                patch = (entry & (1 << patch_width) - 1) << width
+                numbers[place] += patch
+            if not patch:
+                # It says that the next one is far away, and the library looks for that in memory.
+                raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.")
+        self._add(count, sum(numbers), min(numbers), max(numbers))
+        return position
+
+    def _add_delta(self, plain: bytes, position: int, count: int, width: int) -> int:
+        base, position = read_varint(plain, position)
+        base = self._number(base)
+        step, position = read_varint(plain, position)
+        step = unzigzag(step)
+        if not width:
+            last = base + step * (count - 1)
+            self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
+            return position
+        steps, position = _unpacked(plain, position, max(count - 2, 0), width)
+        rest = [int(value) if step >= 0 else -int(value) for value in steps]
+        value, values = base, [base]
+        for difference in [step, *rest]:
+            value += difference
+            values.append(value)
+        self._add(count, sum(values), min(values), max(values))
+        return position
+
+    def _add_old_runs(self, plain: bytes) -> None:
+        position = runs = 0
+        while position < len(plain):
+            position = self._add_old_run(plain, position)
+            runs += 1
+            _check_number(runs)
+        if position > len(plain):
+            raise IndexError(position)
+
+    def _add_old_run(self, plain: bytes, position: int) -> int:
+        head = plain[position]
+        position += 1
+        if head >= 128:
+            for _ in range(256 - head):
+                value, position = read_varint(plain, position)
+                value = self._number(value)
+                self._add(1, value, value, value)
+            return position
+        count = head + 3
+        step = plain[position] - 256 if plain[position] >= 128 else plain[position]
+        base, position = read_varint(plain, position + 1)
+        base = self._number(base)
+        last = base + step * (count - 1)
+        self._add(count, (base + last) * count // 2, min(base, last), max(base, last))
+        return position
+
+
+def _check_number(runs: int) -> None:
+    if runs > _MOST_RUNS:
+        raise BeyondArrow("A stripe has more lengths than can be checked.")
+
+
+def _jumps(heads: NDArray[np.int64]) -> list[int]:
+    """For two bytes each, how long the run is that they begin; 0 if they do not tell."""
+    kinds = heads >> 14
+    direct = 2 + (((heads & 511) + 1) * _WIDTHS[heads >> 9 & 31] + 7 >> 3)
+    short = 2 + (heads >> 11 & 7)
+    jumps: list[int] = np.select(
+        [kinds == _SHORT_REPEAT, kinds == _DIRECT], [short, direct]
+    ).tolist()
+    return jumps
+
+
+def _unpacked(
+    plain: bytes, position: int, count: int, width: int
+) -> tuple[NDArray[np.uint64], int]:
+    """Numbers of `width` bits each, and the position behind them."""
+    end = position + (count * width + 7) // 8
+    if end > len(plain):
+        raise IndexError(end)
+    packed = np.frombuffer(plain, np.uint8, end - position, position)
+    if width in (8, 16, 32, 64):
+        return packed.view(f">u{width // 8}").astype(np.uint64), end
+    bits = np.unpackbits(packed)[: count * width].reshape(count, width)
+    padded = np.zeros((count, 64), np.uint8)
+    padded[:, 64 - width :] = bits
+    return np.packbits(padded, axis=1).view(">u8").reshape(count).astype(np.uint64), end

@@ -1,0 +1,320 @@
+"""The statistics of columns: computed, united, and without what misleads readers.
+
+Ranges of doubles may mislead. A value that is not a number is neither less nor greater than any
+other. Writers that meet one first take it for the smallest and the largest value, those that meet
+one later leave it out, and readers that look no further than at such a range skip rows that do
+match. ORC's Java reader also tells the two zeros apart, which SQL does not. So nothing that we write
+or copy says NaN in its statistics, and a range that ends in a zero includes both.
+"""
+
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.format.envelope import TypeKind, kind_of
+from airflow_hiveacid.orc.format.protobuf import FIXED64, Field, Message, pack
+
+# Field numbers of ColumnStatistics.
+COUNT = 1
+INTEGERS = 2
+DOUBLES = 3
+STRINGS = 4
+BUCKETS = 5
+DECIMALS = 6
+DATES = 7
+BINARIES = 8
+TIMESTAMPS = 9
+HAS_NULL = 10
+BYTES_ON_DISK = 11
+COLLECTIONS = 12
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_EXACT = Context(prec=80)
+_MOST_DIGITS = 100
+_LARGEST_DECIMAL = Decimal(10) ** 38
+_FIRST_NANO, _LAST_NANO = 0, 999_999
+
+# Field numbers of the statistics of doubles.
+_SMALLEST, _LARGEST, _SUM = 1, 2, 3
+
+_INDEX_ENTRY = 1
+_INDEX_STATISTICS = 2
+
+_LOWEST_ZERO = struct.pack("<d", -0.0)
+_HIGHEST_ZERO = struct.pack("<d", 0.0)
+# Where a double may be NaN or infinite, or a range may end in a zero: most bytes have neither.
+_SUSPECT = re.compile(
+    rb"[\x09\x11\x19].{6}[\xf0-\xff][\x7f\xff]|[\x09\x11]\0{7}[\0\x80]", re.DOTALL
+)
+
+
+def count_statistics(count: int, *, has_null: bool = False) -> Message:
+    """Statistics that know no more than a number of values that are not null."""
+    return Message().add_number(COUNT, count).add_number(HAS_NULL, int(has_null))
+
+
+def integer_statistics(count: int, smallest: int, largest: int, total: int | None) -> Message:
+    """Statistics of integers without nulls; a sum beyond 64 bits is left out, as ORC demands."""
+    integers = Message().add_signed(1, smallest).add_signed(2, largest)
+    if total is not None and total in _INT64:
+        integers.add_signed(3, total)
+    message = Message().add_number(COUNT, count).add_data(INTEGERS, integers.encode())
+    return message.add_number(HAS_NULL, 0)
+
+
+def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool) -> Message:
+    """Statistics of timestamps from the first to the last millisecond that they may be in."""
+    message = Message().add_number(COUNT, count)
+    if count and all(bound in _INT64 for bound in millis):
+        first, last = millis
+        timestamps = Message().add_signed(3, first).add_signed(4, last)
+        message.add_data(TIMESTAMPS, timestamps.encode())
+    return message.add_number(HAS_NULL, int(has_null))
+
+
+def integer_range(statistics: bytes) -> tuple[int, int] | None:
+    """Smallest and largest value, if the statistics know them."""
+    integers = Message.decode(statistics).message(INTEGERS)
+    if integers is None or not (integers.has(1) and integers.has(2)):
+        return None
+    return integers.signed(1), integers.signed(2)
+
+
+def merge_columns(parts: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
+    """Unite the statistics of all columns of several files or stripes."""
+    return tuple(
+        merge([Message.decode(data) for data in column]) for column in zip(*parts, strict=True)
+    )
+
+
+def merge(parts: Sequence[Message]) -> bytes:
+    """Unite the statistics of one column.
+
+    What one part does not know, the union does not know either: readers take statistics for the
+    truth and skip data because of them.
+    """
+    united = Message().add_number(COUNT, sum(part.number(COUNT) for part in parts))
+    filled = [part for part in parts if part.number(COUNT) > 0]
+    for field, union in _UNIONS:
+        details = [part.message(field) for part in filled]
+        known = [detail for detail in details if detail is not None]
+        if not known or len(known) < len(filled):
+            continue
+        merged = union(known)
+        if merged is not None and merged.fields:
+            united.add_data(field, merged.encode())
+    # Statistics without the flag come from writers that did not keep it.
+    united.add_number(HAS_NULL, int(any(part.number(HAS_NULL, 1) for part in parts)))
+    if all(part.has(BYTES_ON_DISK) for part in parts):
+        united.add_number(BYTES_ON_DISK, sum(part.number(BYTES_ON_DISK) for part in parts))
+    united.fields.sort(key=lambda field: field[0])
+    return united.encode()
+
+
+def decimal_of(text: bytes) -> Decimal:
+    """A bound of decimals, which statistics hold as text.
+
+    Raises:
+        CorruptFile: It is no number, or far too long.
+    """
+    try:
+        number = Decimal(text.decode())
+    except (InvalidOperation, UnicodeDecodeError):
+        number = Decimal("NaN")
+    # A few letters can stand for a billion digits.
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
+        raise CorruptFile("Statistics of decimals hold something else.")
+    return number
+
+
+def has_ranges(type_: bytes) -> bool:
+    """Whether the statistics of a column of this type are those of doubles."""
+    return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
+
+
+def sound_statistics(statistics: bytes) -> bytes:
+    """The statistics of a column, without the range of doubles if it misleads."""
+    if not _SUSPECT.search(statistics):
+        return statistics
+    message = Message.decode(statistics)
+    doubles = message.message(DOUBLES)
+    if doubles is None:
+        return statistics
+    sound = sound_range(doubles)
+    if sound is None:
+        # An empty range would be one from zero to zero to some readers.
+        return message.without(DOUBLES).encode()
+    return message.with_data({DOUBLES: sound.encode()}).encode()
+
+
+def sound_range(doubles: Message) -> Message | None:
+    """The statistics of doubles that readers can trust; None if they know nothing for certain.
+
+    The sum is NaN if any value is, even if the range hides it.
+    """
+    if any(math.isnan(doubles.real(field)) for field in (_SMALLEST, _LARGEST, _SUM)):
+        return None
+    widened: list[Field] = []
+    for field in doubles.fields:
+        number, wire_type, _ = field
+        if wire_type == FIXED64 and number in (_SMALLEST, _LARGEST) and doubles.real(number) == 0:
+            zero = _LOWEST_ZERO if number == _SMALLEST else _HIGHEST_ZERO
+            widened.append((number, wire_type, zero))
+        else:
+            widened.append(field)
+    return Message(widened)
+
+
+def sound_index(index: bytes) -> bytes:
+    """A row index of a column of doubles, without ranges that mislead; the same one if it has none.
+
+    Args:
+        index: The stream, decompressed.
+    """
+    if not _SUSPECT.search(index):
+        return index
+    return Message(map(_sound_entry, Message.decode(index).fields)).encode()
+
+
+def _all_have(parts: Iterable[Message], *fields: int) -> bool:
+    return all(part.has(field) for part in parts for field in fields)
+
+
+def _integers(parts: Sequence[Message]) -> Message:
+    merged = _signed_range(parts)
+    if _all_have(parts, 3):
+        total = sum(part.signed(3) for part in parts)
+        if total in _INT64:
+            merged.add_signed(3, total)
+    return merged
+
+
+def _signed_range(parts: Sequence[Message]) -> Message:
+    merged = Message()
+    if _all_have(parts, 1):
+        merged.add_signed(1, min(part.signed(1) for part in parts))
+    if _all_have(parts, 2):
+        merged.add_signed(2, max(part.signed(2) for part in parts))
+    return merged
+
+
+def _doubles(parts: Sequence[Message]) -> Message | None:
+    sound = [range_ for part in parts if (range_ := sound_range(part)) is not None]
+    if len(sound) < len(parts):
+        return None
+    merged = Message()
+    if _all_have(sound, 1, 2):
+        merged.add_real(1, min(part.real(1) for part in sound))
+        merged.add_real(2, max(part.real(2) for part in sound))
+    if _all_have(sound, 3):
+        merged.add_real(3, sum(part.real(3) for part in sound))
+    # Infinite sums of both signs add up to none.
+    return sound_range(merged)
+
+
+def _strings(parts: Sequence[Message]) -> Message | None:
+    # Long values are cut: field 4 then is a lower bound and field 5 an upper bound, in the place
+    # of the exact smallest and largest value. At equal bytes the bound must win.
+    lower = [_bound(part, exact=1, cut=4) for part in parts]
+    upper = [_bound(part, exact=2, cut=5) for part in parts]
+    known_lower = [bound for bound in lower if bound is not None]
+    known_upper = [bound for bound in upper if bound is not None]
+    if len(known_lower) < len(parts) or len(known_upper) < len(parts):
+        return None
+    merged = Message()
+    smallest, lower_field = min(known_lower, key=lambda bound: (bound[0], -bound[1]))
+    largest, upper_field = max(known_upper)
+    merged.add_data(lower_field, smallest).add_data(upper_field, largest)
+    if _all_have(parts, 3):
+        merged.add_signed(3, sum(part.signed(3) for part in parts))
+    return merged
+
+
+def _bound(part: Message, *, exact: int, cut: int) -> tuple[bytes, int] | None:
+    for field in (exact, cut):
+        value = part.data(field)
+        if value is not None:
+            return value, field
+    return None
+
+
+def _buckets(parts: Sequence[Message]) -> Message | None:
+    counts = [part.all_numbers(1) for part in parts]
+    if len({len(count) for count in counts}) != 1:
+        return None
+    return Message().add_data(1, pack(sum(column) for column in zip(*counts, strict=True)))
+
+
+def _decimals(parts: Sequence[Message]) -> Message:
+    def numbers(field: int) -> list[Decimal]:
+        return [decimal_of(part.data(field) or b"0") for part in parts]
+
+    def text(number: Decimal) -> bytes:
+        return format(number, "f").encode()
+
+    merged = Message()
+    if _all_have(parts, 1):
+        merged.add_data(1, text(min(numbers(1))))
+    if _all_have(parts, 2):
+        merged.add_data(2, text(max(numbers(2))))
+    if _all_have(parts, 3):
+        total = Decimal(0)
+        for number in numbers(3):
+            total = _EXACT.add(total, number)
+        if abs(total) < _LARGEST_DECIMAL:
+            merged.add_data(3, text(total))
+    return merged
+
+
+def _binaries(parts: Sequence[Message]) -> Message:
+    return Message().add_signed(1, sum(part.signed(1) for part in parts))
+
+
+def _timestamps(parts: Sequence[Message]) -> Message | None:
+    # Only the UTC milliseconds (3, 4) compare across time zones. The nanoseconds below them
+    # (5, 6) are stored plus one, and absent means as far out as can be.
+    if not _all_have(parts, 3, 4):
+        return None
+    smallest, first = min((part.signed(3), part.number(5, _FIRST_NANO + 1)) for part in parts)
+    largest, last = max((part.signed(4), part.number(6, _LAST_NANO + 1)) for part in parts)
+    merged = Message().add_signed(3, smallest).add_signed(4, largest)
+    if first != _FIRST_NANO + 1:
+        merged.add_number(5, first)
+    if last != _LAST_NANO + 1:
+        merged.add_number(6, last)
+    return merged
+
+
+def _collections(parts: Sequence[Message]) -> Message:
+    merged = Message().add_number(1, min(part.number(1) for part in parts))
+    merged.add_number(2, max(part.number(2) for part in parts))
+    return merged.add_number(3, sum(part.number(3) for part in parts))
+
+
+def _sound_entry(field: Field) -> Field:
+    number, wire_type, value = field
+    if number != _INDEX_ENTRY or not isinstance(value, bytes):
+        return field
+    entry = Message.decode(value)
+    statistics = entry.data(_INDEX_STATISTICS)
+    if statistics is None:
+        return field
+    sound = entry.with_data({_INDEX_STATISTICS: sound_statistics(statistics)})
+    return number, wire_type, sound.encode()
+
+
+_UNIONS: tuple[tuple[int, Callable[[Sequence[Message]], Any]], ...] = (
+    (INTEGERS, _integers),
+    (DOUBLES, _doubles),
+    (STRINGS, _strings),
+    (BUCKETS, _buckets),
+    (DECIMALS, _decimals),
+    (DATES, _signed_range),
+    (BINARIES, _binaries),
+    (TIMESTAMPS, _timestamps),
+    (COLLECTIONS, _collections),
+)

@@ -1,0 +1,1 @@
+"""Row ids in ORC files: reading, comparing, counting, and writing them."""

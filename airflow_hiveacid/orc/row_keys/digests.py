@@ -1,0 +1,149 @@
+"""Digests of rows: of their row ids one by one, and of all their values in their order."""
+
+import zlib
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airflow_hiveacid.acid.proof import Tally
+from airflow_hiveacid.orc.format.compression import fast_zlib
+from airflow_hiveacid.orc.format.streams import Integers
+from airflow_hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
+from airflow_hiveacid.orc.row_keys.keys import Keys
+
+Hashes = NDArray[np.uint64]
+
+# So many places for each hash of a set, and at most so many in all.
+_PLACES, _MOST_PLACES = 16, 1 << 24
+_START = np.uint64(0x9E3779B97F4A7C15)
+_DIGEST_BYTES = 8
+_crc32 = (fast_zlib() or zlib).crc32
+# The last of Hive's six columns.
+_ROW = len(KEY_COLUMNS)
+
+
+def hash_row_ids(keys: Keys) -> Hashes:
+    """A number for each row id; no two that are likely to meet have the same one."""
+    hashes = np.full(1, _START)
+    for part in keys.row_ids():
+        hashes = _mixed(hashes + _distinct(part))
+    return np.broadcast_to(hashes, len(keys))
+
+
+def tally(keys: Keys, row_hashes: Hashes) -> Tally:
+    """Count rows, and sum up what they are: their row ids, and who wrote them.
+
+    Args:
+        keys: The key columns of the rows.
+        row_hashes: The hashes of their row ids.
+    """
+    hashes = _mixed(row_hashes + _mixed(_distinct(keys.current_write_ids)))
+    return Tally(len(keys), int(hashes.sum(dtype=np.uint64)))
+
+
+class HashSet:
+    """Hashes to look others up in."""
+
+    def __init__(self, hashes: Hashes) -> None:
+        self._sorted = np.unique(hashes)
+        places = min(1 << (len(self._sorted) * _PLACES).bit_length(), _MOST_PLACES)
+        # Most of what is looked up is not there, and one byte of many tells.
+        self._mask = np.uint64(places - 1)
+        self._seen = np.zeros(places, dtype=np.bool_)
+        self._seen[self._sorted & self._mask] = True
+
+    def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """For each hash whether it is in the set."""
+        held: NDArray[np.bool_] = self._seen[hashes & self._mask]
+        if held.any():
+            suspects = hashes[held]
+            places = np.minimum(np.searchsorted(self._sorted, suspects), len(self._sorted) - 1)
+            held[held] = self._sorted[places] == suspects
+        return held
+
+
+class ValueDigest:
+    """Takes rows in their order.
+
+    The values of a column are taken apart into plain runs of bytes: where nulls are, how long texts
+    and lists are, and what is in them. Bytes that stand behind a null say nothing.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self.rows = 0
+
+    def add(self, batch: Any) -> None:
+        """Take the rows of a batch of ACID events, whose row ids are counted elsewhere."""
+        self.rows += batch.num_rows
+        self._add("", batch.column(_ROW))
+
+    @property
+    def value(self) -> int:
+        """The digest of all that was taken."""
+        whole = ";".join(f"{name}:{part:08x}" for name, part in sorted(self._parts.items()))
+        return int.from_bytes(blake2b(whole.encode(), digest_size=_DIGEST_BYTES).digest(), "little")
+
+    def _add(self, name: str, column: Any) -> None:
+        from pyarrow import compute, types
+
+        before = self._counts.get(name, 0)
+        self._counts[name] = before + len(column)
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.null_count:
+            nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) + before
+            self._update(f"{name}?", nulls.astype(np.int64).tobytes())
+            column = column.drop_null()
+        kind = column.type
+        if len(column) == 0 or types.is_null(kind):
+            return
+        if types.is_struct(kind):
+            for number, child in enumerate(column.flatten()):
+                self._add(f"{name}.{number}", child)
+        elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
+            offsets = column.offsets.to_numpy()
+            self._update(f"{name}#", np.diff(offsets).astype(np.int64).tobytes())
+            children = (column.keys, column.items) if types.is_map(kind) else (column.values,)
+            for number, child in enumerate(children):
+                start, end = int(offsets[0]), int(offsets[-1])
+                self._add(f"{name}.{number}", child[start:end])
+        elif types.is_boolean(kind):
+            self._update(name, column.to_numpy(zero_copy_only=False).tobytes())
+        elif kind.num_buffers == 3:
+            lengths = compute.binary_length(column).to_numpy().astype(np.int64)
+            self._update(f"{name}#", lengths.tobytes())
+            _, offsets, data = column.buffers()
+            width = (
+                np.int64 if types.is_large_string(kind) or types.is_large_binary(kind) else np.int32
+            )
+            first = int(np.frombuffer(offsets, width)[column.offset])
+            if data is not None:
+                self._update(name, data[first : first + int(lengths.sum())])
+        else:
+            width = kind.bit_width // 8
+            start = column.offset * width
+            self._update(name, column.buffers()[1][start : start + len(column) * width])
+
+    def _update(self, name: str, data: Any) -> None:
+        self._parts[name] = _crc32(data, self._parts.get(name, 0))
+
+
+def _distinct(values: Integers) -> Hashes:
+    """The values; of many equal ones just one."""
+    if len(values) and values[0] == values[-1] and (values == values[0]).all():
+        values = values[:1]
+    return values.astype(np.uint64)
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Let each bit of the result depend on each bit of the value."""
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

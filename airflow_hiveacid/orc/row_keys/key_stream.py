@@ -1,0 +1,320 @@
+"""Row ids of more rows than fit into memory: read, merged and looked up batch by batch."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
+from airflow_hiveacid.orc.format.layout import writer_of
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.streams import Integers
+from airflow_hiveacid.orc.format.tail import WRITER_JAVA, OrcTail
+from airflow_hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
+
+_Mask = NDArray[np.bool_]
+_BATCH_ROWS = 16_384
+# So many files may be read with batches of that size, some 20 MB each.
+_WIDE_FILES = 8
+_FEWEST_ROWS = 1024
+# So many delete events of one bucket are sorted in memory, where each takes 40 bytes twice.
+MOST_SORTED = 4_000_000
+
+
+def read_keys(
+    source: Source,
+    tail: OrcTail,
+    stripes: Sequence[int] | None = None,
+    *,
+    rows: int = _BATCH_ROWS,
+) -> Generator[Keys, None, None]:
+    """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
+
+    Args:
+        source: The file; see `read_batches` for who else may read it.
+        tail: Its tail.
+        stripes: The stripes to read; None reads all.
+        rows: The most rows to read at a time.
+
+    Raises:
+        CorruptFile: They do not decode, or some are null.
+    """
+    names = key_names(tail.types)
+    with closing(read_batches(source, tail, stripes, names, rows)) as batches:
+        for batch in batches:
+            yield Keys.of(batch, names)
+
+
+def read_deletes(
+    files: Sequence[tuple[Source, OrcTail]], aborted: Sequence[int] = ()
+) -> Generator[Keys, None, None]:
+    """Read the files of deletes of one bucket as one stream; see `merge_keys`.
+
+    The files must stay open until it has come to its end or was closed. Hive sorts the events of a file; Trino
+    does not sort them by their bucket property. Those of other writers than Hive are sorted in memory.
+
+    Raises:
+        CorruptFile: A file does not decode, holds other rows than deletes, or is out of order and written by
+            Hive or too large to be sorted.
+    """
+    # Many open files share the memory.
+    rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)
+    streams, sorted_rows = [], 0
+    for source, tail in files:
+        stream = read_keys(source, tail, rows=rows)
+        if writer_of(tail)[0] != WRITER_JAVA and sorted_rows + tail.rows <= MOST_SORTED:
+            sorted_rows += tail.rows
+            stream = _in_order(stream, rows)
+        streams.append(stream)
+    return merge_keys(streams, aborted)
+
+
+def merge_keys(
+    streams: Sequence[Iterator[Keys]], aborted: Sequence[int] = ()
+) -> Generator[Keys, None, None]:
+    """Merge ascending delete events into one stream that ascends without repetition.
+
+    Engines that delete a row twice, or copy a delete event into a second directory, make Hive's
+    readers lose other deletes. Of such events the one with the smallest write id stays: it is what
+    made the row disappear.
+
+    Args:
+        streams: The events of one file each.
+        aborted: Write ids whose events do not count.
+
+    Raises:
+        CorruptFile: A stream does not ascend, or holds other rows than deletes.
+    """
+    waiting = [_distinct(stream, aborted) for stream in streams]
+    heads: list[tuple[Keys, Iterator[Keys]]] = [
+        (keys, stream) for stream in waiting if (keys := next(stream, None)) is not None
+    ]
+    while heads:
+        # All that may still come lies behind the nearest of the last ones.
+        limit = min(keys.row_id(-1) for keys, _ in heads)
+        ready: list[Keys] = []
+        rest: list[tuple[Keys, Iterator[Keys]]] = []
+        for keys, stream in heads:
+            end = _position_behind(keys, limit)
+            if end:
+                ready.append(keys[:end])
+            following = keys[end:] if end < len(keys) else next(stream, None)
+            if following is not None:
+                rest.append((following, stream))
+        heads = rest
+        yield ready[0] if len(ready) == 1 else _first_of_each(_sorted(Keys.joined(ready)))
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdRange:
+    """The row ids of a stripe, which ascend.
+
+    Attributes:
+        first: The first of them.
+        last: The last of them.
+        operations: The smallest and the largest operation.
+    """
+
+    first: RowId
+    last: RowId
+    operations: tuple[int, int]
+
+    def is_dense(self, rows: int) -> bool:
+        """Whether so many rows take up all row ids in between."""
+        same = self.first[:2] == self.last[:2]
+        return same and self.last.row - self.first.row + 1 == rows
+
+
+def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
+    """Find the span of a stripe, from its statistics if they tell, else from its rows.
+
+    The key index of the file is not asked: some engines write wrong ones.
+
+    Raises:
+        CorruptFile: The rows do not decode.
+        OutOfOrder: The row ids do not ascend.
+    """
+    return _range_from_statistics(tail, stripe) or _range_from_rows(source, tail, stripe)
+
+
+class KeySet:
+    """Row ids in any order, to look others up in."""
+
+    def __init__(self, keys: Keys) -> None:
+        # Numbering the distinct values of one part after the other keeps every step a search
+        # in plain integers, which works for a single write id as well as for thousands.
+        codes = np.zeros(len(keys), dtype=np.int64)
+        self._levels: list[tuple[Integers, Integers]] = []
+        for part in keys.row_ids():
+            values = np.unique(part)
+            codes = codes * len(values) + np.searchsorted(values, part)
+            distinct = np.unique(codes)
+            codes = np.searchsorted(distinct, codes)
+            self._levels.append((values, distinct))
+
+    def contains(self, keys: Keys) -> _Mask:
+        """For each row id whether it is in the set."""
+        codes = np.zeros(len(keys), dtype=np.int64)
+        held = np.ones(len(keys), dtype=np.bool_)
+        for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
+            if len(values) == 0:
+                return np.zeros(len(keys), dtype=np.bool_)
+            place = _search(values, part, held)
+            codes = _search(distinct, codes * len(values) + place, held)
+        return held
+
+
+class DeleteCursor:
+    """Tells which rows are deleted. It must be asked in the order of the row ids.
+
+    However many events there are, no more than a batch of them is held.
+    """
+
+    def __init__(self, deletes: Iterable[Keys]) -> None:
+        self._batches = (keys for keys in deletes if len(keys))
+        self._events = next(self._batches, None)
+
+    def reaches(self, first: RowId, last: RowId) -> bool:
+        """Whether an event names a row within a range, be it there or not."""
+        before_first = first._replace(row=first.row - 1)
+        while self._events is not None:
+            passed = _position_behind(self._events, before_first)
+            if passed < len(self._events):
+                self._events = self._events[passed:]
+                return self._events.row_id(0) <= last
+            self._events = next(self._batches, None)
+        return False
+
+    def hits(self, keys: Keys) -> NDArray[np.bool_]:
+        """For each of some ascending rows whether an event names it."""
+        first, last = keys.row_id(0), keys.row_id(-1)
+        hit = np.zeros(len(keys), dtype=np.bool_)
+        while self._events is not None and self.reaches(first, last):
+            upto = _position_behind(self._events, last)
+            if first[:2] == last[:2]:
+                # All of them differ in the last part only, and there are fewer events than rows.
+                events = self._events.rows[:upto]
+                places = np.searchsorted(keys.rows, events)
+                hit[places[keys.rows[places] == events]] = True
+            else:
+                hit |= KeySet(self._events[:upto]).contains(keys)
+            if upto < len(self._events):
+                break
+            self._events = next(self._batches, None)
+        return hit
+
+
+def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
+    """Where the values are; those that are nowhere lose their mark in `held`."""
+    place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    held &= sorted_values[place] == wanted
+    return place
+
+
+def _in_order(stream: Generator[Keys, None, None], rows: int) -> Generator[Keys, None, None]:
+    with closing(stream):
+        batches = [*stream]
+    if batches:
+        keys = _sorted(Keys.joined(batches))
+        for start in range(0, len(keys), rows):
+            yield keys[start : start + rows]
+
+
+def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
+    """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
+    held: Keys | None = None
+    for batch in stream:
+        if (batch.operations != RowOperation.DELETE).any():
+            raise CorruptFile("There are other rows than deletes.")
+        keys = batch[~np.isin(batch.current_write_ids, aborted)] if aborted else batch
+        if held is not None:
+            keys = Keys.joined([held, keys])
+        if len(keys) == 0:
+            continue
+        _check_ascending(keys)
+        keys = _first_of_each(keys)
+        # The next batch may begin with the same row id.
+        held = keys[-1:]
+        if len(keys) > 1:
+            yield keys[:-1]
+    if held is not None:
+        yield held
+
+
+def _check_ascending(keys: Keys) -> None:
+    descends = np.zeros(len(keys) - 1, dtype=np.bool_)
+    for part in reversed(keys.row_ids()):
+        descends = (part[1:] < part[:-1]) | ((part[1:] == part[:-1]) & descends)
+    if descends.any():
+        at = int(np.argmax(descends)) + 1
+        raise CorruptFile(
+            f"{keys.row_id(at)} stands behind {keys.row_id(at - 1)}.",
+            remedy=f"Up to {MOST_SORTED:,} delete events of other engines than Hive are sorted for a bucket."
+            " Where there are more, overwrite the partition with its rows.",
+        )
+
+
+def _first_of_each(keys: Keys) -> Keys:
+    """Of neighbours that name the same row, keep the event with the smallest write id."""
+    differs = np.ones(len(keys), dtype=np.bool_)
+    differs[1:] = False
+    for part in keys.row_ids():
+        differs[1:] |= part[1:] != part[:-1]
+    if differs.all():
+        return keys
+    starts = np.flatnonzero(differs)
+    return replace(
+        keys[starts], current_write_ids=np.minimum.reduceat(keys.current_write_ids, starts)
+    )
+
+
+def _sorted(keys: Keys) -> Keys:
+    return keys[np.lexsort(tuple(reversed(keys.row_ids())))]
+
+
+def _position_behind(keys: Keys, limit: RowId) -> int:
+    """How many of the ascending row ids do not come after `limit`."""
+    start, end = 0, len(keys)
+    for part, value in zip(keys.row_ids(), limit, strict=True):
+        place = part[start:end]
+        below, upto = np.searchsorted(place, value), np.searchsorted(place, value, "right")
+        start, end = start + int(below), start + int(upto)
+    return end
+
+
+def _range_from_statistics(tail: OrcTail, stripe: int) -> RowIdRange | None:
+    operations, write_ids, buckets, rows = (
+        tail.int_range(stripe, column)
+        for column in (
+            EnvelopeColumn.OPERATION,
+            EnvelopeColumn.ORIGINAL_TRANSACTION,
+            EnvelopeColumn.BUCKET,
+            EnvelopeColumn.ROW_ID,
+        )
+    )
+    if not (operations and write_ids and buckets and rows):
+        return None
+    if write_ids[0] != write_ids[1] or buckets[0] != buckets[1]:
+        # The smallest row id of one write id may stand behind the largest of another.
+        return None
+    first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
+    return RowIdRange(first, last, operations)
+
+
+def _range_from_rows(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
+    first: RowId | None = None
+    last: RowId | None = None
+    operations: set[int] = set()
+    with closing(read_keys(source, tail, [stripe])) as batches:
+        for keys in batches:
+            last = check_ascending(keys, last)
+            first = first or keys.row_id(0)
+            operations.update(np.unique(keys.operations).tolist())
+    if first is None or last is None:
+        raise CorruptFile("The ORC file has a stripe without rows.")
+    return RowIdRange(first, last, (min(operations), max(operations)))

@@ -1,0 +1,101 @@
+"""The five key columns of some rows, decoded: who wrote each row, and its row id."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.errors import CorruptFile, OutOfOrder
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.streams import Integers
+from airflow_hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The key columns of some rows, in the order of their file."""
+
+    operations: Integers
+    original_write_ids: Integers
+    buckets: Integers
+    rows: Integers
+    current_write_ids: Integers
+
+    @classmethod
+    def of(cls, batch: Any, names: Sequence[str]) -> "Keys":
+        """Take the key columns out of an Arrow batch, whatever their writer called them.
+
+        Raises:
+            CorruptFile: Some are null.
+        """
+        columns = [batch.column(name) for name in names]
+        if any(column.null_count for column in columns):
+            raise CorruptFile("There are rows whose row id is null.")
+        return cls(*(column.to_numpy().astype(np.int64) for column in columns))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Keys"]) -> "Keys":
+        """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: slice | NDArray[Any]) -> "Keys":
+        return Keys(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def columns(self) -> dict[EnvelopeColumn, Integers]:
+        """The columns by their numbers."""
+        return dict(
+            zip(KEY_COLUMNS, (getattr(self, field.name) for field in fields(self)), strict=True)
+        )
+
+    def row_ids(self) -> tuple[Integers, Integers, Integers]:
+        """The three parts of the row ids."""
+        return self.original_write_ids, self.buckets, self.rows
+
+    def row_id(self, position: int) -> RowId:
+        """The row id of one row."""
+        return RowId(*(int(part[position]) for part in self.row_ids()))
+
+    def first_disorder(self) -> int | None:
+        """The first row whose row id does not come after that of the row before it."""
+        return first_disorder(self.row_ids())
+
+
+def key_names(types: Sequence[bytes]) -> list[str]:
+    """What a file of these types calls its key columns; some writers have a spelling of their own."""
+    kinds = {kind_of(types[column]) for column in KEY_COLUMNS}
+    if not kinds <= {TypeKind.INT, TypeKind.LONG}:
+        raise CorruptFile("The columns of the row ids are no integers.")
+    names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
+    return [name.decode() for name in names[: len(KEY_COLUMNS)]]
+
+
+def first_disorder(columns: Sequence[Integers]) -> int | None:
+    """The first row that is not greater than the row before it, comparing column by column."""
+    ascends = np.zeros(max(len(columns[0]) - 1, 0), dtype=np.bool_)
+    for column in reversed(columns):
+        ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
+    return None if ascends.all() else int(np.argmin(ascends)) + 1
+
+
+def check_ascending(keys: Keys, last: RowId | None) -> RowId:
+    """Make sure that rows ascend, and come after the last row before them; tell their last one.
+
+    Raises:
+        OutOfOrder: They do not.
+    """
+    if last is not None and keys.row_id(0) <= last:
+        raise OutOfOrder(f"{keys.row_id(0)} does not come after {last}.")
+    at = keys.first_disorder()
+    if at is not None:
+        raise OutOfOrder(f"{keys.row_id(at)} does not come after {keys.row_id(at - 1)}.")
+    return keys.row_id(-1)

@@ -1,0 +1,1 @@
+"""Values in ORC files that need care: times, decimals, and changed types."""

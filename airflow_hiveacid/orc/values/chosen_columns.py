@@ -1,0 +1,143 @@
+"""A file of some of its columns, so that nothing of the others is read or decoded.
+
+Arrow chooses among the columns of a file, but not among those inside of its structs, where a full
+ACID table has all of its own.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.format.batches import FileOfPieces, Piece
+from airflow_hiveacid.orc.format.envelope import TypeField
+from airflow_hiveacid.orc.format.protobuf import Message, pack
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.streams import describe_stream
+from airflow_hiveacid.orc.format.stripe_footer import StripeFooter, new_footer
+from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+
+
+def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tuple[Source, OrcTail]:
+    """Show a file with nothing but some columns, what is in them, and what they are in.
+
+    Args:
+        source: The file.
+        tail: Its tail.
+        columns: The numbers of the columns.
+
+    Returns:
+        A file without row indexes, and its tail.
+
+    Raises:
+        CorruptFile: A stripe is not what it says.
+    """
+    chosen = _Chosen.of(tail.types, columns)
+    if len(chosen.places) == len(tail.types):
+        return source, tail
+    pieces: list[Piece] = [MAGIC]
+    shown: list[Stripe] = []
+    position = len(MAGIC)
+    for stripe in tail.stripes:
+        data, footer = chosen.of_stripe(source, tail, stripe)
+        length = sum(size for _, size in data)
+        pieces += [*data, footer]
+        new = replace(
+            stripe,
+            offset=position,
+            index_length=0,
+            data_length=length,
+            footer_length=len(footer),
+        )
+        position += new.length
+        shown.append(new)
+    shown_tail = replace(
+        tail,
+        stride=0,
+        types=chosen.types,
+        stripes=tuple(shown),
+        stripe_statistics=tuple(map(chosen.statistics, tail.stripe_statistics)),
+        file_statistics=chosen.statistics(tail.file_statistics),
+    )
+    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Some columns of a file.
+
+    Attributes:
+        types: Their types.
+        places: Their old numbers, in order, and the new ones.
+    """
+
+    types: tuple[bytes, ...]
+    places: Mapping[int, int]
+
+    @classmethod
+    def of(cls, types: Sequence[bytes], columns: Collection[int]) -> "_Chosen":
+        messages = [Message.decode(type_) for type_ in types]
+        parents = {
+            child: parent
+            for parent, message in enumerate(messages)
+            for child in message.all_numbers(TypeField.SUBTYPES)
+        }
+        kept = {0}
+        for column in columns:
+            above = column
+            while above in parents:
+                kept.add(above)
+                above = parents[above]
+        inside = set(columns)
+        # In the order of their numbers, so that all that is below follows.
+        for column in range(len(types)):
+            if parents.get(column) in inside:
+                inside.add(column)
+        places = {old: new for new, old in enumerate(sorted(kept | inside))}
+        return cls(tuple(_moved(messages[old], places) for old in places), places)
+
+    def of_stripe(
+        self, source: Source, tail: OrcTail, stripe: Stripe
+    ) -> tuple[list[tuple[int, int]], bytes]:
+        """Where the data of the columns is, and the footer of a stripe of nothing else."""
+        footer = StripeFooter.read(source, tail, stripe)
+        streams = [stream for stream in footer.data if stream.column in self.places]
+        described = [
+            describe_stream(stream.kind, self.places[stream.column], stream.length)
+            for stream in streams
+        ]
+        encodings = [footer.encodings[old] for old in self.places]
+        encoded = new_footer(described, encodings, footer.clock)
+        return _joined((s.offset, s.length) for s in streams), tail.compression.compress(encoded)
+
+    def statistics(self, columns: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """What is said of these of all columns, where anything is."""
+        if not columns:
+            return columns
+        if len(columns) <= max(self.places):
+            raise CorruptFile("The ORC file has statistics of other columns than its own.")
+        return tuple(columns[old] for old in self.places)
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of a file, those that follow upon each other as one."""
+    joined: list[tuple[int, int]] = []
+    for offset, length in ranges:
+        if joined and sum(joined[-1]) == offset:
+            joined[-1] = (joined[-1][0], joined[-1][1] + length)
+        else:
+            joined.append((offset, length))
+    return joined
+
+
+def _moved(type_: Message, places: Mapping[int, int]) -> bytes:
+    inside = type_.all_numbers(TypeField.SUBTYPES)
+    if not inside:
+        return type_.encode()
+    names = type_.all_data(TypeField.FIELD_NAMES)
+    moved = type_.without(TypeField.SUBTYPES, TypeField.FIELD_NAMES)
+    kept = [column for column in inside if column in places]
+    moved.add_data(TypeField.SUBTYPES, pack(places[column] for column in kept))
+    for column, name in zip(inside, names, strict=False):
+        if column in places:
+            moved.add_data(TypeField.FIELD_NAMES, name)
+    return moved.encode()

@@ -1,0 +1,354 @@
+"""Timestamps as two numbers, so that rows with them can be rewritten to the last digit.
+
+ORC keeps a timestamp as two columns of integers: seconds since 2015 on the clock of its writer, and
+nanoseconds. Arrow makes one number of both, which holds the years 1677 to 2262 only, and takes it
+apart wrongly before 1970. So Arrow is shown something else (`split_timestamps`): in the place of
+each column of timestamps a struct of the seconds, a plain integer, and of a timestamp in the first
+second of 2015 that has their nanoseconds. What Arrow then writes is shown, with the same streams, as
+a column of timestamps again (`join_timestamps`). No number is changed on either way, whatever its
+calendar, clock or era.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
+
+from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.format.batches import FileOfPieces, Piece, length_of, with_stripes
+from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
+from airflow_hiveacid.orc.format.protobuf import Message, pack
+from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
+from airflow_hiveacid.orc.format.statistics import (
+    COUNT,
+    HAS_NULL,
+    count_statistics,
+    integer_range,
+    timestamp_statistics,
+)
+from airflow_hiveacid.orc.format.streams import (
+    Encoding,
+    StreamKind,
+    describe_encoding,
+    describe_stream,
+    row_index,
+)
+from airflow_hiveacid.orc.format.stripe_footer import (
+    UTC,
+    PlacedStream,
+    StripeFooter,
+    clock_of,
+    new_footer,
+)
+from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+
+T = TypeVar("T")
+
+# The kinds of columns that hold timestamps.
+TIMESTAMP_KINDS = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
+SECONDS_OF_2015 = 1_420_070_400
+# Which of the columns that a timestamp becomes takes a stream; the others are flags.
+_PARTS: dict[int, int] = {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}
+# No run of integers holds more of them in as many bytes, in either version of the encoding.
+_ZEROS: dict[int, bytes] = {Encoding.DIRECT: b"\x7f\0\0", Encoding.DIRECT_V2: b"\xc1\xff\0\0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The columns of a file when its timestamps are taken apart.
+
+    Attributes:
+        types: The types, each timestamp being a struct.
+        places: For each column of the file the number that it has now.
+        timestamps: The file's columns of timestamps.
+    """
+
+    types: tuple[bytes, ...]
+    places: tuple[int, ...]
+    timestamps: frozenset[int]
+
+    @classmethod
+    def of(cls, types: Sequence[bytes]) -> "Split":
+        """Take the timestamps of a file of some types apart."""
+        places: list[int] = []
+        timestamps: set[int] = set()
+        for column, type_ in enumerate(types):
+            places.append(column + 2 * len(timestamps))
+            if kind_of(type_) in TIMESTAMP_KINDS:
+                timestamps.add(column)
+        new: list[bytes] = []
+        for column, type_ in enumerate(types):
+            new += _pair(places[column]) if column in timestamps else [_moved(type_, places)]
+        return cls(tuple(new), tuple(places), frozenset(timestamps))
+
+    def spread(self, columns: Iterable[T]) -> tuple[T, ...]:
+        """What the file says of each of its columns, for the new ones."""
+        return tuple(
+            value
+            for column, value in enumerate(columns)
+            for _ in range(3 if column in self.timestamps else 1)
+        )
+
+
+def split_types(types: Sequence[bytes]) -> tuple[bytes, ...]:
+    """The types of a file when its timestamps are taken apart."""
+    return Split.of(types).types
+
+
+def timestamp_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
+    """The time zone by which the timestamps of a stripe are counted; empty if it does not say.
+
+    None if it has no timestamps, or only those that are counted by UTC whatever the zone.
+    """
+    if all(kind_of(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
+        return None
+    return clock_of(tail.stripe_footer(source, tail.stripes[stripe]))
+
+
+def split_timestamps(
+    source: Source, tail: OrcTail, stripes: Sequence[int]
+) -> tuple[Source, OrcTail]:
+    """Show some stripes of a file with their timestamps taken apart.
+
+    Args:
+        source: The file.
+        tail: Its tail.
+        stripes: The stripes to show.
+
+    Returns:
+        A file of nothing but these stripes and without row indexes, and its tail. Stripes without
+        timestamps stay as they are.
+
+    Raises:
+        CorruptFile: A stripe is not what it says.
+    """
+    split = Split.of(tail.types)
+    if not split.timestamps:
+        return source, with_stripes(tail, stripes)
+    pieces: list[Piece] = [MAGIC]
+    shown: list[Stripe] = []
+    position = len(MAGIC)
+    for number in stripes:
+        stripe = tail.stripes[number]
+        zeros, footer = _split_stripe(source, tail, stripe, split)
+        pieces += [(stripe.offset + stripe.index_length, stripe.data_length), zeros, footer]
+        new = replace(
+            stripe,
+            offset=position,
+            index_length=0,
+            data_length=stripe.data_length + len(zeros),
+            footer_length=len(footer),
+        )
+        position += new.length
+        shown.append(new)
+    shown_tail = replace(
+        tail,
+        stride=0,
+        types=split.types,
+        stripes=tuple(shown),
+        stripe_statistics=tuple(split.spread(tail.stripe_statistics[number]) for number in stripes),
+        file_statistics=split.spread(tail.file_statistics),
+    )
+    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+
+
+def _split_stripe(
+    source: Source, tail: OrcTail, stripe: Stripe, split: Split
+) -> tuple[bytes, bytes]:
+    """The data that a stripe gets beside its own, and its new footer."""
+    old = StripeFooter.read(source, tail, stripe)
+    streams: list[bytes] = []
+    added: list[bytes] = []
+    data = b""
+    for stream in old.data:
+        place = split.places[stream.column]
+        if stream.column in split.timestamps:
+            place += _PARTS.get(stream.kind, 0)
+            if stream.kind == StreamKind.SECONDARY:
+                nanos = read_exactly(source, stream.offset, stream.length)
+                zeros = zeros_for(nanos, tail.compression, old.encodings[stream.column])
+                added.append(describe_stream(StreamKind.DATA, place, len(zeros)))
+                data += zeros
+        streams.append(describe_stream(stream.kind, place, stream.length))
+    encodings = list(split.spread(old.encodings))
+    for column in split.timestamps:
+        encodings[split.places[column]] = describe_encoding(Encoding.DIRECT)
+    return data, tail.compression.compress(new_footer([*streams, *added], encodings, UTC))
+
+
+def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
+    """A stream of seconds that are all zero, at least as many as a stream of nanoseconds has.
+
+    Raises:
+        CorruptFile: The encoding is none of timestamps.
+    """
+    kind = Message.decode(encoding).number(1)
+    if kind not in _ZEROS:
+        raise CorruptFile(
+            f"A column of timestamps has the encoding {kind}, which is none of theirs."
+        )
+    plain = _ZEROS[kind] * max(compression.chunk_size // len(_ZEROS[kind]), 1)
+    return _compressed(plain, compression) * (compression.plain_limit(nanos) // len(plain) + 1)
+
+
+@lru_cache(maxsize=8)
+def _compressed(plain: bytes, compression: Compression) -> bytes:
+    return compression.compress(plain)
+
+
+def join_timestamps(
+    source: Source, tail: OrcTail, types: Sequence[bytes], clock: str
+) -> tuple[Source, OrcTail]:
+    """Show a file of split timestamps as one of timestamps.
+
+    Args:
+        source: The file; see `split_timestamps`.
+        tail: Its tail.
+        types: The types that it shall have.
+        clock: The time zone by which its seconds are counted.
+
+    Raises:
+        CorruptFile: The file has other columns than it should have.
+    """
+    file = _SplitFile(source, tail, tuple(types), Split.of(types), clock)
+    if len(tail.types) != len(file.split.types):
+        raise CorruptFile("The ORC file has other columns than its table.")
+    pieces: list[Piece] = [MAGIC]
+    shown: list[Stripe] = []
+    position = len(MAGIC)
+    for stripe in tail.stripes:
+        index, data, footer = file.joined(stripe)
+        pieces += [*index, *data, footer]
+        new = replace(
+            stripe,
+            offset=position,
+            index_length=sum(map(length_of, index)),
+            data_length=sum(map(length_of, data)),
+            footer_length=len(footer),
+        )
+        position += new.length
+        shown.append(new)
+    shown_tail = replace(
+        tail,
+        types=tuple(types),
+        stripes=tuple(shown),
+        stripe_statistics=tuple(map(file.statistics, tail.stripe_statistics)),
+        file_statistics=file.statistics(tail.file_statistics),
+    )
+    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+
+
+@dataclass(frozen=True)
+class _SplitFile:
+    source: Source
+    tail: OrcTail
+    types: tuple[bytes, ...]
+    split: Split
+    clock: str
+
+    def joined(self, stripe: Stripe) -> tuple[list[Piece], list[Piece], bytes]:
+        """The index, the data and the footer of a stripe."""
+        footer = StripeFooter.read(self.source, self.tail, stripe)
+        columns = {place: column for column, place in enumerate(self.split.places)}
+        # Each timestamp's seconds and nanoseconds.
+        parts = {
+            self.split.places[column] + step: column
+            for column in self.split.timestamps
+            for step in (1, 2)
+        }
+        streams: list[bytes] = []
+        index: list[Piece] = []
+        indexes = {stream.column: stream for stream in footer.index}
+        for stream in footer.index:
+            if stream.column in parts:
+                continue
+            column = columns[stream.column]
+            piece: Piece = (stream.offset, stream.length)
+            if column in self.split.timestamps:
+                piece = self._row_index(column, indexes)
+            index.append(piece)
+            streams.append(describe_stream(stream.kind, column, length_of(piece)))
+        data: list[Piece] = []
+        for stream in footer.data:
+            column = parts.get(stream.column, columns.get(stream.column, -1))
+            if stream.column in parts and not self._is_kept(stream, column):
+                continue
+            data.append((stream.offset, stream.length))
+            streams.append(describe_stream(stream.kind, column, stream.length))
+        encodings = [
+            footer.encodings[place + 1 if column in self.split.timestamps else place]
+            for column, place in enumerate(self.split.places)
+        ]
+        encoded = new_footer(streams, encodings, self.clock)
+        return index, data, self.tail.compression.compress(encoded)
+
+    def _is_kept(self, stream: PlacedStream, column: int) -> bool:
+        """Whether a stream of a part is one of its timestamp: neither zeros nor flags without nulls."""
+        part = stream.column - self.split.places[column]
+        return stream.kind == (StreamKind.DATA if part == 1 else StreamKind.SECONDARY)
+
+    def _row_index(self, column: int, indexes: dict[int, PlacedStream]) -> bytes:
+        place = self.split.places[column]
+        entries = [
+            Message.decode(
+                self.tail.compression.decompress(
+                    read_exactly(self.source, indexes[part].offset, indexes[part].length)
+                )
+            ).all_messages(1)
+            for part in (place, place + 1, place + 2)
+        ]
+        numbers = 2 if self.tail.codec is Codec.NONE else 3
+        groups = []
+        for whole, seconds, nanos in zip(*entries, strict=True):
+            positions = whole.all_numbers(1)
+            for part in (seconds, nanos):
+                # Whatever stands in front belongs to streams that are left out.
+                positions += part.all_numbers(1)[-numbers:]
+            statistics = [part.data(2) or b"" for part in (whole, seconds, nanos)]
+            groups.append((positions, self._timestamps_of(column, *statistics)))
+        return self.tail.compression.compress(row_index(groups))
+
+    def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The statistics of the columns, from those of the split ones."""
+        return tuple(
+            self._timestamps_of(column, *columns[place : place + 3])
+            if column in self.split.timestamps
+            else columns[place]
+            for column, place in enumerate(self.split.places)
+        )
+
+    def _timestamps_of(self, column: int, whole: bytes, seconds: bytes, nanos: bytes) -> bytes:
+        message = Message.decode(whole)
+        count, has_null = message.number(COUNT), bool(message.number(HAS_NULL, 1))
+        if any(Message.decode(part).number(COUNT) != count for part in (seconds, nanos)):
+            raise CorruptFile("There are timestamps without seconds, or without nanoseconds.")
+        instant = kind_of(self.types[column]) == (TypeKind.TIMESTAMP_INSTANT)
+        range_ = integer_range(seconds) if instant or self.clock == UTC else None
+        if range_ is None:
+            # Statistics count by UTC, and only its clock is never put forward or back.
+            return count_statistics(count, has_null=has_null).encode()
+        first, last = (second + SECONDS_OF_2015 for second in range_)
+        # Before 1970, seconds are those towards 1970.
+        millis = (first - (first <= 0)) * 1000, last * 1000 + 999
+        return timestamp_statistics(count, millis, has_null=has_null).encode()
+
+
+def _pair(place: int) -> list[bytes]:
+    struct = Message().add_number(TypeField.KIND, TypeKind.STRUCT)
+    struct.add_data(TypeField.SUBTYPES, pack((place + 1, place + 2)))
+    for name in (b"seconds", b"nanos"):
+        struct.add_data(TypeField.FIELD_NAMES, name)
+    parts = (Message().add_number(TypeField.KIND, k) for k in (TypeKind.LONG, TypeKind.TIMESTAMP))
+    return [struct.encode(), *(part.encode() for part in parts)]
+
+
+def _moved(type_: bytes, places: Sequence[int]) -> bytes:
+    message = Message.decode(type_)
+    subtypes = message.all_numbers(TypeField.SUBTYPES)
+    if not subtypes:
+        return type_
+    if max(subtypes) >= len(places):
+        raise CorruptFile("The ORC file names a column that it does not have.")
+    rest = message.without(TypeField.SUBTYPES)
+    return rest.add_data(TypeField.SUBTYPES, pack(places[number] for number in subtypes)).encode()

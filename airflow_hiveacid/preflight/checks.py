@@ -1,0 +1,337 @@
+"""What would fail a job in Spark, found out before Spark is started: from the metastore, in a moment.
+
+It opens no transaction, takes no lock and changes nothing. What it cannot decide for sure is left to
+the job, which decides everything anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import singledispatchmethod
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.merge import (
+    Clause,
+    MatchedUpdate,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import (
+    AuthenticationFailed,
+    HiveAcidError,
+    MetastoreError,
+    MetastoreUnreachable,
+    NotTransactional,
+    TableExists,
+    TableNotFound,
+    UnknownColumn,
+    UnsupportedMetastore,
+    UserError,
+)
+from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
+from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.jobs.sources import (
+    PATH_FORMATS,
+    ChangesSource,
+    PathSource,
+    QuerySource,
+    Source,
+    TableSource,
+)
+from airflow_hiveacid.jobs.stream_job import StreamJob
+from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.tokens import token_of
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.maintenance.survey import require_compactable
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import (
+    check_kind,
+    column_names,
+    existing_table,
+    find_columns,
+    require_columns,
+    require_partition_keys,
+)
+from airflow_hiveacid.metastore.txn.owner import find_open_transactions
+from airflow_hiveacid.preflight.driver_files import DriverFiles
+from airflow_hiveacid.records.run_note_folder import RunNoteFolder
+from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.text.sql_tokens import names_in
+
+
+class Preflight:
+    """Looks at what a job needs.
+
+    Args:
+        client: The metastore.
+        files: Which files of this machine are those of the job's driver.
+        note: Is told what is left to the job, in a sentence.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, files: DriverFiles, note: Callable[[str], object]
+    ) -> None:
+        self._client = client
+        self._files = files
+        self._note = note
+        self._tables: dict[str, HiveTable] = {}
+        # Those that an earlier statement of a script may make or change.
+        self._changing: set[str] = set()
+
+    def check(self, job: Job) -> None:
+        """Raise what the job would fail with, if that is sure.
+
+        Args:
+            job: The job, complete with its metastore and its run token.
+        """
+        token_env = job.metastore and job.metastore.token_env
+        if token_env and token_of(token_env) is None:
+            return  # The driver alone can ask the metastore.
+        try:
+            self._check(job)
+        except (MetastoreUnreachable, UnsupportedMetastore, AuthenticationFailed):
+            raise
+        except MetastoreError as error:
+            self._note(f"Left to the job, as the metastore did not say: {error.what}")
+
+    @singledispatchmethod
+    def _check(self, job: Job) -> None:
+        """Check a job; types of jobs that need other checks register them below."""
+        self._check_write(job)
+
+    @_check.register
+    def _(self, job: StreamJob) -> None:
+        self._table(job.target)
+        if job.source.format in PATH_FORMATS:
+            path, format_ = job.source.options["path"], job.source.format
+            self._files.check(PathSource(path, format_, schema=job.source.schema))
+        for statement in job.statements:
+            self._check_statement(statement)
+
+    @_check.register
+    def _(self, job: ExportChangesJob) -> None:
+        """Check nothing: a complete export is found first, even if the table is not readable."""
+
+    @_check.register
+    def _(self, script: ScriptJob) -> None:
+        for number, job in enumerate(script.runs(), start=1):
+            if isinstance(job, CatalogJob):
+                if job.defines is None:
+                    return  # The following statements may depend on it.
+                self._changing.update(table.lower() for table in job.defines)
+                continue
+            try:
+                self._check(job)
+            except HiveAcidError as error:
+                if not isinstance(error, MetastoreError) and self._has_begun(script):
+                    # The statement may be completed, and what it needs gone.
+                    self._note(f"Left to the job, which may find the work done: {error.what}")
+                    return
+                error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
+                raise
+            self._changing.update(table.lower() for table in job.defines or ())
+
+    def _has_begun(self, script: ScriptJob) -> bool:
+        """Whether an earlier try of a script has begun; also if that cannot be found out."""
+        try:
+            home, token = script_home(self._client, script), script.run_token
+            return bool(home and token and ScriptNoteFile(home, token).read())
+        except HiveAcidError:
+            return True
+
+    @_check.register
+    def _(self, job: CompactJob) -> None:
+        if job.mode != "auto" and not self._client.version.has_queue:
+            raise UnsupportedMetastore(
+                f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
+                remedy='Use mode="auto".',
+            )
+        if job.mode == "worker" or job.target.lower() in self._changing:
+            return
+        require_compactable(self._table(job.target))
+
+    @_check.register
+    def _(self, job: CreateTableAsJob) -> None:
+        if job.target.lower() not in self._changing:
+            with suppress(TableNotFound):
+                table = self._client.get_table(TableRef.parse(job.target))
+                ours = job.run_token and table.parameters.get(RUN_PROPERTY) == job.run_token
+                if ours or job.if_not_exists:
+                    return  # There may be nothing left to read.
+                raise TableExists(f"{table.ref.full_name} is there already.")
+        for source in job.insert.inputs_read.values():
+            self._check_source(source)
+
+    def _check_write(self, job: Job) -> None:
+        """Check a job that writes in one transaction."""
+        targets = [table for table in job.tables if table.lower() not in self._changing]
+        if not targets:
+            return
+        try:
+            for statement in job.parts:
+                self._check_statement(statement)
+        except HiveAcidError as error:
+            if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
+                raise
+            # An earlier try may have committed: then nothing of this is needed any more.
+            self._note(f"Left to the job, which may find the work done: {error.what}")
+
+    def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:
+        """Whether an earlier try of the run has left anything; also if nobody can tell."""
+        if job.token is None:
+            return False
+        try:
+            if find_open_transactions(self._client, *job.tokens, source_token(job.token)):
+                return True
+            for target in targets:
+                with suppress(TableNotFound):
+                    table = self._table(target)
+                    storage = ReadOnlyStorage.of(table.folder)
+                    notes = RunNoteFolder(self._client, storage, table)
+                    if notes.of_run(job.token):
+                        return True
+            return False
+        except HiveAcidError:
+            return True
+
+    def _check_statement(self, job: Job) -> None:
+        if job.target.lower() in self._changing:
+            return
+        for source in job.inputs_read.values():
+            self._check_source(source)
+        table = self._table(job.target)
+        check_kind(table, job.operation)
+        self._check_names(job, table)
+
+    @singledispatchmethod
+    def _check_names(self, job: Job, table: HiveTable) -> None:
+        """Check the columns and partition keys that a job names."""
+
+    @_check_names.register
+    def _(self, job: TruncateJob, table: HiveTable) -> None:
+        known = {key.name.lower() for key in table.partition_keys}
+        if unknown := {key.lower() for key in job.partition or ()} - known:
+            raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+
+    def _check_source(self, source: Source) -> None:
+        if isinstance(source, PathSource):
+            self._files.check(source)
+        elif isinstance(source, TableSource | ChangesSource):
+            if source.name.lower() in self._changing:
+                return
+            table = self._table(source.name)
+            versions = isinstance(source, ChangesSource) or source.as_of is not None
+            if versions and table.kind is TableKind.NOT_ACID:
+                raise NotTransactional(f"{source.name} is not transactional: it has no versions.")
+
+    @_check_names.register(UpdateJob)
+    @_check_names.register(DeleteJob)
+    def _(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
+        known, alias = column_names(table), job.target_alias
+        # In a subquery, what looks like a column of the table may be a field of an input's column.
+        own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
+        if own and job.where is not None:
+            require_columns(job.where, alias, known, f"The condition {job.where!r}")
+        if isinstance(job, UpdateJob):
+            what = f"The update of {table.ref.full_name}"
+            for name, column in zip(job.set, find_columns(table, list(job.set), what), strict=True):
+                if own:
+                    value = f"{what}: the value of column {column}"
+                    require_columns(job.set[name], alias, known, value)
+
+    @_check_names.register
+    def _(self, job: InsertJob, table: HiveTable) -> None:
+        what = f"The insert into {table.ref.full_name}"
+        for spec in job.partitions or ():
+            require_partition_keys(table, spec)
+        keys = [key.name.lower() for key in table.partition_keys]
+        for name in job.static or ():
+            if name.lower() not in keys:
+                raise UserError(
+                    f"{what} has a value for {name.lower()}, which is none of the partition keys "
+                    f"{', '.join(keys)}."
+                )
+        if job.columns is not None:
+            find_columns(table, list(job.columns), what)
+        elif (names := self._columns(job.source)) and not job.by_position and not job.merge_schema:
+            find_columns(table, names, what)
+
+    @_check_names.register
+    def _(self, job: MergeJob, table: HiveTable) -> None:
+        if job.merge_schema:
+            return  # The merge may add the columns.
+        target, source = column_names(table), self._columns(job.source)
+        own = not self._may_name(job.source, job.target_alias.lower())
+
+        def require(text: str, what: str) -> None:
+            if own:
+                require_columns(text, job.target_alias, target, what)
+            if source is not None and job.source_alias.lower() not in map(str.lower, target):
+                require_columns(text, job.source_alias, source, what)
+
+        require(job.on, "The merge condition")
+        for clause in job.when:
+            inserts = isinstance(clause, NotMatchedInsert)
+            what = f"An {'insert' if inserts else 'update'} clause of the merge"
+            if clause.condition is not None and not inserts:
+                require(clause.condition, "A condition of the merge")
+            given = _given(clause)
+            if given is not None:
+                find_columns(table, list(given), what)
+            for name, value in (given or {}).items():
+                if not inserts:
+                    require(value, f"{what}: the value of column {name}")
+            if isinstance(clause, NotMatchedInsert):
+                _require_row(clause, table)
+
+    def _columns(self, source: Source) -> list[str] | None:
+        """The columns of a source; None if they are not known."""
+        if not isinstance(source, TableSource) or source.name.lower() in self._changing:
+            return None
+        return column_names(self._table(source.name))
+
+    def _may_name(self, source: Source, name: str) -> bool:
+        """Whether a source may have a column of a name, with fields that look like columns."""
+        if isinstance(source, QuerySource):
+            texts = (source.sql, *source.common.values())
+            if any(name in names_in(text) for text in texts):
+                return True
+            return any(self._may_name(each, name) for each in source.inputs.values())
+        if isinstance(source, PathSource):
+            if source.schema is not None:
+                return name in names_in(source.schema)
+            return self._files.may_have_column(source, name)
+        columns = self._columns(source)
+        return columns is None or name in {column.lower() for column in columns}
+
+    def _table(self, name: str) -> HiveTable:
+        ref = TableRef.parse(name)
+        table = self._tables.get(ref.full_name)
+        if table is None:
+            table = self._tables[ref.full_name] = existing_table(self._client, ref)
+        return table
+
+
+def _require_row(clause: NotMatchedInsert, table: HiveTable) -> None:
+    names = column_names(table)
+    if clause.row is not None and len(names) != len(clause.row):
+        raise UnknownColumn(
+            f"An insert clause of the merge has {len(clause.row)} values, but "
+            f"{table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
+            remedy="Give a value for each of them, or name the columns.",
+        )
+
+
+def _given(clause: Clause) -> Mapping[str, str] | None:
+    if isinstance(clause, NotMatchedInsert):
+        return clause.values
+    if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate):
+        return clause.set
+    return None

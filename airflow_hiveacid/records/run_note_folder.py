@@ -1,0 +1,255 @@
+"""The folder in which a table keeps the notes on the runs that write it: writing, judging, marking.
+
+Notes are not kept in the directories of the data, because a compaction replaces those, and because
+a run that changed nothing has none.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
+from airflow_hiveacid.acid.sidecar import parse_note
+from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import MalformedName, OutsideTable, StorageError
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.same_table import plain_location
+from airflow_hiveacid.records.proofs import (
+    NoteName,
+    RunOutcome,
+    digest_of,
+    holds_write,
+    outcome_by_lists,
+)
+from airflow_hiveacid.records.run_note import RunNote
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+# Notes are small files, and each request to an object store takes long.
+_READERS = 8
+# A writer names 8; in a forged note are as many as fit into a megabyte.
+_MOST_DIRECTORIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NoteFile:
+    """A note in a table's folder.
+
+    Attributes:
+        name: The parsed name of the file.
+        note: The content; None if it is no note.
+        is_of_later_format: Whether a later version of this package wrote it, so that this one
+            cannot read it. It is neither removed nor taken for a run that was not applied.
+    """
+
+    name: NoteName
+    note: RunNote | None
+    is_of_later_format: bool = False
+
+    @classmethod
+    def new(cls, note: RunNote) -> Self:
+        """Describe a note that is not written yet."""
+        return cls(NoteName.of(note.run_token, note.txn_id), note)
+
+    @property
+    def path(self) -> str:
+        """The path below the table's folder."""
+        return f"{RUN_NOTES}/{self.name.name}"
+
+    @property
+    def txn_id(self) -> int | None:
+        """The transaction; None if neither the name nor the content says it."""
+        return self.name.txn_id if self.note is None else self.note.txn_id
+
+
+class RunNoteFolder:
+    """The notes in the folder of one table.
+
+    Every user who can write into the folder can forge a note. A location in a note is therefore never
+    opened: it only selects a partition, which is opened at the location that the metastore knows.
+
+    Args:
+        client: The metastore.
+        storage: The table's folder.
+        table: The table, as the metastore describes it now.
+    """
+
+    def __init__(self, client: MetastoreClient, storage: ReadOnlyStorage, table: HiveTable) -> None:
+        self._client = client
+        self._table = table
+        self._storage = storage
+        self._name = table.ref.full_name
+        self._identity = table.identity
+
+    def of_run(self, token: str) -> list[NoteFile]:
+        """Read the notes on the tries of a run, the oldest first."""
+        digest = digest_of(token)
+        return self._read([name for name in self._names() if name.digest == digest])
+
+    def unmarked(self) -> list[NoteFile]:
+        """Read the notes of all runs without a mark."""
+        return self._read([name for name in self._names() if not name.marked])
+
+    def committed(
+        self,
+        txns: ValidTxnList,
+        write_ids: ValidWriteIdList,
+        limit: int,
+        known: Set[int] = frozenset(),
+        since: float | None = None,
+    ) -> list[RunNote]:
+        """Read the newest notes of runs that were committed.
+
+        Args:
+            txns: A fresh list of transactions.
+            write_ids: A fresh list of the table's write ids.
+            limit: How many notes are read at most.
+            known: The transactions whose notes need not be read.
+            since: Notes that were written before that are not read; in seconds since 1970.
+        """
+        names = [name for name in self._names(since) if name.txn_id not in known]
+        files = self._read(names[-limit:])
+        applied = (
+            file for file in files if self.judge(file, txns, write_ids) is RunOutcome.APPLIED
+        )
+        notes = [file.note for file in applied if file.note is not None]
+        return [note for note in notes if self._name in note.write_ids]
+
+    def judge(self, file: NoteFile, txns: ValidTxnList, write_ids: ValidWriteIdList) -> RunOutcome:
+        """Decide what a note proves about its transaction, by this table alone.
+
+        Args:
+            file: The note.
+            txns: A fresh list of transactions.
+            write_ids: A fresh list of the table's write ids.
+        """
+        note = file.note
+        if note is None:
+            return self._judge_by_name(file, txns)
+        write_id = note.write_id_in(self._name, self._identity)
+        if write_id is None:
+            return RunOutcome.NO_EVIDENCE
+        if file.name.marked:
+            return RunOutcome.APPLIED
+        outcome = outcome_by_lists(note.txn_id, write_id, txns, write_ids)
+        if outcome is not RunOutcome.UNPROVEN:
+            return outcome
+        if note.report.files == 0:  # It can be run again.
+            return RunOutcome.NO_EVIDENCE
+        return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
+
+    def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
+        """Decide as far as the name shows: it has the number of the transaction."""
+        txn_id = file.name.txn_id
+        if file.name.marked:
+            return RunOutcome.UNPROVEN
+        if txn_id is not None and txn_id in txns.aborted:
+            return RunOutcome.ABORTED
+        if not file.is_of_later_format or not txn_id:
+            return RunOutcome.NO_EVIDENCE
+        may_commit = txn_id in txns.open or txn_id > txns.high_watermark
+        return RunOutcome.OPEN if may_commit else RunOutcome.UNPROVEN
+
+    def _names(self, since: float | None = None) -> list[NoteName]:
+        parsed = (
+            NoteName.parse(path.rpartition("/")[2])
+            for path, _, written in self._storage.walk(RUN_NOTES)
+            if since is None or not written or written / 1e9 >= since
+        )
+        return sorted(
+            (name for name in parsed if name is not None), key=lambda name: name.txn_id or 0
+        )
+
+    def _read(self, names: Sequence[NoteName]) -> list[NoteFile]:
+        if len(names) < 2:
+            return [self._content(name) for name in names]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self._content, names))
+
+    def _content(self, name: NoteName) -> NoteFile:
+        content = self._storage.read_small(NoteFile(name, None).path)
+        note = None if content is None else RunNote.parse(content)
+        if note is not None and note.is_of(name.digest, name.txn_id):
+            return NoteFile(name, note)
+        is_later = note is None and content is not None and RunNote.is_of_later_format(content)
+        return NoteFile(name, None, is_later)
+
+    def foreign_directory(self, note: RunNote) -> str | None:
+        """Find a directory in a note that is neither in the table nor in one of its partitions.
+
+        Args:
+            note: The note.
+        """
+        return next((each for each in note.directories if self._place_of(each) is None), None)
+
+    def _has_directory(self, note: RunNote, write_id: int) -> bool:
+        """Whether a directory of the transaction is there, or was until just now."""
+        named = note.directories[:_MOST_DIRECTORIES]
+        return any(self._is_directory_of(note, write_id, each) for each in named)
+
+    def _is_directory_of(self, note: RunNote, write_id: int, location: str) -> bool:
+        try:
+            if not holds_write(location.rpartition("/")[2], write_id):
+                return False
+            place = self._place_of(location)
+            if place is None:
+                return False
+            storage, path = place
+            content = storage.read_small(f"{path}/{SIDECAR_FILE}")
+        except (MalformedName, OutsideTable):
+            return False
+        sidecar = None if content is None else parse_note(content)
+        return sidecar is not None and sidecar.get("txn_id") == note.txn_id
+
+    def _place_of(self, location: str) -> tuple[ReadOnlyStorage, str] | None:
+        """Find the folder and the path of a directory in a note; None if they are foreign."""
+        parent, _, name = location.rpartition("/")
+        if ":/" not in parent:
+            is_inside = not location.startswith("/") and ".." not in location.split("/")
+            return (self._storage, location) if is_inside else None
+        known = self._partitions.get(plain_location(parent))
+        return None if known is None else (ReadOnlyStorage.of(known), name)
+
+    @cached_property
+    def _partitions(self) -> Mapping[str, str]:
+        """The locations of the partitions, by their plain spelling."""
+        if not self._table.partition_keys:
+            return {}
+        locations = partition_locations(self._client, self._table).values()
+        return {plain_location(location): location for location in locations}
+
+
+def write_note(storage: Storage, file: NoteFile) -> None:
+    """Write a note, before the commit.
+
+    Args:
+        storage: The table's folder.
+        file: The note.
+    """
+    assert file.note is not None
+    storage.write_file(file.path, file.note.to_bytes())
+
+
+def mark_committed(storage: Storage, file: NoteFile) -> None:
+    """Rename a note after its transaction was committed, unless another process has done so.
+
+    Args:
+        storage: The table's folder.
+        file: The note.
+    """
+    assert file.note is not None
+    name = NoteName(file.name.digest, file.note.txn_id, marked=True)
+    marked = NoteFile(name, file.note).path
+    try:
+        if storage.renames_at_once:
+            storage.rename(file.path, marked)
+        else:
+            storage.write_file(marked, file.note.to_bytes())
+    except StorageError:
+        # A cleaning and another try of the run mark it, too.
+        if not storage.exists(marked):
+            raise
+    storage.delete_file(file.path)

@@ -1,0 +1,133 @@
+"""The files in which a table keeps how far a stream into it has come, and how it is doing."""
+
+from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
+from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from airflow_hiveacid.records.numbered_file import NumberedFile
+from airflow_hiveacid.records.proofs import digest_of
+from airflow_hiveacid.records.stream_place import StreamPlace
+from airflow_hiveacid.records.stream_state import StreamState
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+_STOP = "stop"
+# Nobody has so many; a hostile folder may.
+_MOST_STATES = 100
+
+
+class StreamPlaces:
+    """The places of one stream; the newest of them counts.
+
+    Args:
+        storage: The folder of the stream's first table.
+        name: The stream.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._name = name
+        self._folder = f"{STREAM_PLACES}/{name}"
+        self._file = NumberedFile(storage, self._folder)
+        # Not in the folder, where the next place removes what it doesn't know.
+        self._state_path = f"{self._folder}.json"
+
+    def read(self) -> StreamPlace | None:
+        """How far the stream has come; None if the table does not know it.
+
+        Raises:
+            StorageError: The newest place cannot be read.
+        """
+        found = self._file.read()
+        if found is None:
+            return None
+        number, content = found
+        place = None if content is None else StreamPlace.parse(content)
+        if place is None:
+            path = f"{self._storage.location}/{self._file.path(number)}"
+            raise StorageError(
+                f"{path} cannot be read as the place of a stream.",
+                remedy="Restore it; without it nobody knows which batches were applied.",
+            )
+        return place
+
+    def known(self) -> StreamPlace:
+        """How far the stream has come, once the table was told of it.
+
+        Raises:
+            CheckpointMismatch: The table does not know it any more.
+        """
+        place = self.read()
+        if place is None:
+            raise CheckpointMismatch(
+                f"{self._storage.location}/{self._folder} has vanished.",
+                remedy="If the table was created again, give the stream a new checkpoint.",
+            )
+        return place
+
+    def write(self, place: StreamPlace) -> None:
+        """Let a place take that of the one before it.
+
+        Raises:
+            StreamOvertaken: Another driver has done so.
+        """
+        if not self._file.write(place.number, place.to_bytes()):
+            path = f"{self._storage.location}/{self._file.path(place.number)}"
+            raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
+
+    def told(self) -> StreamState | None:
+        """How the stream was doing when its driver last said something."""
+        return _state(self._storage, self._state_path)
+
+    def tell(self, state: StreamState) -> None:
+        """Let others see how the stream is doing."""
+        self._storage.write_file(self._state_path, state.to_bytes(), replace=True)
+
+    def ask_to_stop(self) -> None:
+        """Ask the driver to end the stream after the batch that it is working on."""
+        self._storage.write_file(f"{self._folder}/{_STOP}", b"", replace=True)
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody has asked for that."""
+        return self._storage.exists(f"{self._folder}/{_STOP}")
+
+    def begin(self) -> None:
+        """Begin without what an earlier driver was asked for, and what it was killed over."""
+        self._storage.delete_file(f"{self._folder}/{_STOP}")
+        for file in self._storage.list_files(STREAM_PLACES, missing_ok=True):
+            if file.path.startswith(UNFINISHED_PREFIX) and file.path.endswith(
+                f"_{self._name}.json"
+            ):
+                self._storage.delete_file(f"{STREAM_PLACES}/{file.path}")
+
+
+def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
+    """How the streams are doing whose first table is this one, as far as they tell; by name.
+
+    Args:
+        storage: The folder of the table.
+    """
+    files = storage.list_files(STREAM_PLACES, missing_ok=True)
+    names = sorted(file.path for file in files if file.path.endswith(".json"))
+    states = {name: _state(storage, f"{STREAM_PLACES}/{name}") for name in names[:_MOST_STATES]}
+    # What has another name than its stream was cut off by a kill.
+    return [each for name, each in states.items() if each and name == f"{each.name}.json"]
+
+
+def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
+    content = storage.read_small(path)
+    return None if content is None else StreamState.parse(content)
+
+
+def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
+    """By what the notes are known on the batches which streams may try again, however late that is.
+
+    Args:
+        storage: The folder of a table.
+    """
+    digests = set()
+    for path, size, _ in storage.walk(STREAM_PLACES):
+        if size is None or not path.endswith(".json"):
+            continue
+        content = storage.read_small(path)
+        place = None if content is None else StreamPlace.parse(content)
+        if place is not None:
+            digests.add(digest_of(place.next_token))
+    return digests

@@ -1,0 +1,1 @@
+"""Plain text: SQL tokens, tables, spelling, quantities, and printable output."""
