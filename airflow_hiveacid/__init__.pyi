@@ -21,14 +21,14 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.acid.merge import (
     NotMatchedInsert as NotMatchedInsert,
 )
-from airflow_hiveacid.assets import asset_of as asset_of
+from airflow_hiveacid.assets import table_asset as table_asset
 from airflow_hiveacid.engine.python.data_source import HiveAcidDataSource as HiveAcidDataSource
-from airflow_hiveacid.engine.python.multi_table import (
-    MultiTableTransaction as MultiTableTransaction,
-)
 from airflow_hiveacid.engine.python.read_together import read_together as read_together
-from airflow_hiveacid.engine.python.registered_tables import register as register
+from airflow_hiveacid.engine.python.registered_tables import register_views as register_views
 from airflow_hiveacid.engine.python.table import AcidTable as AcidTable
+from airflow_hiveacid.engine.python.transaction import (
+    AcidTransaction as AcidTransaction,
+)
 from airflow_hiveacid.engine.write.statement import WriteOptions as WriteOptions
 from airflow_hiveacid.errors import HiveAcidError as HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook as HiveAcidMetastoreHook
@@ -45,13 +45,12 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskTrouble as HiveAcidTaskTrouble,
 )
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob as AnalyzeJob
-from airflow_hiveacid.jobs.compaction_need import group_needs as group_needs
+from airflow_hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
 from airflow_hiveacid.jobs.export_job import ExportChangesJob as ExportChangesJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob as CleanJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob as CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions as MetastoreOptions
 from airflow_hiveacid.jobs.mirror import mirror_job as mirror_job
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob as MultiTableJob
 from airflow_hiveacid.jobs.sources import (
     BatchSource as BatchSource,
 )
@@ -69,6 +68,7 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob as StreamJob
 from airflow_hiveacid.jobs.stream_job import StreamSource as StreamSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob as TransactionJob
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob as DeleteJob,
 )
@@ -108,7 +108,9 @@ from airflow_hiveacid.sensors.delta_count import (
 )
 from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor as HiveAcidDeltaSizeSensor
 from airflow_hiveacid.sensors.new_data import HiveAcidNewDataSensor as HiveAcidNewDataSensor
-from airflow_hiveacid.sensors.trino import HiveAcidTrinoSensor as HiveAcidTrinoSensor
+from airflow_hiveacid.sensors.trino_mismatch import (
+    HiveAcidTrinoMismatchSensor as HiveAcidTrinoMismatchSensor,
+)
 from airflow_hiveacid.triggers.compaction_event import (
     HiveAcidCompactionEventTrigger as HiveAcidCompactionEventTrigger,
 )

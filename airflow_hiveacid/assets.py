@@ -29,12 +29,12 @@ _MOST_PARTITION_KEYS = 1000
 _BY_PARTITION = "partitions"
 
 
-def asset_of(table: str, metastore: str, *, by_partition: bool = False, **options: Any) -> Asset:
+def table_asset(table: str, metastore: str, *, by_partition: bool = False, **options: Any) -> Asset:
     """Describe a table as an asset, for ``outlets``, ``inlets`` and ``schedule``.
 
     Example::
 
-        ORDERS = asset_of("sales.orders", "hms-1:9083")
+        ORDERS = table_asset("sales.orders", "hms-1:9083")
 
         merge = HiveAcidMergeOperator(task_id="merge", job=job, outlets=[ORDERS])
 
@@ -96,7 +96,7 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
     for outlet in context["task"].outlets:
         if isinstance(outlet, AssetAlias):
             for table in tables:
-                asset = asset_of(table["target"], metastore.uris)
+                asset = table_asset(table["target"], metastore.uris)
                 context["outlet_events"][outlet].add(asset, extra=_extra(table))
         elif isinstance(outlet, Asset | AssetRef):
             # Any other asset stands for all that was done.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.assets import asset_of, to_openlineage
+from airflow_hiveacid.assets import table_asset, to_openlineage
 from airflow_hiveacid.column_lineage import TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
@@ -140,7 +140,7 @@ def _input(
     from airflow.providers.common.compat.openlineage.facet import InputDataset
 
     if not isinstance(source, PathSource):
-        named = to_openlineage(asset_of(source.name, metastore.uris), None)
+        named = to_openlineage(table_asset(source.name, metastore.uris), None)
         facets = _table_facets(tables.get(source.name))
         return InputDataset(namespace=named.namespace, name=named.name, facets=facets)
     namespace, name = _dataset_name(source.path)
@@ -162,7 +162,7 @@ def _output(
         OutputStatisticsOutputDatasetFacet,
     )
 
-    named = to_openlineage(asset_of(target, metastore.uris), None)
+    named = to_openlineage(table_asset(target, metastore.uris), None)
     table = tables.get(target)
     facets = _table_facets(table)
     if table is not None:

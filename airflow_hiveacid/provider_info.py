@@ -72,7 +72,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "schemes": ["hiveacid"],
                 "handler": "airflow_hiveacid.assets.sanitize_uri",
-                "factory": "airflow_hiveacid.assets.asset_of",
+                "factory": "airflow_hiveacid.assets.table_asset",
                 "to_openlineage_converter": "airflow_hiveacid.assets.to_openlineage",
             },
         ],

@@ -17,7 +17,7 @@ from airflow_hiveacid import (
     HiveAcidCompactionEventTrigger,
     HiveAcidCompactOperator,
     HiveAcidMetastoreHook,
-    group_needs,
+    compaction_groups,
 )
 
 TABLES = ["default.orders", "default.customers"]
@@ -63,7 +63,7 @@ with DAG(
         ]
         if not triggering_asset_events:
             needs = HiveAcidMetastoreHook().compaction_needs(params["table"])
-        return group_needs(needs)
+        return compaction_groups(needs)
 
     @task
     def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

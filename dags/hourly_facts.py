@@ -26,10 +26,10 @@ from airflow_hiveacid import (
     MatchedDelete,
     MatchedUpdate,
     MergeJob,
-    MultiTableJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
+    TransactionJob,
 )
 
 HOUR = "{{ params.feed }}/{{ data_interval_start.strftime('%Y-%m-%dT%H') }}"
@@ -70,7 +70,7 @@ with DAG(
 ):
     HiveAcidTransactionOperator(
         task_id="apply",
-        job=MultiTableJob(
+        job=TransactionJob(
             statements=(
                 MergeJob(
                     target="{{ params.dimension }}",

@@ -25,12 +25,12 @@ from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job, ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import CompactReport, Report, RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -170,7 +170,7 @@ def _export(job: ExportChangesJob, driver: Driver) -> RunReport:
 
 @execute.register(RowJob)
 @execute.register(TruncateJob)
-@execute.register(MultiTableJob)
+@execute.register(TransactionJob)
 def _write(job: Job, driver: Driver) -> RunReport:
     options = WriteOptions.of(job, job.token, ranges_of(job))
     watching = driver.watching

@@ -17,7 +17,7 @@ from airflow.sdk import BaseHook
 from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.jobs.job import READ, Access
@@ -264,7 +264,7 @@ class HiveAcidMetastoreHook(BaseHook):
         }
 
     def _uri(self, table: str) -> str:
-        return asset_of(table, self.options().uris).uri
+        return table_asset(table, self.options().uris).uri
 
     @cached_property
     def _connection(self) -> "Connection":

@@ -89,7 +89,7 @@ def parse_needs(data: object) -> list[CompactionNeed]:
     if tables := sorted({need.table for need in needs} - {needs[0].table}):
         raise InvalidJob(
             f"need has partitions of {needs[0].table} and of {tables[0]}.",
-            remedy="Group what the sensor found by table, as group_needs does.",
+            remedy="Group what the sensor found by table, as compaction_groups does.",
         )
     return needs
 
@@ -99,7 +99,7 @@ def partitions_of(needs: Sequence[CompactionNeed]) -> list[str] | None:
     return [need.partition for need in needs if need.partition is not None] or None
 
 
-def group_needs(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
     """Put together what one Spark application can compact, since starting one takes time.
 
     Each group is of one table and type, for ``.expand(need=...)`` of HiveAcidCompactOperator.
@@ -107,7 +107,7 @@ def group_needs(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]
     Example::
 
         >>> days = [{"table": "a.t", "type": "minor", "partition": f"d={n}"} for n in (1, 2)]
-        >>> [len(group) for group in group_needs([*days, {"table": "a.u", "type": "minor"}])]
+        >>> [len(group) for group in compaction_groups([*days, {"table": "a.u", "type": "minor"}])]
         [2, 1]
 
     Args:

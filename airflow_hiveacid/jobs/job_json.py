@@ -11,10 +11,10 @@ from airflow_hiveacid.jobs import (  # noqa: F401 - importing a module makes its
     ddl_jobs,
     export_job,
     maintenance_jobs,
-    multi_table_job,
     partitions_job,
     script_job,
     stream_job,
+    transaction_job,
     view_job,
     write_jobs,
 )

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, StatementsJob
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import statement_token
 from airflow_hiveacid.jobs.secret_options import without_secrets
@@ -21,6 +20,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
 from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
@@ -107,9 +107,9 @@ class StreamJob(StatementsJob):
     begin_anew: str | None = None
 
     @property
-    def transaction(self) -> MultiTableJob:
+    def transaction(self) -> TransactionJob:
         """What is done with a batch, as a job of its own."""
-        transaction = MultiTableJob(target=self.target, statements=self.statements)
+        transaction = TransactionJob(target=self.target, statements=self.statements)
         # Each batch has a token of its own.
         return transaction.bind(self, run_token=None, run_id=None)
 

@@ -57,7 +57,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         if len({need.type for need in needs}) > 1:
             raise InvalidJob(
                 f"need asks for minor and for major compactions of {needs[0].table}.",
-                remedy="Group what the sensor found by table and type, as group_needs does.",
+                remedy="Group what the sensor found by table and type, as compaction_groups does.",
             )
         for need in needs:
             self.log.info("%s, %s: %s", need.name, need.type, need.reason)

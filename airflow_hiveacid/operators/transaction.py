@@ -1,10 +1,10 @@
 """HiveAcidTransactionOperator: changes of several tables as one Airflow task."""
 
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 
-class HiveAcidTransactionOperator(HiveAcidSparkOperator[MultiTableJob]):
+class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):
     """Changes several tables in one transaction: all of it becomes visible, or nothing.
 
     All statements read their sources as of one moment, and none sees what another one writes.
@@ -13,7 +13,7 @@ class HiveAcidTransactionOperator(HiveAcidSparkOperator[MultiTableJob]):
 
         HiveAcidTransactionOperator(
             task_id="load_sales",
-            job=MultiTableJob(
+            job=TransactionJob(
                 statements=(
                     MergeJob(
                         target="dw.customers",
@@ -27,4 +27,4 @@ class HiveAcidTransactionOperator(HiveAcidSparkOperator[MultiTableJob]):
         )
     """
 
-    job_type = MultiTableJob
+    job_type = TransactionJob

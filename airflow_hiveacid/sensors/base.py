@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.compaction_need import group_needs
+from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.sensors.patient import PatientSensor
@@ -133,7 +133,7 @@ class HiveAcidCompactionSensor(PatientSensor):
         return self._grouped(event["needs"])
 
     def _grouped(self, needs: list[dict[str, Any]]) -> list[Any]:
-        return group_needs(needs) if self.expand_by == "table" else needs
+        return compaction_groups(needs) if self.expand_by == "table" else needs
 
     def _policy(self) -> CompactionPolicy:
         """When a partition is worth compacting."""

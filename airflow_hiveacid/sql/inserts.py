@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
@@ -93,7 +93,7 @@ def _is_default(value: Sequence[Token]) -> bool:
 
 def multi_insert_job(
     statement: SqlStatement, tree: exp.MultitableInserts
-) -> InsertJob | MultiTableJob:
+) -> InsertJob | TransactionJob:
     """FROM ... INSERT ... INSERT ...: all of it in one transaction."""
     statement.only(tree, ("expressions", "source", "with_"), "FROM ... INSERT")
     words = Words(statement)
@@ -114,7 +114,7 @@ def multi_insert_job(
     words.end()
     if len(inserts) == 1:
         return inserts[0]
-    return MultiTableJob(target=inserts[0].target, statements=tuple(inserts))
+    return TransactionJob(target=inserts[0].target, statements=tuple(inserts))
 
 
 class _Branch:

@@ -6,9 +6,9 @@ from typing import TypeVar
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import QuerySource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.questions import Select
 from airflow_hiveacid.text.sql_tokens import parameters_of
@@ -40,7 +40,7 @@ def with_parameters(step: StepT, params: Parameters, trusted: bool) -> StepT:
     """
     changed: object = step
     match step:
-        case MultiTableJob():
+        case TransactionJob():
             each = (with_parameters(job, params, trusted) for job in step.statements)
             changed = replace(step, statements=tuple(each))
         case Select():

@@ -6,7 +6,7 @@ import pytest
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_hiveacid.assets import asset_of, emit_assets
+from airflow_hiveacid.assets import emit_assets, table_asset
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import (
@@ -52,7 +52,7 @@ def events_of(report, *outlets, keys_at_runtime=False):
     ],
 )
 def test_a_table_has_one_uri_however_its_metastore_is_written(metastore, uri):
-    assert asset_of("Sales.Orders", metastore).uri == uri
+    assert table_asset("Sales.Orders", metastore).uri == uri
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_airflow_refuses_a_uri_that_names_no_table(written):
 
 
 def test_what_else_an_asset_has_can_be_given():
-    asset = asset_of("sales.orders", "hms-1", name="orders", extra={"owner": "ada"})
+    asset = table_asset("sales.orders", "hms-1", name="orders", extra={"owner": "ada"})
     assert (asset.name, asset.extra) == ("orders", {"owner": "ada"})
 
 
 def test_only_a_table_is_an_asset():
     with pytest.raises(InvalidJob, match="'orders' is not the name of a table"):
-        asset_of("orders", "hms-1")
+        table_asset("orders", "hms-1")
 
 
-@pytest.mark.parametrize("outlet", [asset_of("sales.orders", "hms-1"), Asset("my orders")])
+@pytest.mark.parametrize("outlet", [table_asset("sales.orders", "hms-1"), Asset("my orders")])
 def test_the_event_of_an_outlet_tells_what_was_written(outlet):
     event = events_of(MERGED, outlet)[outlet]
     assert event.extra["table"] == "sales.orders"
@@ -92,8 +92,8 @@ def test_the_event_of_an_outlet_tells_what_was_written(outlet):
 
 
 def test_the_event_of_another_table_tells_nothing_of_this_one():
-    other = asset_of("sales.customers", "hms-1")
-    assert events_of(MERGED, asset_of("sales.orders", "hms-1"), other)[other].extra == {}
+    other = table_asset("sales.customers", "hms-1")
+    assert events_of(MERGED, table_asset("sales.orders", "hms-1"), other)[other].extra == {}
 
 
 def test_an_alias_gets_an_event_of_the_table():
@@ -120,7 +120,7 @@ def test_each_table_of_a_transaction_is_told_of_by_its_own_outlet():
         tables=tables,
     ).to_dict()
     names = ("sales.orders", "sales.customers", "sales.others")
-    orders, customers, others = (asset_of(name, "hms-1") for name in names)
+    orders, customers, others = (table_asset(name, "hms-1") for name in names)
     anything, alias = Asset("the load"), AssetAlias("written")
     events = events_of(report, orders, customers, others, anything, alias)
 
@@ -156,7 +156,7 @@ def test_a_compaction_tells_of_the_partitions_that_it_compacted():
             partition("d=3", "compacted", txn_id=5, rows=20, bytes_read=900),
         ),
     ).to_dict()
-    outlet = asset_of("sales.orders", "hms-1")
+    outlet = table_asset("sales.orders", "hms-1")
     extra = events_of(report, outlet)[outlet].extra
     assert extra["partitions"] == ["d=1", "d=3"]
     assert extra["txn_ids"] == [4, 5]
@@ -176,15 +176,15 @@ needs_runtime_partitions = pytest.mark.skipif(
 
 @needs_runtime_partitions
 def test_where_keys_are_set_at_runtime_there_is_an_event_for_each_partition():
-    outlet = asset_of("sales.orders", "hms-1")
+    outlet = table_asset("sales.orders", "hms-1")
     assert events_of(MERGED, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1", "d=2"}
 
 
 @needs_runtime_partitions
 def test_an_asset_by_partition_has_an_event_for_each_beside_that_of_the_table():
-    table = asset_of("sales.orders", "hms-1")
-    days = asset_of("sales.orders", "hms-1", by_partition=True)
-    other = asset_of("sales.customers", "hms-1", by_partition=True)
+    table = table_asset("sales.orders", "hms-1")
+    days = table_asset("sales.orders", "hms-1", by_partition=True)
+    other = table_asset("sales.customers", "hms-1", by_partition=True)
     events = events_of(MERGED, table, days, other)
     assert days.uri == f"{URI}/partitions"
     assert events[days].partition_keys == {"d=1", "d=2"}
@@ -198,7 +198,7 @@ def test_an_asset_by_partition_has_an_event_for_each_beside_that_of_the_table():
 
 @needs_runtime_partitions
 def test_a_task_has_no_more_events_than_airflow_can_take_while_it_waits(caplog):
-    days = asset_of("sales.orders", "hms-1", by_partition=True)
+    days = table_asset("sales.orders", "hms-1", by_partition=True)
     report = MERGED | {"partitions": [f"d={number:04}" for number in range(1003)]}
     keys = events_of(report, days)[days].partition_keys
     assert (len(keys), max(keys)) == (1000, "d=0999")
@@ -207,13 +207,13 @@ def test_a_task_has_no_more_events_than_airflow_can_take_while_it_waits(caplog):
 
 @needs_runtime_partitions
 def test_elsewhere_the_one_event_has_no_key_so_that_dags_waiting_for_the_table_run():
-    outlet = asset_of("sales.orders", "hms-1")
+    outlet = table_asset("sales.orders", "hms-1")
     assert events_of(MERGED, outlet)[outlet].partition_keys == set()
 
 
 @needs_runtime_partitions
 def test_a_partition_whose_name_is_too_long_for_a_key_does_not_fail_the_task(caplog):
-    outlet = asset_of("sales.orders", "hms-1")
+    outlet = table_asset("sales.orders", "hms-1")
     report = MERGED | {"partitions": ["d=1", "d=" + "x" * 249]}
     assert events_of(report, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1"}
     assert "No event of their own for 1 partitions" in caplog.text

@@ -20,13 +20,13 @@ from airflow_hiveacid import (
     MatchedUpdate,
     MergeJob,
     MetastoreOptions,
-    MultiTableJob,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     PathSource,
     QuerySource,
     RestoreJob,
     TableSource,
+    TransactionJob,
     UpdateJob,
 )
 from airflow_hiveacid.acid.locks import Operation, TableRef
@@ -217,7 +217,7 @@ def test_a_query_is_seen_through(told):
 
 
 def test_a_transaction_tells_of_all_its_tables(metastore):
-    job = MultiTableJob(
+    job = TransactionJob(
         metastore=metastore,
         statements=(
             InsertJob(target=TARGET, source=FEED),

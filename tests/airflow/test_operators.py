@@ -28,11 +28,11 @@ from airflow_hiveacid import (
     InsertJob,
     MatchedUpdate,
     MergeJob,
-    MultiTableJob,
     PathSource,
     RestoreJob,
     StreamJob,
     StreamSource,
+    TransactionJob,
     UpdateJob,
 )
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
@@ -62,7 +62,7 @@ JOBS = [
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
     ),
     (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="{{ data_interval_start }}")),
-    (HiveAcidTransactionOperator, MultiTableJob(statements=(DELETE,))),
+    (HiveAcidTransactionOperator, TransactionJob(statements=(DELETE,))),
     (
         HiveAcidStreamOperator,
         StreamJob(

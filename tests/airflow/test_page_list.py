@@ -24,11 +24,11 @@ from airflow_hiveacid import (
     InsertJob,
     MatchedUpdate,
     MergeJob,
-    MultiTableJob,
     PathSource,
     QuerySource,
+    TransactionJob,
 )
-from airflow_hiveacid.assets import asset_of
+from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -282,7 +282,7 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
                 on="t.id = s.id",
                 when=(MatchedUpdate(),),
             ),
-            outlets=[asset_of("crm.leads", "hms:9083")],
+            outlets=[table_asset("crm.leads", "hms:9083")],
         )
         copied = InsertJob(
             target="sales.\u00e9t\u00e9", source=ChangesSource("raw.events", after="0")
@@ -292,7 +292,7 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
             target="sales.b", source=QuerySource(sql="SELECT 1\nname: x.y", inputs=views)
         )
         HiveAcidTransactionOperator(
-            task_id="t", job=MultiTableJob(target=copied.target, statements=[copied, joined])
+            task_id="t", job=TransactionJob(target=copied.target, statements=[copied, joined])
         )
     assert tables_of(serialized(dag)) == [
         "crm.leads",

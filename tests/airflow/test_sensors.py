@@ -21,7 +21,7 @@ from airflow_hiveacid import (
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaSizeSensor,
-    HiveAcidTrinoSensor,
+    HiveAcidTrinoMismatchSensor,
 )
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.errors import (
@@ -40,7 +40,7 @@ SENSORS = [
     HiveAcidCompactionNeededSensor,
     HiveAcidDeltaCountSensor,
     HiveAcidDeltaSizeSensor,
-    HiveAcidTrinoSensor,
+    HiveAcidTrinoMismatchSensor,
 ]
 
 pytestmark = pytest.mark.usefixtures("metastore_connection")
@@ -78,7 +78,7 @@ def test_the_size_of_deltas_is_what_another_waits_for(orders):
 
 
 def test_what_trino_reads_wrongly_is_what_one_more_waits_for(orders):
-    sensor = HiveAcidTrinoSensor(task_id="t", table="shop.orders")
+    sensor = HiveAcidTrinoMismatchSensor(task_id="t", table="shop.orders")
     for _ in range(12):
         large_insert(orders)
     assert not sensor.poke({})

@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -49,7 +49,7 @@ def metastore(request, spark, tmp_path_factory):
             feed / "customers.json", [{"id": 0, "v": "old"}], "id INT, v STRING"
         )
         sales = [{"id": n, "v": "old", "p": f"p{n % PARTITIONS}"} for n in range(2 * PARTITIONS)]
-        load = MultiTableJob(
+        load = TransactionJob(
             metastore=metastore.options,
             statements=(
                 InsertJob(target=str(CUSTOMERS), source=customers),
@@ -81,7 +81,7 @@ def test_after_a_kill_both_tables_are_old_or_both_new_and_one_retry_completes_it
         *(row | {"op": "i"} for row in come),
     ]
     new = [[customers[0] | {"v": fault}], [*kept, *come]]
-    job = MultiTableJob(
+    job = TransactionJob(
         metastore=metastore.options,
         run_token=f"a load that is killed at {fault}",
         statements=(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.read_together import read_together
-from airflow_hiveacid.engine.python.registered_tables import register
+from airflow_hiveacid.engine.python.registered_tables import register_views
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.jobs.sources import TableSource
 from tests.engine.acid_tables import create
@@ -65,7 +65,7 @@ def test_programs_on_several_tables_ask_for_each(spark, hms, tables, permitted):
     name, other = tables
     permitted |= {("t", None, "read"), ("t", None, "insert")}
     rows = spark.sql("SELECT 1 AS id, 2 AS v")
-    txn = MultiTableTransaction(hms.uri, spark=spark)
+    txn = AcidTransaction(hms.uri, spark=spark)
     txn.table(name).append(rows)
     txn.table(other).append(rows)
     with pytest.raises(AccessRefused, match=rf"may not insert {other}"):
@@ -73,8 +73,8 @@ def test_programs_on_several_tables_ask_for_each(spark, hms, tables, permitted):
     with pytest.raises(AccessRefused), read_together(tables, hms.uri, spark=spark):
         pass
     with pytest.raises(AccessRefused):
-        register(hms.uri, tables, spark=spark)
-    with register(hms.uri, f"{name.partition('.')[0]}.*", spark=spark) as known:
+        register_views(hms.uri, tables, spark=spark)
+    with register_views(hms.uri, f"{name.partition('.')[0]}.*", spark=spark) as known:
         assert list(known.names) == ["t"]
         assert "may not read" in known.skipped[other]
     with AcidTable(name, hms.uri, spark=spark) as table:

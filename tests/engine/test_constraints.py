@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.constraints import Check, Constraint, Default, NotNull
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write.atomic_write import AtomicWrite
 from airflow_hiveacid.engine.write.statement import WriteOptions
@@ -225,7 +225,7 @@ def test_partitions_buckets_and_several_tables(
         acid.append(spark.createDataFrame([(None, "a", 1, "tue")], schema))
 
     def write_both() -> None:
-        with MultiTableTransaction(hms.uri, spark=spark) as txn:
+        with AcidTransaction(hms.uri, spark=spark) as txn:
             txn.table(acid.ref.full_name).append(
                 spark.createDataFrame([(3, "c", 3, "mon")], schema)
             )

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions
 from airflow_hiveacid.engine.run import run
@@ -332,7 +332,7 @@ def test_a_file_that_arrives_between_two_inserts_is_read_by_both_or_by_none(
     arrive("first")
     feed = {"feed": PathSource(str(tmp_path), "json", schema="id int")}
     late = At(Phase.WRITE, lambda: arrive("second"))
-    with MultiTableTransaction(hms.uri, spark=spark, observers=[late]) as txn:
+    with AcidTransaction(hms.uri, spark=spark, observers=[late]) as txn:
         for name, which in (("a", "="), ("b", "<>")):
             query = QuerySource(f"select id from feed where id {which} 1", feed)
             txn.table(f"{database}.{name}").append(query)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import NanosecondsLost, UserError
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
@@ -148,7 +148,7 @@ def test_a_copy_into_another_table_is_refused(spark, hms, client, database, fore
         ids = QuerySource("select id from f where at is not null", {"f": fine})
         assert acid.append(ids).rows_inserted == 4
     with pytest.raises(NanosecondsLost):  # noqa: SIM117, PT012 - it runs at the end.
-        with MultiTableTransaction(hms.uri, spark=spark) as txn:
+        with AcidTransaction(hms.uri, spark=spark) as txn:
             txn.table(f"{database}.u").append(ids)
             txn.table(f"{database}.t").append(fine)
 

@@ -13,11 +13,11 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.engine.python.multi_table import TableInTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import TableInTransaction
 from airflow_hiveacid.engine.statements.conditions import as_sql
 from airflow_hiveacid.errors import BadCondition
-from airflow_hiveacid.jobs.compaction_need import group_needs
+from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.mirror import mirror_job
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -60,7 +60,7 @@ def test_examples_of_the_docstrings_give_what_they_say(spark, fake):
             "orders": orders,
             "spark": spark,
             "mirror_job": mirror_job,
-            "group_needs": group_needs,
+            "compaction_groups": compaction_groups,
         }
         examples = [
             # The first one fills the table for the others.
@@ -71,7 +71,7 @@ def test_examples_of_the_docstrings_give_what_they_say(spark, fake):
             AcidTable.detail,
             AcidTable.history,
             mirror_job,
-            group_needs,
+            compaction_groups,
         ]
         for documented in examples:
             [found] = finder.find(documented, "example", globs=names)

@@ -13,8 +13,8 @@ from airflow_hiveacid.engine.write import atomic_write
 from airflow_hiveacid.errors import AnswerLost, TableNotFound
 from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.records.proofs import digest_of
@@ -45,9 +45,9 @@ class Load:
             self.tables.create(ref)
         self.job = self.of([MAIN], [OTHER])
 
-    def of(self, main: Sequence[Row], other: Sequence[Row]) -> MultiTableJob:
+    def of(self, main: Sequence[Row], other: Sequence[Row]) -> TransactionJob:
         statements = self.tables.insert(self.main, main), self.tables.insert(self.other, other)
-        return MultiTableJob(
+        return TransactionJob(
             statements=statements, run_token="d/r/t/-1", metastore=self.client.options
         )
 

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid import TableSource, register
+from airflow_hiveacid import TableSource, register_views
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
@@ -50,7 +50,7 @@ def test_the_tables_of_a_database_are_known_until_they_are_closed(
 ) -> None:
     database = orders.partition(".")[0]
     user.range(1).createOrReplaceTempView("mine")
-    with register(hms.uri, f"{database}.*", spark=user) as tables:
+    with register_views(hms.uri, f"{database}.*", spark=user) as tables:
         assert views(user) == {"mine", "orders", "lines"}
         assert tables.names["orders"] == TableSource(orders)
         assert list(tables.skipped) == [f"{database}.odd"]
@@ -73,7 +73,7 @@ def test_names_and_versions_are_free(
     orders: str, client: MetastoreClient, hms: EmbeddedMetastore, user: SparkSession
 ) -> None:
     named = {"Now": orders, "before": TableSource(orders, as_of="1"), "odd name.x": orders}
-    with register(hms.uri, named, spark=user):
+    with register_views(hms.uri, named, spark=user):
         added = user.sql("SELECT id FROM now EXCEPT SELECT id FROM before")
         assert sorted(row.id for row in added.collect()) == [3, 4]
         assert count(user, "`odd name.x`") == 5
@@ -96,7 +96,7 @@ def test_what_cannot_be_registered_is_an_error_that_leaves_nothing(
     ]
     for tables, error, message in attempts:
         with pytest.raises(error, match=message):
-            register(hms.uri, tables, spark=user)  # type: ignore[arg-type]
+            register_views(hms.uri, tables, spark=user)  # type: ignore[arg-type]
     assert views(user) == {"orders"}
     assert count(user, "orders") == 1
     assert left_behind(client) == []

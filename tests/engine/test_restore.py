@@ -13,8 +13,8 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import PartitionDifference, RunReport
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.progress import Phase
@@ -184,7 +184,7 @@ def test_several_tables_come_back_to_one_moment_or_none_does(
     case.append(B)
     flat.append(C)
     first, second = [RestoreJob(target=name, as_of=moment) for name in (case.name, flat.name)]
-    job = MultiTableJob(metastore=case.client.options, statements=[first, second])
+    job = TransactionJob(metastore=case.client.options, statements=[first, second])
     with pytest.raises(VersionUnknown):
         run(spark, replace(job, statements=[first, replace(second, as_of="5")]))
     assert (case.rows(), flat.rows()) == ([A, B], [C])

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_component
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     AnswerLost,
@@ -296,7 +296,7 @@ def test_tables_of_all_kinds_that_change_together(lost):
     create(case.client, bucketed, columns, bucket_columns=["id"], num_buckets=2)
     rows = [(7, "new", "x"), (8, "new", "y")]
     options = WriteOptions(run_token="d/all/t/-1")
-    with MultiTableTransaction(
+    with AcidTransaction(
         case.uri, spark=case.spark, options=options, observers=[At(Phase.COMMIT, lost.expire)]
     ) as txn:
         txn.table(flat).append(case.frame(*rows))

@@ -8,17 +8,17 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.row_id import decode_bucket
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import (
     DuplicateMergeKeys,
     InvalidJob,
     UserError,
 )
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase
@@ -65,7 +65,7 @@ class Shop:
         return self.spark.createDataFrame(rows, "id int, customer int, day string")
 
     def transaction(self, *observers):
-        return MultiTableTransaction(self.uri, spark=self.spark, observers=observers)
+        return AcidTransaction(self.uri, spark=self.spark, observers=observers)
 
     def table(self, table):
         return AcidTable(self.name(table), self.uri, spark=self.spark)
@@ -243,7 +243,7 @@ def test_the_page_of_the_docs_does_what_it_says(shop, hms, client, database):
 
 
 def test_a_job_is_applied_once_however_often_it_is_run(shop, hms, client):
-    job = MultiTableJob(
+    job = TransactionJob(
         metastore=hms.options,
         run_token="the load of a day",
         statements=(

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, VersionGone, VersionUnknown
 from airflow_hiveacid.history.table_history import table_history
@@ -186,7 +186,7 @@ def test_several_tables_are_read_as_of_one_moment(told: Case, make: Callable[...
     metastore = told.client.options
 
     def write(*rows: tuple[Any, ...]) -> None:
-        with MultiTableTransaction(metastore, spark=told.spark) as txn:
+        with AcidTransaction(metastore, spark=told.spark) as txn:
             for case in (told, other):
                 txn.table(case.name).append(case.frame(*rows))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import MetastoreTroubled
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -98,7 +98,7 @@ def test_every_kind_of_write_reports_its_files_and_no_others(spark, hms, client,
 def test_a_partition_that_two_statements_write_has_one_event(spark, hms, client, database, table):
     create(client, f"{database}.log", COLUMNS, DAY, kind=TableKind.INSERT_ONLY)
     table.append(rows(spark, (1, "a", "mon")))
-    with MultiTableTransaction(hms.uri, spark=spark) as txn:
+    with AcidTransaction(hms.uri, spark=spark) as txn:
         txn.table(table.ref.full_name).append(rows(spark, (2, "b", "mon")))
         txn.table(table.ref.full_name).delete("id = 1")
         txn.table(f"{database}.log").append(rows(spark, (3, "c", "tue")))

@@ -17,10 +17,10 @@ from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -169,7 +169,7 @@ class Operation:
 
 
 def _statements(job: Job) -> Sequence[Any]:
-    return job.statements if isinstance(job, MultiTableJob) else [job]
+    return job.statements if isinstance(job, TransactionJob) else [job]
 
 
 def _filled(tables: Tables, ref: TableRef) -> None:
@@ -230,12 +230,12 @@ def _compacted(tables: Tables, ref: TableRef) -> None:
 
 
 def _both(tables: Tables) -> Job:
-    return MultiTableJob(statements=(_merge(tables), _update(tables, tables.other)))
+    return TransactionJob(statements=(_merge(tables), _update(tables, tables.other)))
 
 
 def _inserts(tables: Tables) -> Job:
     inserts = (tables.insert(tables.main, NEW), tables.insert(tables.other, NEW))
-    return MultiTableJob(statements=inserts)
+    return TransactionJob(statements=inserts)
 
 
 def _restore(version: int) -> Callable[[Tables], Job]:

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import ConflictError, HiveAcidError
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
@@ -262,7 +262,7 @@ class Run:
     def _next_job(self) -> Job:
         """The job of the next try: the order of its statements is another one each time."""
         job = self._job
-        if isinstance(job, MultiTableJob) and self._tries % 2 == 0:
+        if isinstance(job, TransactionJob) and self._tries % 2 == 0:
             return replace(job, statements=job.statements[::-1], target="")
         return job
 

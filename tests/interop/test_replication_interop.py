@@ -8,7 +8,7 @@ import pytest
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.python.multi_table import MultiTableTransaction
+from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -106,7 +106,7 @@ def steps(db):
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
         def all_at_once():
-            with MultiTableTransaction(db.options, spark=db.spark) as txn:
+            with AcidTransaction(db.options, spark=db.spark) as txn:
                 txn.table(f"{db.name}.plain").append(rows(50, 51))
                 txn.table(f"{db.name}.plain").delete("id = 3")
                 txn.table(f"{db.name}.days").append(rows(52, day="2024-01-03"))

@@ -9,8 +9,8 @@ from airflow_hiveacid.acid.merge import MatchedUpdate
 from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob, RowJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import RowJob, TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.progress import PhaseObserver
 from tests.isolation.work import (
@@ -43,7 +43,7 @@ class SparkClient:
 
     def run(self, work: Work) -> None:
         """Run a transaction that writes."""
-        job = MultiTableJob(
+        job = TransactionJob(
             statements=self.statements(work),
             metastore=self.metastore,
             run_token=f"isolation/{work.name}",

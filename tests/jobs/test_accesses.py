@@ -7,9 +7,9 @@ from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJo
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, UpdateJob
 
 QUERY = QuerySource(
@@ -60,7 +60,7 @@ def test_every_named_table_is_an_access(job: Job, accesses: list[tuple[str, obje
 
 
 def test_all_statements_of_a_transaction_count() -> None:
-    found = accesses_of(MultiTableJob(statements=(INSERT, UPDATE)))
+    found = accesses_of(TransactionJob(statements=(INSERT, UPDATE)))
     assert {(access.table, access.action) for access in found} == {
         *(("dw.t", "insert"), ("dw.u", "update")),
         *(("stage.a", "read"), ("stage.c", "read")),
@@ -70,6 +70,6 @@ def test_all_statements_of_a_transaction_count() -> None:
 def test_locations_are_those_of_sources_and_targets() -> None:
     job = ExportChangesJob(target="dw.t", source=ChangesSource("dw.t", after="0"), path="s3a://out")
     assert paths_of(job) == ("s3a://out",)
-    assert paths_of(MultiTableJob(statements=(INSERT, UPDATE))) == ("s3a://landing/b",)
+    assert paths_of(TransactionJob(statements=(INSERT, UPDATE))) == ("s3a://landing/b",)
     like = CreateTableLikeJob(target="dw.copy", like="dw.t", location="hdfs://nn/x")
     assert paths_of(like) == ("hdfs://nn/x",)

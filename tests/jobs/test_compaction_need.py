@@ -1,4 +1,4 @@
-from airflow_hiveacid import group_needs
+from airflow_hiveacid import compaction_groups
 
 
 def need(table, partition, type_="minor"):
@@ -12,5 +12,5 @@ def test_a_group_is_of_one_table_and_type_and_the_most_useful_comes_first():
         need("db.b", "d=2"),
         need("db.b", "d=3", "major"),
     ]
-    assert group_needs(needs) == [[needs[0], needs[3]], [needs[1]], [needs[2]]]
-    assert group_needs([]) == []
+    assert compaction_groups(needs) == [[needs[0], needs[3]], [needs[1]], [needs[2]]]
+    assert compaction_groups([]) == []

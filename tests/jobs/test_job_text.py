@@ -12,12 +12,12 @@ from airflow_hiveacid import (
     MatchedDelete,
     MatchedUpdate,
     MergeJob,
-    MultiTableJob,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     PathSource,
     QuerySource,
     TableSource,
+    TransactionJob,
     UpdateJob,
 )
 
@@ -73,7 +73,7 @@ def test_a_query_keeps_its_lines():
 
 
 def test_jobs_in_a_job_and_numbers_and_what_has_no_default_are_there():
-    job = MultiTableJob(
+    job = TransactionJob(
         target="db.a",
         statements=[
             DeleteJob(target="db.a", where="id = 1"),

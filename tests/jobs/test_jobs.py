@@ -7,8 +7,8 @@ from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatched
 from airflow_hiveacid.errors import BadCondition, InvalidJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 CHANGES = TableSource("sales.changes")
@@ -115,7 +115,7 @@ def test_lawful_jobs(job):
         (replace(MERGE, when="update"), "when must be a list of clauses, not 'update'"),
         (replace(MERGE, when=[MatchedUpdate(condition=True)]), "must be a text, not True"),
         (replace(MERGE, when=[MatchedUpdate(), MatchedDelete()]), "never be reached"),
-        (MultiTableJob(statements=INSERT), "statements must be a list, not one InsertJob"),
+        (TransactionJob(statements=INSERT), "statements must be a list, not one InsertJob"),
         (replace(MERGE, source_alias="a-b"), "cannot be an alias"),
         (replace(MERGE, source_alias="x", target_alias="X"), "same alias"),
     ],
@@ -141,7 +141,7 @@ def test_unlawful_jobs(job, message):
         ),
         (replace(INSERT, source=QuerySource("SELECT 'x")), "^source.sql does not parse"),
         (
-            MultiTableJob(statements=[replace(DELETE, where="b >")]),
+            TransactionJob(statements=[replace(DELETE, where="b >")]),
             r"^statements\[0\]: where does not parse",
         ),
     ],

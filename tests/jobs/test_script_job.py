@@ -11,10 +11,10 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 ID = ColumnSpec("id", "int")
@@ -72,7 +72,7 @@ def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> No
 def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
     merge = MergeJob(target="a.b", source=TableSource("a.c"), on="true", when=())
     delete = DeleteJob(target="a.b")
-    jobs = {"script": ScriptJob, "transaction": MultiTableJob}
+    jobs = {"script": ScriptJob, "transaction": TransactionJob}
     tokens = {
         name: [
             agent_info(t)

@@ -29,7 +29,6 @@ from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJ
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
@@ -40,6 +39,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -125,7 +125,7 @@ STREAM = StreamJob(
         DELETE,
         INSERT,
         STREAM,
-        MultiTableJob(statements=[MERGE, INSERT]),
+        TransactionJob(statements=[MERGE, INSERT]),
         CompactJob(target="shop.orders"),
         # Served from a queue, which nobody but the job asks.
         CompactJob(target="shop.gone", mode="worker"),
@@ -272,7 +272,7 @@ def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: C
             StorageError,
             "The source file:///no",
         ),
-        (MultiTableJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
+        (TransactionJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
     ],
 )
 def test_what_would_fail_in_spark_fails_before_it_starts(
@@ -296,7 +296,7 @@ def test_what_only_the_driver_can_ask_is_left_to_it() -> None:
 
 def test_neither_a_transaction_nor_a_lock_is_taken(client: MetastoreClient, check: Check) -> None:
     before = client.get_open_txns_info()
-    check(MultiTableJob(statements=[MERGE, INSERT], run_token="run"))
+    check(TransactionJob(statements=[MERGE, INSERT], run_token="run"))
     with pytest.raises(UnknownColumn):
         check(replace(DELETE, where="t.x = 1", run_token="run"))
     assert client.get_open_txns_info() == before

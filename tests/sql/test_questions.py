@@ -9,9 +9,9 @@ from airflow_hiveacid.cli.explained.definitions import EXPLAINED_DEFINITIONS
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.sql import questions
 from airflow_hiveacid.sql.script import to_steps
@@ -93,7 +93,7 @@ def test_every_statement_can_be_explained(sql: str) -> None:
 
 
 def test_the_effect_of_every_kind_of_job_is_known() -> None:
-    others = (CreateTableAsJob, MultiTableJob, PartitionsJob)
+    others = (CreateTableAsJob, TransactionJob, PartitionsJob)
     known = {*get_args(questions.RowChange), *EXPLAINED_DEFINITIONS, *others}
     assert {*ScriptedJob.kinds()} == known
 

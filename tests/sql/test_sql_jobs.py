@@ -28,9 +28,9 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
@@ -89,7 +89,7 @@ CASES = {
         )
     ),
     "FROM feed INSERT INTO t SELECT id WHERE id > 1 INSERT OVERWRITE TABLE other.u SELECT max(id)": (
-        MultiTableJob(
+        TransactionJob(
             statements=[
                 insert("SELECT id FROM `db__feed` AS `feed` WHERE id > 1", FEED),
                 InsertJob(
@@ -104,7 +104,7 @@ CASES = {
     # What may be another thing the next time is evaluated once for all.
     "WITH a AS (SELECT * FROM feed) FROM (SELECT *, rand() AS r FROM a) s JOIN (SELECT 1 AS n) ON "
     "s.id = n INSERT INTO t SELECT s.id INSERT INTO t WITH b AS (SELECT 2) SELECT n, (SELECT * FROM b)": (
-        MultiTableJob(
+        TransactionJob(
             statements=[
                 replace(insert(selected), source=QuerySource(selected, FEED, COMMON))
                 for selected in (

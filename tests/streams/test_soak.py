@@ -26,9 +26,9 @@ from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.multi_table_job import RowJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.transaction_job import RowJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.maintenance.table_cleaning import clean

@@ -28,9 +28,9 @@ from airflow_hiveacid.errors import NotTransactional, TableExists
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
@@ -60,7 +60,7 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
     match job:
         case CreateTableAsJob():
             return _creation(client, job)
-        case MultiTableJob():
+        case TransactionJob():
             return _several(client, job)
         case PartitionsJob():
             return explain_partitions(client, job)
@@ -105,7 +105,7 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
     return Answer(read.columns, read.rows, {**details, **read.details})
 
 
-def _several(client: MetastoreClient, job: MultiTableJob) -> Answer:
+def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
     """Describe each statement of a transaction; its topics begin with its number."""
     columns: tuple[str, ...] = ()
     rows: Rows = []

@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
 
 
-def register(
+def register_views(
     metastore: str | MetastoreOptions, tables: Tables, *, spark: SparkSession | None = None
 ) -> "RegisteredTables":
     """Make transactional tables known to ``spark.sql``, all as one transaction sees them.
@@ -36,12 +36,12 @@ def register(
 
     Example::
 
-        with register("thrift://hms:9083", "sales.*") as tables:
+        with register_views("thrift://hms:9083", "sales.*") as tables:
             spark.sql("SELECT country, sum(price) FROM orders JOIN lines USING (id) GROUP BY country")
             tables.refresh()
 
         before = {"orders": "sales.orders", "before": TableSource("sales.orders", as_of="7")}
-        register("thrift://hms:9083", before)
+        register_views("thrift://hms:9083", before)
 
     Args:
         metastore: The metastore's uri, or all its options.
@@ -58,7 +58,7 @@ def register(
 
 
 class RegisteredTables:
-    """Tables that a session knows; see ``register``.
+    """Tables that a session knows; see ``register_views``.
 
     Attributes:
         names: The tables by the names that they have.
@@ -68,7 +68,7 @@ class RegisteredTables:
     def __init__(
         self, metastore: str | MetastoreOptions, tables: Tables, spark: SparkSession
     ) -> None:
-        """Use ``register``."""
+        """Use ``register_views``."""
         self.names: dict[str, TableSource] = {}
         self.skipped: dict[str, str] = {}
         self._tables = tables

@@ -30,9 +30,9 @@ from airflow_hiveacid.engine.write.statement import (
 )
 from airflow_hiveacid.engine.write.write_events import send_write_events
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
-from airflow_hiveacid.jobs.multi_table_job import require_one_change
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
+from airflow_hiveacid.jobs.transaction_job import require_one_change
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_definition

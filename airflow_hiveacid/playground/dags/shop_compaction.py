@@ -14,7 +14,7 @@ from airflow_hiveacid import (
     HiveAcidCompactionEventTrigger,
     HiveAcidCompactOperator,
     HiveAcidMetastoreHook,
-    group_needs,
+    compaction_groups,
 )
 
 SHOP = Asset(
@@ -49,7 +49,7 @@ with DAG(
             for event in events
             for need in event.extra["payload"]["needs"]
         ]
-        return group_needs(needs or HiveAcidMetastoreHook().compaction_needs("shop.*"))
+        return compaction_groups(needs or HiveAcidMetastoreHook().compaction_needs("shop.*"))
 
     @task
     def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

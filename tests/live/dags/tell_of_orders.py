@@ -20,14 +20,14 @@ from airflow_hiveacid import (
     MergeJob,
     NotMatchedInsert,
     PathSource,
-    asset_of,
     hive_acid_retry_policy,
+    table_asset,
 )
 from airflow_hiveacid.errors import LockTimeout, TableNotFound
 
 TABLE = "told.orders"
-ORDERS = asset_of(TABLE, os.environ["TOLD_METASTORE"])
-EACH_DAY = asset_of(TABLE, os.environ["TOLD_METASTORE"], by_partition=True)
+ORDERS = table_asset(TABLE, os.environ["TOLD_METASTORE"])
+EACH_DAY = table_asset(TABLE, os.environ["TOLD_METASTORE"], by_partition=True)
 DAYS = Asset("days_of_orders")
 WHEN = (MatchedUpdate(), NotMatchedInsert())
 COMMON = {"start_date": datetime(2026, 1, 1), "params": {"feed": Param("", type="string")}}

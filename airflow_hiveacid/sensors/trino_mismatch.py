@@ -1,15 +1,15 @@
-"""HiveAcidTrinoSensor: waits for what Trino reads wrongly."""
+"""HiveAcidTrinoMismatchSensor: waits for what Trino reads wrongly."""
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
 
 
-class HiveAcidTrinoSensor(HiveAcidCompactionSensor):
+class HiveAcidTrinoMismatchSensor(HiveAcidCompactionSensor):
     """Waits until Trino would show other rows of a partition than Hive, which a compaction mends.
 
     Example::
 
-        HiveAcidTrinoSensor(task_id="wrong_in_trino", table="sales.*")
+        HiveAcidTrinoMismatchSensor(task_id="wrong_in_trino", table="sales.*")
     """
 
     def _policy(self) -> CompactionPolicy:

@@ -8,8 +8,8 @@ from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.multi_table_job import MultiTableJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 
 DIM = MergeJob(
@@ -32,14 +32,14 @@ def overwrite(day):
 
 
 def test_it_equals_its_json_copy_and_is_known_by_its_first_table():
-    job = MultiTableJob(statements=[DIM, FACT], metastore=METASTORE, run_token="a run")
+    job = TransactionJob(statements=[DIM, FACT], metastore=METASTORE, run_token="a run")
     job.validate()
     assert job.target == "dw.customers"
     assert from_json(to_json(job)) == job
 
 
 def test_templates_in_its_statements_are_rendered():
-    job = MultiTableJob(statements=[FACT, DIM])
+    job = TransactionJob(statements=[FACT, DIM])
     job.validate()
     rendered = job.render(lambda text: text.replace("{{ params.fact }}", "sales"))
     rendered.validate()
@@ -51,7 +51,10 @@ def test_templates_in_its_statements_are_rendered():
     [
         ([], "statements is empty"),
         (["DELETE"], r"statements\[0\]: 'DELETE' cannot be part of a transaction"),
-        ([MultiTableJob(statements=[DIM])], r"statements\[0\]: .* cannot be part of a transaction"),
+        (
+            [TransactionJob(statements=[DIM])],
+            r"statements\[0\]: .* cannot be part of a transaction",
+        ),
         ([DIM, InsertJob(target="x", source=TableSource("a.b"))], r"statements\[1\]: 'x' is not"),
         ([replace(DIM, run_token="own")], r"statements\[0\].run_token is that of the whole"),
         ([DIM, UpdateJob(target="DW.Customers", set={"v": "1"})], "changed by 2 statements"),
@@ -60,11 +63,11 @@ def test_templates_in_its_statements_are_rendered():
 )
 def test_what_cannot_be_done_in_one_transaction_is_refused(statements, message):
     with pytest.raises(InvalidJob, match=message):
-        MultiTableJob(statements=statements).validate()
+        TransactionJob(statements=statements).validate()
 
 
 def test_inserts_and_one_change_of_a_table_are_fine_and_so_are_overwrites_of_different_partitions():
     insert = InsertJob(target="dw.customers", source=TableSource("stage.customers"))
-    MultiTableJob(statements=[insert, DIM, insert]).validate()
+    TransactionJob(statements=[insert, DIM, insert]).validate()
     changes = [DeleteJob(target="dw.sales", where="day = '3'"), overwrite("1"), overwrite("2")]
-    MultiTableJob(statements=changes).validate()
+    TransactionJob(statements=changes).validate()

@@ -58,7 +58,7 @@ class StatementsJob(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiTableJob(StatementsJob, ScriptedJob):
+class TransactionJob(StatementsJob, ScriptedJob):
     """Change several tables, or one by several statements, so that all of it shows or nothing.
 
     All sources are read as they were when the transaction began: no statement sees what another
@@ -105,7 +105,7 @@ class MultiTableJob(StatementsJob, ScriptedJob):
                 if getattr(statement, name) != defaults[name]:
                     raise InvalidJob(
                         f"{where}.{name} is that of the whole transaction.",
-                        remedy=f"Give {name} to the MultiTableJob.",
+                        remedy=f"Give {name} to the TransactionJob.",
                     )
         if self.target != self.statements[0].target:
             raise InvalidJob(f"target is the table of statements[0], not {self.target!r}.")

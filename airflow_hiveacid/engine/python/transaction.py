@@ -1,4 +1,4 @@
-"""MultiTableTransaction: the Python face of changes of several tables that show together."""
+"""AcidTransaction: the Python face of changes of several tables that show together."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -22,7 +22,7 @@ from airflow_hiveacid.progress import PhaseObserver
 
 
 class TableInTransaction(TableChanges[None]):
-    """A table of a MultiTableTransaction: its methods return nothing, and nothing is done yet."""
+    """A table of a AcidTransaction: its methods return nothing, and nothing is done yet."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TableInTransaction(TableChanges[None]):
         self._statements.append(statement)
 
 
-class MultiTableTransaction:
+class AcidTransaction:
     """Changes of several tables, or several of one, that become visible together.
 
     The changes are collected in a ``with`` statement and run in one transaction at its end; when
@@ -48,7 +48,7 @@ class MultiTableTransaction:
 
     Example::
 
-        with MultiTableTransaction("thrift://hms:9083", spark=spark) as txn:
+        with AcidTransaction("thrift://hms:9083", spark=spark) as txn:
             customers = txn.table("dw.customers").merge(new_customers, "t.id = s.id")
             customers.when_matched_update_all().when_not_matched_insert_all().execute()
             txn.table("dw.sales").append(sales)
