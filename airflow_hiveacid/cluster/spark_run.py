@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 class SparkRun(Protocol):
     """Submits, follows, and ends one application."""
 
+    @property
+    def at_work(self) -> bool:
+        """Whether an application of an earlier attempt is still running."""
+
+    @property
+    def adopted(self) -> bool:
+        """Whether an earlier attempt has submitted the application."""
+
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
         """Submit the application, and store its transactions in XComs.
 
