@@ -28,7 +28,7 @@ from session import CODEC, TASKS, seconds_of, session
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.jobs.job_json import to_json
