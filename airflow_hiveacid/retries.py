@@ -5,22 +5,7 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_hiveacid.errors import (
-    AnswerLost,
-    ClusterUnreachable,
-    CommitUncertain,
-    ConflictError,
-    HiveAcidError,
-    KdcUnreachable,
-    MetastoreTroubled,
-    MetastoreUnreachable,
-    NoTicket,
-    SparkJobFailed,
-    StorageLoginFailed,
-    StorageUnreachable,
-    StreamOvertaken,
-    TokenRefused,
-)
+from airflow_hiveacid.errors import ConflictError, HiveAcidError
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict, HiveAcidTaskTrouble
 
 if TYPE_CHECKING:
@@ -57,9 +42,9 @@ def hive_acid_retry_policy(
         ) from error
     return ExceptionRetryPolicy(
         rules=[
-            # The one conflict that stays: somebody else goes on with the stream.
+            # First the final errors below retryable ones: the first rule that matches decides.
             RetryRule(
-                exception=StreamOvertaken,
+                exception=[*_declaring(HiveAcidError, retryable=False)],
                 action=RetryAction.FAIL,
                 reason="The same would fail again.",
             ),
@@ -69,20 +54,7 @@ def hive_acid_retry_policy(
                 reason="Somebody else was first.",
             ),
             RetryRule(
-                exception=[
-                    HiveAcidTaskTrouble,
-                    AnswerLost,
-                    ClusterUnreachable,
-                    CommitUncertain,
-                    KdcUnreachable,
-                    MetastoreTroubled,
-                    MetastoreUnreachable,
-                    NoTicket,
-                    SparkJobFailed,
-                    StorageLoginFailed,
-                    StorageUnreachable,
-                    TokenRefused,
-                ],
+                exception=[HiveAcidTaskTrouble, *_declaring(HiveAcidError, retryable=True)],
                 retry_delay=trouble_after,
                 reason="The metastore, the cluster or the files could not be reached.",
             ),
@@ -94,3 +66,11 @@ def hive_acid_retry_policy(
             ),
         ]
     )
+
+
+def _declaring(base: type[HiveAcidError], *, retryable: bool) -> list[type[HiveAcidError]]:
+    """Return the classes below a base that themselves declare whether a retry can help."""
+    own = [each for each in base.__subclasses__() if vars(each).get("retryable") is retryable]
+    return own + [
+        each for below in base.__subclasses__() for each in _declaring(below, retryable=retryable)
+    ]

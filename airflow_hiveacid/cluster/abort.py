@@ -7,12 +7,11 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.cluster.cluster_run import ClusterRun
-    from airflow_hiveacid.cluster.local_run import LocalRun
+    from airflow_hiveacid.cluster.spark_run import SparkRun
 
 
 def abort_run(
-    run: "LocalRun | ClusterRun | None",
+    run: "SparkRun | None",
     metastore: MetastoreOptions | None,
     tokens: Sequence[str],
     log: Any,

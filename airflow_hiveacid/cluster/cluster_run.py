@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_master import applications_of
+from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
@@ -52,7 +53,7 @@ class Submitted:
     adopted: bool
 
 
-class ClusterRun:
+class ClusterRun(SparkRun):
     """Submits, follows and ends the application of a run.
 
     Everything follows from the run's tag, so that it does not matter who has submitted the

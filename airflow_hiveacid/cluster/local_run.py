@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
+from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
 from airflow_hiveacid.jobs.job import Job
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
-class LocalRun:
+class LocalRun(SparkRun):
     """Submits, follows and ends an application that does not outlive its submission.
-
-    Its methods are those of ClusterRun.
 
     :param connection: The Spark connection.
     :param xcoms: Where to tell what the application begins.

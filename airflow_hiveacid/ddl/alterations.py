@@ -88,7 +88,8 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
         twice = [column for column in added if column.name in have or column.name in keys]
         earlier = job.run_token is not None and len(twice) == len(added)
         if earlier and all(have.get(column.name) == column.type for column in twice):
-            known.extend(column.name for column in twice)
+            # The choice is made again under the lock.
+            known[:] = [column.name for column in twice]
             return table.columns
         if twice:
             raise InvalidJob(f"{ref} has the column {twice[0].name} already.")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
-    from airflow_hiveacid.cluster.local_run import LocalRun
+    from airflow_hiveacid.cluster.spark_run import SparkRun
 
 DeployMode = Literal["client", "cluster"]
 # Where nobody waits for it in a cluster, Spark's own progress bar only fills the log.
@@ -132,7 +132,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self.packages = packages
         self.properties_file = properties_file
         self.env_vars = env_vars
-        self._spark_run: LocalRun | ClusterRun | None = None
+        self._spark_run: SparkRun | None = None
 
     def on_kill(self) -> None:
         """Stop Spark and abort the transaction, so that its locks don't outlive the task."""
@@ -198,7 +198,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Return the report of a job that the worker alone has found done, else None."""
         return None
 
-    def _run_of(self, job: JobT, context: "Context") -> "LocalRun | ClusterRun":
+    def _run_of(self, job: JobT, context: "Context") -> "SparkRun":
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
         from airflow_hiveacid.cluster.local_run import LocalRun
 
@@ -247,7 +247,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         )
 
     def _result(
-        self, run: "LocalRun | ClusterRun", ended: Application, job: JobT, context: "Context"
+        self, run: "SparkRun", ended: Application, job: JobT, context: "Context"
     ) -> dict[str, Any]:
         """Return the report of an application that has ended, or raise why there is none."""
         report = run.report(job)

@@ -174,7 +174,7 @@ class Away:
         self.really = CompactionPoll.look
 
     def go(self, error=MetastoreUnreachable):
-        def look(poll, tables, partitions=None):
+        def look(poll, *_):
             raise error("It is away.")
 
         self.monkeypatch.setattr(CompactionPoll, "look", look)

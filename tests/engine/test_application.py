@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.script_report import ScriptReport
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ({"target": "db.t"}, "job.job must be one of insert, .*, not None"),
+        ({"target": "db.t"}, "job.job must be one of add_columns, .*, not None"),
         ({"job": "vacuum", "target": "db.t"}, "not 'vacuum'"),
         (["job"], "must be a JSON object"),
     ],

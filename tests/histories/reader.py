@@ -7,7 +7,14 @@ from pathlib import Path
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import Base, BucketFile, is_hidden, parse_directory, parse_file
+from airflow_hiveacid.acid.names import (
+    RUN_NOTES,
+    Base,
+    BucketFile,
+    is_hidden,
+    parse_directory,
+    parse_file,
+)
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import NotEnoughHistory
@@ -84,6 +91,7 @@ class Reader:
             for path in self._folders[partition].iterdir()
             if not (path.is_file() and is_hidden(path.name))
             and path not in self._folders.values()
+            and path.name != RUN_NOTES  # Notes are kept for 30 days.
             and path.name not in (state.base, *state.deltas)
             and path.name not in {original.partition("/")[0] for original in state.originals}
         )

@@ -243,11 +243,11 @@ class Versions:
             assert {*told.partitions} == partitions - {None}
         self._model.commit(change)
         assert _values(self._model.rows) == _values(restored)
-        if partitions:
-            self._writers.notes[change.write_id] = {
-                "user": os.environ.get("USER") or None,
-                "report": {"rows_inserted": len(back), "rows_deleted": len(change.deletes)},
-            }
+        # Also a restore that changes nothing has an entry.
+        self._writers.notes[change.write_id] = {
+            "user": os.environ.get("USER") or None,
+            "report": {"rows_inserted": len(back), "rows_deleted": len(change.deletes)},
+        }
 
     def _written(self, write_id: int) -> Change:
         """What stands in the files of a write, read without anything of ours."""
