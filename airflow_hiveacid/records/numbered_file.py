@@ -42,15 +42,18 @@ class NumberedFile:
                 return number, content
         return None
 
-    def write(self, number: int, content: bytes) -> bool:
+    def write(self, number: int, content: bytes, *, follows: bool = False) -> bool:
         """Write a version, and remove those before it.
 
         Args:
             number: Its number, which follows the number of the version that was read.
             content: Its content.
+            follows: Whether the version that was read must still be there. It is not in a folder that
+                was removed and created again since.
 
         Returns:
-            Whether this process has written it. If not, another one has written this number or more.
+            Whether this process has written it. If not, another process has written this number or
+            more, or there is no version any more.
         """
         path = self.path(number)
         try:
@@ -58,11 +61,13 @@ class NumberedFile:
         except StorageError:
             # Another process also removes the unfinished files of this one.
             newest = self.newest()
-            if newest is None or newest < number:
+            vanished = newest is None and follows
+            if not vanished and (newest is None or newest < number):
                 raise
             return False
         found = self._found()
-        if any(other > number and not unfinished for _, other, unfinished in found):
+        others = [other for _, other, unfinished in found if not unfinished and other != number]
+        if any(other > number for other in others) or (follows and not others):
             self._storage.delete_file(path)
             return False
         for name, other, _ in found:

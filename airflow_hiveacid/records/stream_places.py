@@ -67,8 +67,10 @@ class StreamPlaces:
 
         Raises:
             StreamOvertaken: Another driver has done so.
+            CheckpointMismatch: The place before it has vanished with its table.
         """
-        if not self._file.write(place.number, place.to_bytes()):
+        if not self._file.write(place.number, place.to_bytes(), follows=place.number > 0):
+            self.known()
             path = f"{self._storage.location}/{self._file.path(place.number)}"
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 

@@ -86,8 +86,9 @@ class Outsider:
         ]
 
     def _notes(self) -> list[Path]:
-        """The note on the one run that has committed."""
-        return sorted((self.root / _NOTES).glob("*.committed.json"))[:1]
+        """One note for each run that has committed, also for a change without a run and a row."""
+        notes = sorted((self.root / _NOTES).glob("*.committed.json"))
+        return list({note.name.partition(".")[0]: note for note in notes}.values())
 
     def _empty(self) -> Iterator[Path]:
         for path in sorted(self.root.rglob("*")):

@@ -1,5 +1,6 @@
 """The files that tell how far a stream has come: one that is whole is there at any moment."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +64,26 @@ def test_a_driver_that_loses_the_race_for_a_place_is_overtaken(
     with pytest.raises(StreamOvertaken, match=r"s/1\.json"):
         places.write(replace(FIRST, number=1))
     assert places.known().batch_id == places_ahead
+
+
+@pytest.mark.parametrize("moment", ["exists", "create", "rename"])
+def test_a_place_is_not_written_into_a_table_that_was_created_again(
+    places: StreamPlaces, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of the table is replaced at any moment of the write."""
+    places.write(FIRST)
+    original = getattr(LocalStorage, moment)
+
+    def replaced(storage: LocalStorage, *paths: str) -> object:
+        monkeypatch.setattr(LocalStorage, moment, original)
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+        return original(storage, *paths)
+
+    monkeypatch.setattr(LocalStorage, moment, replaced)
+    with pytest.raises(CheckpointMismatch, match="has vanished"):
+        places.write(replace(FIRST, batch_id=0, number=1))
+    assert places.read() is None
 
 
 def test_a_place_that_cannot_be_written_is_an_error_of_the_storage(
