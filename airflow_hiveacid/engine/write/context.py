@@ -55,8 +55,7 @@ class WriteContext:
         return self.client.get_partition_names(self.table.ref) if self.table.partition_keys else []
 
     def snapshot(self, names: Sequence[str]) -> AcidSnapshot:
-        """Return partitions of the target as the transaction reads them, and locate them for
-        writing.
+        """Return partitions as the transaction reads them, and locate them for writing.
 
         Args:
             names: Their names; names without a partition are ignored.

@@ -162,8 +162,7 @@ def row_stager(
 def delete_stager(
     folders: Sequence[Folder], write_id: int, row_types: Sequence[bytes], codec: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for ``mapInArrow`` that writes a file of delete events per partition and
-    bucket.
+    """Return a function for ``mapInArrow`` that writes delete events, a file per bucket.
 
     Its input holds a partition's number, a bucket number and the three parts of the row id, sorted
     by all five, and all rows of one bucket of a partition.

@@ -113,9 +113,7 @@ class Statement(ABC):
 
     @property
     def changes_single_rows(self) -> bool:
-        """Whether the statement changes single rows, so that others may change other rows
-        meanwhile.
-        """
+        """Whether the statement changes single rows, so that others may change other rows."""
         return False
 
     @property

@@ -345,9 +345,7 @@ class TableOutput(StagedWork):
         """
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
-        """Describe what a base replaces, so that older versions are readable while all of it
-        exists.
-        """
+        """Describe the files that a base replaces, so that older versions stay readable."""
         rules = Rules.of(self.client.version)
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
