@@ -109,7 +109,7 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
 
 
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
-    """Whether an earlier attempt has applied the transaction of a statement; otherwise it never will."""
+    """Whether an earlier attempt has applied a statement's transaction; if not, it never will be."""
     try:
         EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:

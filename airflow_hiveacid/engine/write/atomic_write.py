@@ -177,7 +177,7 @@ class AtomicWrite:
     def _finish_surely(
         self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
     ) -> RunReport:
-        """Publish and commit the staged files, again if the transaction is lost after this check."""
+        """Publish and commit the staged files; repeat this if the transaction is lost meanwhile."""
         # Nothing is read after this line. Cleaners may have removed files that a lost transaction
         # still had to read.
         txn.confirm_alive()

@@ -97,7 +97,7 @@ class RowFiles:
         return int(sink.tell())
 
     def taker(self) -> Callable[[NewFile], StagedFile]:
-        """Return a task function that copies a file of Spark's to its destination, counting rows."""
+        """Return a task function that copies one of Spark's files and counts its rows."""
         form, (header, footer) = self._format.format, self._edges
 
         def take(new: NewFile) -> StagedFile:
