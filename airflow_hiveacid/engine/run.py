@@ -109,7 +109,7 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
 
 
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
-    """Whether an earlier attempt has applied a statement's transaction; if not, it never will be."""
+    """Whether an earlier attempt has applied a statement; if not, it never will be applied."""
     try:
         EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:
