@@ -103,7 +103,7 @@ class _Start:
         self._last = now
 
     def _note(self, step: str, seconds: float) -> None:
-        # The clock may have been changed in the meantime.
+        # The clock may be changed in the meantime.
         self.seconds[step] = round(max(0.0, seconds), 3)
         self._log.note(f"{step} done in {seconds:.2f} s")
 

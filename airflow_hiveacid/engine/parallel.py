@@ -78,7 +78,7 @@ def _forget_archives() -> None:
     """Save this worker's next task a tenth of a second.
 
     Spark's own code is in archives. Before every task, Spark makes Python re-read the directories
-    of all known archives, although everything has been imported already.
+    of all known archives, although all imports are already done.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):

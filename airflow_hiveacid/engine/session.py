@@ -135,7 +135,7 @@ def require_utc(spark: SparkSession, what: str) -> None:
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """The zone in which a session shows timestamps."""
+    """The time zone for timestamps in a session."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 

@@ -128,7 +128,7 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
 
 
 def assemble_sorted(task: SortTask) -> StagedFile:
-    """Make an ACID file from a file in which Spark has written its six columns, in their order."""
+    """Make an ACID file from a file of Spark that has the six columns, in their order."""
     storage = Storage.of(task.folder.root)
     with ExitStack() as stack:
         source = stack.enter_context(storage.open_input(task.path))

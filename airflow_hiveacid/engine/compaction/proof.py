@@ -2,8 +2,7 @@
 
 The proof uses separate code. The input is counted from the files that the plan names, the output
 from the new files as stored, and deleted rows are found by lookup in a set. Of the new files, only
-parts that have not been counted before are decoded: a copied stripe has the same bytes as the
-counted one.
+stripes without an earlier count are decoded: a copied stripe has the same bytes as the counted one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +76,7 @@ class RecountTask:
 
 @dataclass(frozen=True, slots=True)
 class RepetitionTask:
-    """Files with delete events of a bucket, some of which are repeated."""
+    """Files with delete events of a bucket, with some repeated events."""
 
     root: str
     files: tuple[InputFile, ...]

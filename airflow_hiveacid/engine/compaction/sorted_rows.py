@@ -1,6 +1,6 @@
 """Rebalance of a partition: sorted rows with new row ids.
 
-The new row ids have never been used in the partition. A delete that was prepared on an old row id
+The new row ids were never used in the partition. A delete that was prepared on an old row id
 and is not committed yet identifies no row, and never a wrong one.
 """
 
@@ -105,7 +105,7 @@ class SortedRows:
         moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
         # Row ids ascend within a file, so that only rows of a single write id can keep the order.
         own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
-        # Spark numbers the rows of each of its partitions from a multiple of 2 to the power of 33 on.
+        # Spark numbers the rows of each partition from a multiple of 2 to the power of 33.
         number = F.monotonically_increasing_id()
         moved = moved.withColumns(
             {
@@ -186,7 +186,7 @@ class RebalancingCompactor(AcidCompactor):
         self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
     ) -> CompactionPlan:
         """See the base class."""
-        # The table may have been altered after the partition was created.
+        # Others may have altered the table after the partition was created.
         require_no_buckets(self.table, self.partition)
         return super().plan(state, type_, files)
 

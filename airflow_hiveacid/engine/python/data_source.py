@@ -3,7 +3,7 @@
 Spark runs the methods of a source in separate processes, which end when a query is planned: no
 process remains to keep a transaction alive and to end it. So a transaction without locks stays
 open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait only for locks. The
-reading tasks keep the transaction alive, and the metastore ends it when there are no more tasks.
+reading tasks keep the transaction alive, and the metastore ends it after the last task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,10 +77,10 @@ class HiveAcidDataSource(DataSource):
 
     Options:
         table: The table, "database.table".
-        metastore: The metastore's uri. "user", "token_env", "tls_ca_file", "auth_mechanism" and those of
-            Kerberos as in MetastoreOptions.
-        columns: The names of the columns, with commas; all by default.
-        asOfWriteId, asOfTime: Which version is read.
+        metastore: The metastore's uri. "user", "token_env", "tls_ca_file", "auth_mechanism" and the
+            Kerberos options as in MetastoreOptions.
+        columns: The names of the columns, separated by commas; all by default.
+        asOfWriteId, asOfTime: The version to read.
     """
 
     @classmethod

@@ -47,8 +47,8 @@ def read_acid_files(
         spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search
     )
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads wrong
-    # columns. This condition is always true and names all six columns, so that none are pruned. The
-    # first column is decisive; inside of CASE no other condition can replace it.
+    # columns. This condition is always true and names all six columns, so that no column is pruned.
+    # The first column is decisive; inside of CASE no other condition can replace it.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
     # By position, ORC must not be given a part of the columns, either.
     needed = row.names if columns.whole else [cheapest]

@@ -1,7 +1,8 @@
 """Row-level changes between two versions of a full ACID table.
 
 Rows never change: an update deletes one row and inserts another. So all changes are in deltas and
-delete deltas, and a compaction adds none. Older files are read only where a delete affects them.
+delete deltas, and a compaction adds no changes. Older files are read only where a delete affects
+them.
 """
 
 from collections.abc import Iterator, Sequence

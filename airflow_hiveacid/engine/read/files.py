@@ -200,7 +200,7 @@ def partition_files(
 
 
 class FileTails:
-    """A cache of file tails, each of which is read once."""
+    """A cache of file tails; each tail is read once."""
 
     def __init__(self) -> None:
         self._known: dict[AcidFile, OrcTail] = {}

@@ -106,7 +106,7 @@ def numbered_rows(
 
 
 def _split_by_split(spark: SparkSession) -> tuple[SparkSession, int]:
-    """Return a session in which every task reads one split, and the size of a split."""
+    """Return a session whose tasks read one split each, and the size of a split."""
     split_bytes = int(spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())
     session = scan_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", str(split_bytes))

@@ -64,7 +64,7 @@ class Scope:
 def matching_partitions(
     spark: SparkSession, condition: str | None, scope: Scope, names: Sequence[str]
 ) -> list[str]:
-    """Return the partitions in which a row can satisfy the condition, judged by partition columns.
+    """Return the partitions whose rows can satisfy the condition, judged by partition columns.
 
     Input and output are partition names, which cost the metastore much less than partition objects.
     """

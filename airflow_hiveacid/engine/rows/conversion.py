@@ -47,7 +47,7 @@ from airflow_hiveacid.metastore.table_rules import find_columns
 _DATED = DateType | TimestampType | TimestampNTZType
 
 # Hive's days range from the year 1 to the year 9999. Its files count them by the calendar of the
-# time, in which 15 October 1582 follows the 4th.
+# time, where 15 October 1582 follows the 4th.
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _GAP, _AFTER_GAP = "1582-10-05", "1582-10-15"
 # ORC's readers confuse the last second before 1970 with the first one after it, unless its fraction

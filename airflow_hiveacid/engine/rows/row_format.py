@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
 # Hive writes dates and timestamps of Parquet in the calendar that was in use, without marking it.
 _HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
-# Valid numbers of lines that a table property can tell readers to skip.
+# Valid values of the table properties for skipped lines.
 _LINES = range(1 << 31)
 # Larger than any file: every file is then one partition of Spark.
 _WHOLE_FILES = {

@@ -82,7 +82,7 @@ def _keys_are_strings(type_: HiveType) -> bool:
 
 
 def _exact(value: SparkColumn, type_: HiveType) -> SparkColumn:
-    """Convert long decimals to texts, from which Hive reads all digits."""
+    """Convert long decimals to texts, since Hive reads all digits of a text."""
     match type_:
         case Decimal(precision) if precision > _DIGITS_OF_A_DOUBLE:
             return value.cast(StringType())

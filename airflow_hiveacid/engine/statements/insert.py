@@ -160,7 +160,7 @@ class TruncateStatement(Statement):
     def run(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
         with context.phases(Phase.WRITE, "the empty bases"):
-            # Repeated under the locks, since a partition may have been added.
+            # Repeated under the locks, since others may have added a partition.
             chosen = partitions_to_truncate(
                 context.spark, context.client, context.table, self.partition
             )

@@ -1,4 +1,4 @@
-"""MERGE: preparation before the transaction, and the reads and writes in it."""
+"""MERGE: preparation before the transaction, and its reads and writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class MergeStatement(Statement):
 
     @property
     def minds_new_rows(self) -> bool:
-        """Whether clauses depend on target rows: inserts, or changes of rows without a source."""
+        """Whether new rows matter: to inserts, or to clauses for rows without a source."""
         plan = MergePlan.of(self.clauses)
         return bool(plan.not_matched or plan.not_matched_by_source)
 

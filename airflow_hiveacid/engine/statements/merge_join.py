@@ -175,7 +175,7 @@ class MergeJoin:
         return [index for index, clause in enumerate(clauses) if isinstance(clause, kinds)]
 
     def refuse(self, repeated: Sequence[tuple[RowKey, int]], snapshot: AcidSnapshot) -> None:
-        """Refuse a merge in which several source rows change one target row.
+        """Refuse a merge if several source rows change one target row.
 
         Args:
             repeated: The row ids of such target rows, with the number of source rows.

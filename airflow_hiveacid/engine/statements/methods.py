@@ -30,7 +30,7 @@ from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import Input, Source
 
-# Rows of a job come from a frame of the caller, or from a source that is looked up later.
+# The rows of a job: a frame of the caller, or a source that is looked up later.
 Rows = DataFrame | Source
 Inputs = Mapping[str, Input]
 

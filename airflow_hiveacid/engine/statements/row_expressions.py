@@ -1,4 +1,4 @@
-"""Refusal of expressions that have no value for each row: aggregates, window functions, generators."""
+"""Refusal of expressions without a value for each row: aggregates, windows, generators."""
 
 import re
 from typing import Any

@@ -29,7 +29,7 @@ def grown_columns(
         table: The current table.
         source: The columns of the source.
         only: The columns, in lower case, that get any values from the source: they may be new, and
-            none becomes wider. All by default.
+            are not widened. All by default.
 
     Raises:
         TypeMismatch: A column of the source has a type that Hive lacks, or a number that the

@@ -266,7 +266,7 @@ class HiveView:
 
 
 class SourceFrame:
-    """A source whose tables have been looked up.
+    """A source with its tables, which are looked up once.
 
     Attributes:
         acid_tables: The transactional tables it reads, which need a snapshot.

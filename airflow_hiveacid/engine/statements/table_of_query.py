@@ -1,4 +1,4 @@
-"""CREATE VIEW, and CREATE TABLE ... AS SELECT up to the empty table: both have the columns of a query."""
+"""CREATE VIEW, and the empty table of CREATE TABLE ... AS SELECT, from a query's columns."""
 
 from dataclasses import replace
 

@@ -346,7 +346,7 @@ class _Fence(PhaseObserver):
     """Ends the transaction of a batch that was applied already, or whose stream has a new owner.
 
     The locks are held at that time, so that a new owner of the stream has either claimed it, or
-    waits. The notes have been searched before, so that a missing note belongs to a batch before the
+    waits. The notes were searched before, so that a missing note belongs to a batch before the
     recorded position.
     """
 

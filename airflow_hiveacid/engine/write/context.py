@@ -1,4 +1,4 @@
-"""The context in which a statement runs, and the row counts that it returns."""
+"""The context of a running statement, and the row counts that it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class WriteContext:
         return found
 
     def check_nanoseconds(self, source: DataFrame) -> None:
-        """Refuse to write rows of a source whose timestamps may have been truncated by the read.
+        """Refuse to write rows of a source whose timestamps the read may have truncated.
 
         Raises:
             NanosecondsLost: A table that has been read has nanoseconds.

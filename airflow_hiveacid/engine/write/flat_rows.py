@@ -35,7 +35,7 @@ from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import Storage
 
-# Columns that become folders: what is known of the rows, and the number of their bucket.
+# Columns that become folders: the classification of rows, and their bucket number.
 FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
 
 # Hive's orc.base.delta.ratio.

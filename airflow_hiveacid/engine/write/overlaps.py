@@ -296,6 +296,6 @@ def _author(note: Mapping[str, Any]) -> str:
 
 
 def read_note(storage: Storage, name: str) -> dict[str, Any] | None:
-    """Read the note of a directory; None if the note is absent or has been removed."""
+    """Read the note of a directory; None if the note is absent or removed."""
     content = storage.read_small(f"{name}/{SIDECAR_FILE}")
     return None if content is None else parse_note(content)

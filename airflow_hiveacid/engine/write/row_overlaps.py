@@ -82,7 +82,7 @@ class RowOverlaps:
             The directories that compactions have replaced since they were read.
 
         Raises:
-            OverlapRefused: The partition may have been renumbered, or the files that were read are
+            OverlapRefused: The rows may have new row ids, or the files that were read are
                 unknown.
         """
         read = part.output.read_from.get(partition.name, frozenset())

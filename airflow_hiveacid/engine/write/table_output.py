@@ -242,7 +242,7 @@ class TableOutput(StagedWork):
             StorageError: A cleaner has already removed the files.
         """
         kept = dataclasses.replace(self, txn=taken.txn, staged={})
-        # New partitions may have been added in the meantime.
+        # Others may have added new partitions in the meantime.
         kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
         kept.read_from = self.read_from
         found: list[tuple[OutputFolder, str, StagedFile]] = []
@@ -345,7 +345,7 @@ class TableOutput(StagedWork):
         """
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
-        """Describe the files that a base replaces, so that older versions stay readable."""
+        """Describe the replaced files: older versions are readable while all of them exist."""
         rules = Rules.of(self.client.version)
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
