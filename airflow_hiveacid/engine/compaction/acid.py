@@ -280,7 +280,7 @@ class AcidCompactor(PartitionCompactor):
             yield file.bucket, input_
 
     def _aborted(self, directory: Base | Delta | None) -> Range:
-        """The range of aborted write ids in a directory; compacted directories contain none."""
+        """Whether all, some or no write ids of a directory are aborted; compactions drop these."""
         if not isinstance(directory, Delta):
             return Range.NONE
         extent = (directory.min_write_id, directory.max_write_id)

@@ -229,7 +229,7 @@ class TableCompactor:
                     raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
                 return self._run(table, listed[0], compaction, request, phases)
         except AlreadyCompacting as other:
-            # Another worker serves the same request.
+            # Another worker serves the same queue: leave the rest to it.
             self._clock.note(str(other))
             return None
         except Exception as error:  # noqa: BLE001 - the other requests are served all the same

@@ -105,7 +105,7 @@ class Writes:
     inserted: bool | None
 
     def times(self) -> Column:
-        """Number of times that a row is written, in a frame that also has the column UPDATES."""
+        """Number of times that a row is written, in a frame with UPDATES for matched rows."""
         inserted = F.col(INSERTED) if self.inserted is None else F.lit(self.inserted)
         return F.coalesce(UPDATES, inserted.cast("long"))
 

@@ -162,10 +162,11 @@ def row_stager(
 def delete_stager(
     folders: Sequence[Folder], write_id: int, row_types: Sequence[bytes], codec: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for ``mapInArrow`` that writes delete events, a file per bucket.
+    """Return a function for ``mapInArrow`` that writes delete events by partition and bucket.
 
-    Its input holds a partition's number, a bucket number and the three parts of the row id, sorted
-    by all five, and all rows of one bucket of a partition.
+    Each partition and bucket gets one file. The input holds a partition's number, a bucket number
+    and the three parts of the row id, sorted by all five, and all rows of one bucket of a
+    partition.
 
     Args:
         folders: The folder for the files of each partition.

@@ -242,7 +242,7 @@ class TableOutput(StagedWork):
             StorageError: A cleaner has already removed the files.
         """
         kept = dataclasses.replace(self, txn=taken.txn, staged={})
-        # Others may have added new partitions in the meantime.
+        # New partitions may exist by now.
         kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
         kept.read_from = self.read_from
         found: list[tuple[OutputFolder, str, StagedFile]] = []
