@@ -1,8 +1,7 @@
 """Conversion of values to the types of table columns.
 
 Values are converted without loss: a value of another type is stored as the equal value of the
-column's type, without fraction digits that do not
-fit into the type, or is an error.
+column's type, without fraction digits that do not fit into the type, or is an error.
 """
 
 from collections.abc import Mapping

@@ -31,7 +31,7 @@ def spellings(frame: DataFrame, paths: Iterable[str]) -> Iterator[tuple[str, str
         if path is None:
             raise StorageError(f"Spark reads {encoded}, which the snapshot does not hold.")
         yield encoded, path
-        # Spark itself writes local paths with three slashes here and with one slash elsewhere.
+        # Spark itself writes local paths with three slashes or with one, depending on the place.
         other = f"file:{_without_host(encoded)}"
         if encoded.startswith("file:") and other != encoded:
             yield other, path
