@@ -39,7 +39,7 @@ def read_acid_files(
         spark: A session made by ``scan_session``.
         columns: The columns of the row to read.
         paths: The files.
-        search: The search argument by which ORC skips row groups.
+        search: The search argument that ORC uses to skip row groups.
         operations: The valid operations of the rows; other operations are an error.
     """
     row = spark_struct(columns.read)
@@ -75,7 +75,7 @@ def read_orc_files(
         spark: A session made by ``scan_session``.
         schema: The columns, found by their names.
         paths: The files.
-        search: The search argument by which ORC skips row groups.
+        search: The search argument that ORC uses to skip row groups.
     """
     options = {} if search is None else search.read_options()
     return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))

@@ -115,7 +115,7 @@ class AcidSnapshot:
 
         Args:
             spark: A session made by ``scan_session``.
-            search: The search argument by which ORC may skip row groups; the result may still
+            search: The search argument that ORC may use to skip row groups; the result may still
                 contain rows that do not match it.
             with_key: Whether to add the row id and the partition's number.
             with_deleted: Keep deleted rows, which the caller must filter out, and add TOUCHED; see
