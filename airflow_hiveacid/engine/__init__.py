@@ -1,1 +1,1 @@
-"""The PySpark side: reading and writing tables. Knows nothing of Airflow."""
+"""The PySpark side: reading and writing tables, independent of Airflow."""

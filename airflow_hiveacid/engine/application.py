@@ -1,4 +1,4 @@
-"""A Spark application: one job, from its file to its report."""
+"""The Spark application: runs one job, from its file to its report."""
 
 import argparse
 import os
@@ -23,18 +23,18 @@ from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
 
-# All that a job needs; half of what an application imports.
+# All modules that a job needs; half of an application's imports.
 _WORK = "airflow_hiveacid.engine.run"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the job in a file, whose key ``job`` says what kind it is, and write its report.
+    """Run the job in a file, whose key ``job`` contains its kind, and write its report.
 
     Args:
         argv: ``--job FILE --report LOCATION``.
 
     Returns:
-        The exit status: 0, or the one of the error's class.
+        The exit status: 0, or the status of the error's class.
     """
     start = _Start()
     parser = argparse.ArgumentParser(description="Run a job.")
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         job = from_json(arguments.job.read_text())
         kind = job.report
         name, target = type(job).__name__, job.target
-        # Java takes its time to make a session, in which Python has nothing to do.
+        # Java needs time to create a session, during which Python is idle.
         loading = threading.Thread(target=import_module, args=(_WORK,))
         loading.start()
         try:
@@ -66,10 +66,10 @@ def main(argv: Sequence[str]) -> int:
         files = files.of(spark.sparkContext.applicationId)
         with TokenKeeper(job.metastore):
             report = run(spark, job, [StartedReporter(files, spark)])
-    except Exception as error:  # noqa: BLE001 - whatever it is, the report must say so
+    except Exception as error:  # noqa: BLE001 - the report must contain any error
         ours = error if isinstance(error, HiveAcidError) else translate(error, name)
         if ours is not error:
-            traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
+            traceback.print_exception(error)  # It may be a bug of this package: print its location.
         report = kind(job=name, target=target, error=ErrorReport.of(ours))
     report = replace(report, seconds={**start.seconds, **report.seconds})
     if files.known:
@@ -81,11 +81,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Start:
-    """Measures what comes before the first phase of a job.
+    """Measures the time before the first phase of a job.
 
     Attributes:
         seconds: The seconds spent in each step so far: "launch" is the time from its submission
-            until Python runs, where that is known.
+            until Python runs, if that is known.
     """
 
     def __init__(self) -> None:
@@ -97,22 +97,22 @@ class _Start:
             self._note("launch", self._last - submitted)
 
     def done(self, step: str) -> None:
-        """A step is over."""
+        """Record the end of a step."""
         now = time.time()
         self._note(step, now - self._last)
         self._last = now
 
     def _note(self, step: str, seconds: float) -> None:
-        # The clock may have been set meanwhile.
+        # The clock may be changed in the meantime.
         self.seconds[step] = round(max(0.0, seconds), 3)
         self._log.note(f"{step} done in {seconds:.2f} s")
 
 
 class StartedReporter(PhaseObserver):
-    """Lets the submitter know which transactions an application has opened, before they do a thing.
+    """Reports the open transactions of an application to its submitter, before they are used.
 
     Args:
-        files: What the submitter reads.
+        files: The files that the submitter reads.
         spark: The session of the application.
     """
 
@@ -120,12 +120,12 @@ class StartedReporter(PhaseObserver):
         context = spark.sparkContext
         self._files = files
         self._started = Started(application_id=context.applicationId, ui_url=context.uiWebUrl)
-        # Several compactions run side by side.
+        # Several compactions run concurrently.
         self._one_at_a_time = threading.Lock()
         files.write_started(self._started)
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
-        """Tell of one more transaction."""
+        """Report one more transaction."""
         with self._one_at_a_time:
             self._started = replace(
                 self._started,
@@ -135,7 +135,7 @@ class StartedReporter(PhaseObserver):
             self._files.write_started(self._started)
 
     def batch(self, progress: object) -> None:
-        """Tell how a stream is doing; of its transactions only the last one."""
+        """Report the progress of a stream, with its last transaction only."""
         assert isinstance(progress, StreamProgress)
         with self._one_at_a_time:
             self._started = replace(

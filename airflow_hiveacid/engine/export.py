@@ -1,4 +1,4 @@
-"""Writing what was changed in a table to files, a folder for each range of versions, once."""
+"""Export of a table's changes to files: one folder for each range of versions, written once."""
 
 import hashlib
 import time
@@ -39,7 +39,7 @@ from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.records.exported_range import ExportedRange
 from airflow_hiveacid.storage.folder import Storage
 
-# Says that a folder is whole, and what it has. Readers of folders pass over such names.
+# Marks a folder as complete, and describes its contents. Readers of folders ignore such names.
 RANGE_FILE = "_range.json"
 # Spark writes milliseconds by default.
 _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
@@ -52,22 +52,22 @@ def export_changes(
     job: ExportChangesJob,
     observers: Sequence[PhaseObserver],
 ) -> RunReport:
-    """Write the changes of a range, unless a folder begins there already.
+    """Write the changes of a range, unless a folder with the same start exists.
 
     Args:
         spark: The user's session.
         client: The metastore.
-        job: The job, of which both ends of the range are write ids.
-        observers: Are told about the phases.
+        job: The job; both ends of its range are write ids.
+        observers: Receive the phases.
 
     Raises:
-        InvalidJob: The job does not say which range.
+        InvalidJob: The job does not define the range.
     """
     return _Export(spark, client, job, PhaseClock(observers)).run()
 
 
 class _Export:
-    """One export. A lock by the folder's location keeps others out, of whatever table."""
+    """One export. A lock on the folder's location excludes other exports, of any table."""
 
     def __init__(
         self,
@@ -156,14 +156,14 @@ class _Export:
         return report
 
     def _known(self, table: HiveTable) -> RunReport | None:
-        """The report of the run that has written the folder; None unless it is there and whole."""
+        """The report of the run that has written the folder; None without a complete folder."""
         where = f"{self._path}/{RANGE_FILE}"
         content = self._storage.read_small(f"{self._name}/{RANGE_FILE}")
         if content is not None:
             exported = ExportedRange.parse(content, where)
             exported.require_of(located(table), self._job.consumer, self._range.after, where)
             return replace(exported.report, already_done=True)
-        # Only a store of objects shows a folder before it is whole.
+        # Only an object store shows a folder before it is complete.
         only = "" if self._storage.renames_at_once else f"/{RANGE_FILE}"
         if self._storage.exists(f"{self._name}{only}"):
             raise StorageError(
@@ -173,10 +173,10 @@ class _Export:
         return None
 
     def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
-        """Remove what tries have left that were killed, and half a folder of a store of objects."""
+        """Remove leftovers of killed attempts, and an incomplete folder on an object store."""
         for name in self._storage.list_directories(missing_ok=True):
             if name == self._name or name.startswith(f"_{self._name}_"):
-                # Without the lock, another try may have published the folder.
+                # Without the lock, another attempt may have published the folder.
                 exclusive.confirm_alive()
                 self._storage.delete_directory(name)
 
@@ -199,7 +199,7 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
     if job.source.keys:
         together = [F.col(quoted(key)) for key in job.source.keys]
         together += [] if job.source.net else [F.col(VERSION)]
-        # One of each: that is what made them an update.
+        # An update has exactly one row of each kind.
         pairs = changes.where(updates).groupBy(
             *[key.alias(f"_k{n}") for n, key in enumerate(together)]
         )

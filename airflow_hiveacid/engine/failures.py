@@ -1,4 +1,4 @@
-"""Translates Spark's errors into ours, which say what is wrong, where, and what to do."""
+"""Translates Spark's errors into errors of this package, with problem, location, and remedy."""
 
 import re
 from collections.abc import Iterator
@@ -41,8 +41,8 @@ _MARKED: dict[str, type[HiveAcidError]] = {
     VIOLATED: ConstraintViolated,
 }
 
-# Classes 21 and 22 of SQL: the data does not allow the expression, like a division by zero, or a
-# subquery of several rows in the place of a value. P0001 is raise_error().
+# Classes 21 and 22 of SQL: the data is invalid for the expression, such as a division by zero, or a
+# scalar subquery with several rows. P0001 is raise_error().
 _DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: (?:2[12]\w{3}|P0001)")
 
 _UNKNOWN_COLUMN = {
@@ -52,13 +52,14 @@ _UNKNOWN_COLUMN = {
     "FIELD_NOT_FOUND",
 }
 
-# A line of a Java error that says what went wrong; the last one is the cause of all others.
+# A line of a Java error with the failure; the last one is the cause of all others.
 _CAUSE = re.compile(r"^[\s:]*(?:Caused by: )?([\w.$]*(?:Error|Exception): .*)$", re.MULTILINE)
-# Columns that we add for ourselves, among the names that Spark suggests.
+# Internal columns among the names that Spark suggests.
 _OWN_COLUMN = re.compile(r",? ?`_ACID_\w+`")
-# What a NameNode says of a quota, whoever has asked it.
+# A NameNode's message on a quota, for any request.
 _QUOTA = re.compile(r"(?:The \w+ quota|Quota by storage type)[^\n]*? is exceeded[\w =.:]+")
-# What Hadoop's client says of one that is away or has just started, and ours in a task.
+# Messages of Hadoop's client on a NameNode that is unreachable or has just started, and the
+# corresponding error of this package in a task.
 _AWAY = re.compile(
     r"Call From \S+ to \S+ failed on [^\n;]+|(?:SafeMode|Retriable|Standby)Exception\)?: [^\n]+"
     r"|StorageUnreachable: [^\n]+"
@@ -68,10 +69,10 @@ _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
 @contextmanager
 def spark_errors_as_ours(what: str) -> Iterator[None]:
-    """Translate what Spark raises in the body.
+    """Translate Spark errors of the body.
 
     Args:
-        what: What the body does, to begin the message with: "The merge condition".
+        what: The name of the operation, at the beginning of the message: "The merge condition".
     """
     try:
         yield
@@ -82,7 +83,7 @@ def spark_errors_as_ours(what: str) -> Iterator[None]:
 
 
 def translate(error: BaseException, what: str) -> HiveAcidError:
-    """One error of Spark as one of ours."""
+    """Translate one error of Spark into an error of this package."""
     text = str(error)
     first_line = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
     first_line = _OWN_COLUMN.sub("", first_line)
@@ -152,7 +153,7 @@ def _reading(text: str) -> str:
 
 
 def _kind_of(file: str) -> str | None:
-    """What a file is by its first bytes; None if they do not tell, or the driver does not see it."""
+    """Detect a file's kind by its first bytes; None if unknown or unreadable for the driver."""
     with suppress(HiveAcidError), in_our_words(file):
         filesystem, path = filesystem_of(file)
         with filesystem.open_input_file(path) as source:

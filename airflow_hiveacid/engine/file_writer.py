@@ -1,8 +1,8 @@
-"""How Spark writes files into hidden folders of a table.
+"""Spark writers for files in hidden folders of a table.
 
-Hadoop commits them by renaming, which an S3 store does by copying every byte, once for each task
-and once for the job. Its own committer for such stores uploads them in parts, and completes the
-uploads of all tasks at once: that is for Spark to use where it has its module hadoop-cloud.
+Hadoop commits files by renaming, which an S3 store does by copying every byte, once for each task
+and once for the job. Hadoop's own committer for such stores uploads files in parts, and completes
+the uploads of all tasks at once. It is used if Spark has its module hadoop-cloud.
 """
 
 from urllib.parse import urlsplit
@@ -22,11 +22,11 @@ _S3A_COMMITTER = {
 
 
 def file_writer(frame: DataFrame, location: str) -> DataFrameWriter:
-    """What writes a frame below a location, without a mark of success and, on s3a, without copies.
+    """Return a writer below a location: no success marker and, on s3a, no copies.
 
     Args:
         frame: The rows.
-        location: Where the files will go.
+        location: The location of the files.
     """
     spark = frame.sparkSession
     if urlsplit(location).scheme != "s3a" or not _uploads(spark):
@@ -37,7 +37,7 @@ def file_writer(frame: DataFrame, location: str) -> DataFrameWriter:
 
 
 def _uploads(spark: SparkSession) -> bool:
-    """Whether Spark has what it takes, and nobody has switched it off."""
+    """Whether Spark has the committer, and it is not switched off."""
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     loadable = java_class(spark, "org.apache.spark.util.Utils").classIsLoadable(_PROTOCOL)
     return bool(loadable and hadoop.getBoolean("fs.s3a.committer.magic.enabled", True))

@@ -1,4 +1,4 @@
-"""Folders of a table that nobody looks into, and that any cleaner knows for what they are."""
+"""Folders of a table that readers ignore and any cleaner recognizes."""
 
 import uuid
 from collections.abc import Callable
@@ -9,30 +9,30 @@ from airflow_hiveacid.storage.folder import Storage
 
 
 class ReadingTransaction(Protocol):
-    """The transaction that something is read under."""
+    """The transaction of a read."""
 
     @property
     def txn_id(self) -> int:
         """Its id."""
 
     def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        """Register what must go when it ends."""
+        """Register files to remove at the end of the transaction."""
 
 
 class HiddenFolder:
     """A folder that is named after its transaction.
 
     Attributes:
-        storage: The folder that it lies in.
+        storage: The parent folder.
         name: Its name.
         path: Its full path.
     """
 
     def __init__(self, location: str, txn_id: int) -> None:
-        """Choose a name; nothing is made yet.
+        """Choose a name; the folder is not created yet.
 
         Args:
-            location: The folder that it will lie in.
+            location: The parent folder.
             txn_id: The transaction that it belongs to.
         """
         self.storage = Storage.of(location)
@@ -41,11 +41,11 @@ class HiddenFolder:
 
     @classmethod
     def until_the_end_of(cls, txn: ReadingTransaction, location: str) -> Self:
-        """One that goes when a transaction ends, in whatever way."""
+        """Return a folder that is removed when a transaction ends, whether it commits or aborts."""
         folder = cls(location, txn.txn_id)
         txn.own_temporarily(folder.remove, folder.path)
         return folder
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the folder with all its contents."""
         self.storage.delete_directory(self.name)

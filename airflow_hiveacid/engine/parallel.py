@@ -1,4 +1,4 @@
-"""Doing many things at once: in threads of the driver what waits, in tasks of Spark what works."""
+"""Parallel work: waiting work in threads of the driver, computing work in tasks of Spark."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.errors import HiveAcidError
 
-# Listing is waiting for a file system: more threads than cores help.
+# Listing mostly waits for the file system: more threads than cores help.
 THREADS = 16
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Do the same with many files at once, since most of it is waiting."""
+    """Apply a function to many items in threads, since it mostly waits."""
     listed = list(items)
     if len(listed) < 2:
         return [work(item) for item in listed]
@@ -29,7 +29,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 @dataclass(frozen=True)
 class SparkTasks:
-    """Tasks of Spark, one for each of some items.
+    """Runs Spark tasks, one for each item.
 
     Attributes:
         spark: The session.
@@ -38,15 +38,15 @@ class SparkTasks:
     spark: SparkSession
 
     def run(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """The results.
+        """Return the results.
 
         Raises:
-            HiveAcidError: What the first failed task said.
+            HiveAcidError: The error of the first task that failed.
         """
         return [result_of(tried) for tried in self.tried(work, items)]
 
     def tried(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
-        """The results; errors of ours are results, too."""
+        """Return the results; an error of this package becomes a result."""
         if not items:
             return []
         tasks = self.spark.sparkContext.parallelize(items, len(items))
@@ -54,14 +54,14 @@ class SparkTasks:
 
 
 def result_of(tried: R | HiveAcidError) -> R:
-    """The result of a task, or its error raised."""
+    """Return the result of a task, or raise its error."""
     if isinstance(tried, HiveAcidError):
         raise tried
     return tried
 
 
 def caught(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
-    """Make a task's error its result, since Spark would hand it on as a page of text."""
+    """Return errors of a task as results, since Spark would convert them to a page of text."""
 
     def run(item: T) -> R | HiveAcidError:
         try:
@@ -77,8 +77,8 @@ def caught(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
 def _forget_archives() -> None:
     """Save this worker's next task a tenth of a second.
 
-    Spark's own code comes in archives. Before every task it has Python read the directories of all
-    archives again that it remembers, though everything has long been imported.
+    Spark's own code is in archives. Before every task, Spark makes Python re-read the directories
+    of all known archives, although all imports are already done.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):

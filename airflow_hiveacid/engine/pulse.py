@@ -1,4 +1,4 @@
-"""What Spark is doing, said every ten seconds, while nothing else is said."""
+"""Progress of Spark, logged after every ten seconds of silence."""
 
 import threading
 import time
@@ -12,20 +12,20 @@ from airflow_hiveacid.progress import TELL_SECONDS, PhaseLog
 
 
 class Pulse:
-    """Tells the log how many of Spark's tasks are done, and how many rows, as long as it is entered."""
+    """Logs the finished Spark tasks and rows, while it is entered."""
 
     def __init__(self, spark: SparkSession, every: float = TELL_SECONDS) -> None:
-        """Nothing is told before it is entered.
+        """Prepare the log; it starts when it is entered.
 
         Args:
             spark: The session of the application.
-            every: After how many seconds of silence.
+            every: The seconds of silence between messages.
         """
         self._spark = spark
         self._every = every
         self._log = PhaseLog()
         self._over = threading.Event()
-        # The work ends when it ends, even where Java does not answer any more.
+        # A daemon thread, since the job must be able to end even if Java does not respond any more.
         self._thread = threading.Thread(target=self._beat, name="pulse", daemon=True)
 
     def __enter__(self) -> Self:
@@ -42,7 +42,7 @@ class Pulse:
         self._thread.join(timeout=1)
 
     def look(self) -> str | None:
-        """Say what Spark is doing just now; None when that is nothing."""
+        """Return a description of Spark's current work; None without active stages."""
         active = self._spark._jsparkSession.sparkContext().statusStore().activeStages()
         stages = [active.apply(number) for number in range(active.size())]
         if not stages:
@@ -68,6 +68,6 @@ class Pulse:
             try:
                 told = self.look()
             except (Py4JError, OSError):
-                return  # Spark has gone, which others will tell.
+                return  # Spark has stopped, which is reported elsewhere.
             if told is not None and not self._over.is_set():
                 self._log.note(told)

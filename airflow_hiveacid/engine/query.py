@@ -1,4 +1,4 @@
-"""The rows of a query, for somebody who looks at them."""
+"""The rows of a query, for display."""
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,13 +15,13 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 def query_rows(
     spark: SparkSession, metastore: MetastoreOptions, query: QuerySource, limit: int
 ) -> pa.Table:
-    """The first rows of a query, all of its tables as one transaction sees them.
+    """The first rows of a query, whose tables are all read in one transaction.
 
     Args:
-        spark: The session, which is left as it is.
-        metastore: How the metastore is reached.
+        spark: The session, which is not changed.
+        metastore: The options of the metastore connection.
         query: The query.
-        limit: How many rows, at most.
+        limit: The maximum number of rows.
     """
     with MetastoreClient(metastore) as client:
         source = SourceFrame(spark, client, query)

@@ -42,7 +42,7 @@ from airflow_hiveacid.records.script_note import BegunStatement
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The environment in which a job is executed.
+    """The environment of a job's execution.
 
     Attributes:
         spark: The session.
@@ -109,7 +109,7 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
 
 
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
-    """Whether an earlier attempt has applied the transaction of a statement; otherwise it never will."""
+    """Whether an earlier attempt has applied a statement; if not, it never will."""
     try:
         EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:
@@ -131,7 +131,7 @@ def _catalog(job: CatalogJob, driver: Driver) -> RunReport:
 @execute.register
 def _compact(job: CompactJob, driver: Driver) -> CompactReport:
     with driver.client() as client:
-        # Partitions that an earlier attempt has compacted are skipped; its open transactions must end.
+        # Partitions that an earlier attempt has compacted are skipped; its transactions must end.
         if job.tokens:
             abort_open_transactions(client, *job.tokens)
         return TableCompactor(driver.spark, client, job, driver.watching).run()
@@ -178,7 +178,7 @@ def _write(job: Job, driver: Driver) -> RunReport:
         statements = [statement_of(part, driver.spark, job.orc_codec) for part in job.parts]
         done = run_statements(driver.spark, client, options, watching, statements)
     if done.already_done and done.txn_id is not None:
-        # The observers of the earlier attempt may have been killed with it.
+        # The observers of the earlier attempt may be killed with it.
         for observer in watching:
             observer.opened(done.txn_id, done.write_ids)
     return done

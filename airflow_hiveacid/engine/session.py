@@ -1,4 +1,4 @@
-"""The Spark session: what it must be like, and how our scans are set apart from the user's."""
+"""The Spark session: its required settings, and separate sessions for scans."""
 
 import logging
 import os
@@ -21,9 +21,10 @@ SCAN_SETTINGS = {
     "spark.sql.orc.enableNestedColumnVectorizedReader": "true",
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "true",
     "spark.sql.sources.useV1SourceList": "json,orc,parquet,text",
-    # A snapshot names its files one by one; that list must not become a Spark job of its own.
+    # A snapshot contains a list of files; this list must not be processed by a Spark job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-    # ${env:SECRET} would stand for the driver's own, wherever it is written, and end quotes.
+    # Otherwise ${env:SECRET} would be replaced by the driver's variable, anywhere in a statement,
+    # and could end quotes.
     "spark.sql.variable.substitute": "false",
     # The result of a statement must not depend on the cluster: these are Spark's own defaults.
     "spark.sql.ansi.enabled": "true",
@@ -31,11 +32,11 @@ SCAN_SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
 }
-# A file that vanished is an error, never an empty result. Spark asks the session that runs a frame
-# for these, not the one that the scan was made with: so every scan says them itself.
+# A missing file is an error, never an empty result. Spark reads these options from the session that
+# runs a frame, not from the session of the scan: so every scan sets them itself.
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-# A stage that is computed again, because its output got lost, may give other rows. Spark then has
-# to do all over what has read the first ones, or to give up.
+# A recomputed stage, after its output was lost, may yield other rows. Spark must then repeat all
+# work that depends on the first rows, or fail.
 _STABLE_SHUFFLES = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
@@ -44,19 +45,19 @@ APPLICATION_SETTINGS = {
     # Hive's timestamps have no zone; ORC stores them by the writer's clock.
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-    # By its environment, since an executor's Java options may hold the user's own.
+    # Set by the environment, since an executor's Java options may be set by the user.
     "spark.executorEnv.TZ": "UTC",
 }
-# What setting a job group changes for all jobs that follow.
+# The local properties that a job group changes for all following jobs.
 _OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 CALLING_JAVA = ("reflect", "java_method", "try_reflect")
-# They print a page of Java for every error that is raised as well, and that we report in a line.
+# They print a page of Java for every error that is also raised and reported in one line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def application_session(name: str) -> SparkSession:
-    """The session of one of our applications, made with the settings it was submitted with."""
-    # Tasks on this machine run in the interpreter of the driver, which has all that they import.
+    """Return the session of an application of this package, with its submitted settings."""
+    # Tasks on this machine run in the driver's interpreter, which has all their imports.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().appName(name)
     for key, value in APPLICATION_SETTINGS.items():
@@ -69,8 +70,8 @@ def application_session(name: str) -> SparkSession:
 def scan_session(spark: SparkSession) -> SparkSession:
     """A session on the same Spark with the settings that ACID files need.
 
-    The settings are read from the session a scan was made with, also when the frame becomes one of
-    another session, or is joined with some: the user's own session stays as it is.
+    The settings are read from the session of the scan, even if the frame is moved to another
+    session or joined with its frames: the user's own session is not changed.
     """
     session = spark.newSession()
     for key, value in (SCAN_SETTINGS | _STABLE_SHUFFLES).items():
@@ -80,22 +81,22 @@ def scan_session(spark: SparkSession) -> SparkSession:
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
-    """A class of Java by its whole name.
+    """A Java class by its full name.
 
-    Asked for in parts, Java searches all of its archives for each of them.
+    If the name is resolved in parts, Java searches all archives for each part.
     """
     return getattr(spark._jvm, name)
 
 
 def file_reader(session: SparkSession) -> DataFrameReader:
-    """What makes scans of files in a session made by ``scan_session``."""
+    """Return a reader of files in a session made by ``scan_session``."""
     return session.read.options(**_READ_OPTIONS)
 
 
 def evaluating_session(spark: SparkSession) -> SparkSession:
-    """A session with the settings of another one, to evaluate what was made in that exactly once.
+    """Copy a session, to evaluate frames of the original session exactly once.
 
-    The other one stays as it is; views that are made in it later on are not seen.
+    The original session is not changed; views that are created in it later are not visible.
     """
     session = cloned_session(spark)
     for key, value in _STABLE_SHUFFLES.items():
@@ -104,23 +105,23 @@ def evaluating_session(spark: SparkSession) -> SparkSession:
 
 
 def cloned_session(spark: SparkSession) -> SparkSession:
-    """A session with the settings of another one, and with the views that it has now."""
+    """A session with the settings of another one, and with its current views."""
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same rows as a frame of another session, whose settings a write of them follows.
+    """Move a frame to another session, whose settings apply when its rows are written.
 
-    What was resolved in the old session, names and time zones among it, stays so.
+    Names and time zones that were resolved in the old session do not change.
     """
-    # A view that all sessions know would do as well, and costs the driver thirty times as much.
+    # A view for all sessions would also work, but costs the driver thirty times as much.
     dataset = java_class(session, "org.apache.spark.sql.classic.Dataset")
     rows = dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
     return DataFrame(rows, session)
 
 
 def require_utc(spark: SparkSession, what: str) -> None:
-    """Refuse to touch timestamps when Spark's clock is not UTC."""
+    """Refuse to process timestamps if Spark's time zone is not UTC."""
     java_zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
     session_zone = session_time_zone(spark)
     utc = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
@@ -134,13 +135,13 @@ def require_utc(spark: SparkSession, what: str) -> None:
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """The zone in which a session shows timestamps."""
+    """The time zone for timestamps in a session."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 @contextmanager
 def cancelling_jobs(spark: SparkSession, group: str, description: str) -> Iterator[None]:
-    """Stop the body's Spark jobs when it ends by an error, so that none goes on writing."""
+    """Cancel the body's Spark jobs after an error, so that no job continues writing."""
     context = spark.sparkContext
     before = {name: context.getLocalProperty(name) for name in _OF_JOB_GROUP}
     context.setJobGroup(group, description, interruptOnCancel=True)

@@ -1,1 +1,1 @@
-"""Compacting: fewer directories with the same rows."""
+"""Compaction: fewer directories with the same rows."""

@@ -1,4 +1,4 @@
-"""The compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
+"""Compaction of one partition of a full ACID table: rows keep their row ids and their bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -116,7 +116,7 @@ class AcidCompactor(PartitionCompactor):
         return {} if layout is None else layout.to_note()
 
     def _counted(self, plan: CompactionPlan, state: AcidDirectory) -> Iterator[CountedFile]:
-        """The files to be put together, with what they promise."""
+        """The input files, with the declared properties of their rows."""
         for bucket, file in self._input_files(state, plan):
             yield CountedFile(bucket, file, self._promise(file.directory, bucket))
 
@@ -141,7 +141,7 @@ class AcidCompactor(PartitionCompactor):
     def _take_census(
         self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
     ) -> dict[CountedFile, tuple[StripeCensus, ...]]:
-        """Count all that will be put together."""
+        """Count all rows and events of the compaction's input."""
         count = partial(
             CensusTask, self.storage.location, aborted=self.compaction.write_ids.aborted
         )
@@ -168,7 +168,7 @@ class AcidCompactor(PartitionCompactor):
         files: Sequence[CountedFile],
         census: Mapping[CountedFile, tuple[StripeCensus, ...]],
     ) -> Balance:
-        """Compare what came out with what went in, bucket by bucket.
+        """Compare the written rows with the rows that were read, bucket by bucket.
 
         Raises:
             ProofFailed: They differ.
@@ -246,14 +246,15 @@ class AcidCompactor(PartitionCompactor):
     def _input_files(
         self, state: AcidDirectory, plan: CompactionPlan
     ) -> Iterator[tuple[int, InputFile]]:
-        """The files to be put together, all with row ids, and the numbers of their buckets."""
+        """The input files, all with row ids, and the numbers of their buckets."""
         chosen = frozenset(plan.inputs)
         files = [
             file
             for file in data_files(self.storage, state)
-            # Not the directory's canonical name: others may spell it in another way.
+            # Not the directory's canonical name: other engines may spell it differently.
             if (file.path if file.directory is None else file.path.partition("/")[0]) in chosen
-            # Hive 3 takes directories of aborted writes, too, and leaves out their rows one by one.
+            # Hive 3 also includes directories of aborted writes, and filters their rows
+            # individually.
             and self._aborted(file.directory) is not Range.ALL
         ]
         self.bytes_read = sum(file.size for file in files)
@@ -279,14 +280,14 @@ class AcidCompactor(PartitionCompactor):
             yield file.bucket, input_
 
     def _aborted(self, directory: Base | Delta | None) -> Range:
-        """How many of the write ids of a directory are aborted; a compaction has left such out."""
+        """Whether all, some or no write ids of a directory are aborted; compactions drop these."""
         if not isinstance(directory, Delta):
             return Range.NONE
         extent = (directory.min_write_id, directory.max_write_id)
         return self.compaction.write_ids.range_aborted(*extent)
 
     def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
-        """Make files with row ids of those without, as far as they have rows."""
+        """Add row ids to the files that lack them, if they have rows."""
         root, folder = self.storage.location, self.folder("rows")
         counts = self.spark_tasks.run(partial(count_rows, root), [file.path for file in files])
         rows: dict[Base | Delta | None, dict[str, int]] = {}
@@ -370,7 +371,7 @@ class AcidCompactor(PartitionCompactor):
             self.keep(plan.inserts, file)
 
     def _readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
-        """The same files, with copies in place of those that Spark may be unable to read."""
+        """The same files, with copies in place of files that Spark may be unable to read."""
         copy = partial(copy_file, self.storage.location, self.folder("rows"))
         local_times = bool(self.table.local_time_columns)
         strange = [file for file in files if file.cut_off or local_times]
@@ -384,9 +385,9 @@ class AcidCompactor(PartitionCompactor):
             self.keep(directory, file)
 
     def _write_nothing(self, plan: CompactionPlan) -> None:
-        """Make sure that there is something to hide what is replaced.
+        """Make sure that a directory is published that hides the replaced ones.
 
-        It holds a real file of no rows, because Trino does not see a directory without one.
+        It contains a file without rows, because Trino ignores a directory without a file.
         """
         deletes = plan.deletes is not None and self.keeps(plan.deletes)
         if self.keeps(plan.inserts) or (deletes and isinstance(plan.inserts, Delta)):
@@ -394,7 +395,7 @@ class AcidCompactor(PartitionCompactor):
         self.keep_empty(plan.inserts)
 
     def _keep_rows(self, plan: CompactionPlan, task: AssembleTask, file: StagedFile) -> None:
-        """Keep a file, and note how it came about."""
+        """Keep a file, and record how it was made."""
         for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
             if encoded is None:
                 self.stripes_copied += len(group.stripes)

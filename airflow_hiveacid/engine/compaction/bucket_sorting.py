@@ -1,9 +1,9 @@
-"""The long way to compact a bucket, for what cannot be copied or decoded stripe by stripe.
+"""Compaction of a bucket by sorting its rows, if stripes cannot be copied or decoded individually.
 
-Spark reads the rows, sorts them by their row ids and writes them. That takes many times as long,
-and is needed for rows that are not in the order of their files, and for columns that have got
-another type which only Spark can bring their values to. It must not be taken where timestamps have
-more digits than Spark's, see ``check_nanoseconds``.
+Spark reads the rows, sorts them by their row ids, and writes them. This takes many times as long.
+It is needed for rows that are not in the order of their files, and for columns whose type has
+changed in a way that only Spark can convert. It must not be used where timestamps have more digits
+than Spark supports, see ``check_nanoseconds``.
 """
 
 import uuid
@@ -73,17 +73,17 @@ def sort_bucket(
     Args:
         spark: The session.
         table: The table.
-        inputs: What becomes one file.
-        write_ids: What the compaction sees.
-        folder: Where the file goes.
+        inputs: The inputs of the file.
+        write_ids: The write ids that the compaction sees.
+        folder: The folder of the file.
 
     Returns:
         The file, and its rows with all their values.
 
     Raises:
-        ProofFailed: Other values came out than went in.
-        UnsupportedTable: Spark cannot write what is in the table.
-        UserError: There are timestamps and Spark's clock is not UTC.
+        ProofFailed: The written values differ from the values that were read.
+        UnsupportedTable: Spark cannot write a type of the table.
+        UserError: The table has timestamps and Spark's clock is not UTC.
     """
     check_readable(spark, table)
     require_whole_maps(table.columns)
@@ -109,10 +109,10 @@ def sort_bucket(
 
 
 def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
-    """Make sure that Spark can sort the rows of a file without cutting a timestamp.
+    """Make sure that Spark can sort the rows of a file without truncating a timestamp.
 
     Raises:
-        NanosecondsLost: There are some with more digits than microseconds.
+        NanosecondsLost: A timestamp has more digits than microseconds.
     """
     with ExitStack() as stack:
         ((source, tail),) = open_inputs(stack, inputs, [file])
@@ -128,7 +128,7 @@ def check_nanoseconds(inputs: BucketInputs, file: InputFile) -> None:
 
 
 def assemble_sorted(task: SortTask) -> StagedFile:
-    """Make an ACID file out of one in which Spark has written its six columns, in their order."""
+    """Make an ACID file from a file of Spark that has the six columns, in their order."""
     storage = Storage.of(task.folder.root)
     with ExitStack() as stack:
         source = stack.enter_context(storage.open_input(task.path))
@@ -140,10 +140,10 @@ def assemble_sorted(task: SortTask) -> StagedFile:
 
 
 def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
-    """Rows with row ids as Hive's events, which is how they stand in files."""
+    """Convert rows with row ids to Hive's events, the form of rows in ACID files."""
     columns = [quoted(column.name) for column in table.columns]
     insert, write_id, bucket, row, current = (field.name for field in ACID_FIELDS)
-    # An insert's own write id is the one of its row, so that both columns say the same.
+    # An insert's own write id is that of its row, so that both columns are equal.
     return frame.select(
         F.lit(0).alias(insert),
         F.col(WRITE_ID).alias(write_id),
@@ -155,7 +155,7 @@ def as_events(frame: DataFrame, table: HiveTable) -> DataFrame:
 
 
 def save_events(events: DataFrame, table: HiveTable, location: str) -> None:
-    """Write events, each partition of the frame into a file of its own."""
+    """Write events, each partition of the frame into its own file."""
     file_writer(events, location).option("compression", table.orc_codec).orc(location)
 
 

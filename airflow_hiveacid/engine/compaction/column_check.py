@@ -1,9 +1,9 @@
 """Refusal of compactions that would change values which depend on the mapping of columns.
 
-Engines that map columns by position and engines that map them by name read different values from a file
-whose columns were renamed since. A compaction gives all rows the columns of today, so it has to choose.
-By position every stored value survives under its new name. By name the values of renamed columns would be
-lost for the engines that still show them.
+Engines that map columns by position and engines that map them by name read different values from a
+file whose columns were renamed later. A compaction writes all rows with the current columns, so it
+must choose. By position, every stored value is kept under its new name. By name, the values of
+renamed columns would be lost for the engines that still show them.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ def check_columns(
     format: StorageFormat,
     files: Sequence[tuple[str, int]],
 ) -> None:
-    """Refuse files of which a compaction would drop values.
+    """Refuse files if a compaction would drop values of them.
 
     Args:
         storage: The folder of the partition.
         columns: The columns of the table.
         format: The format of the files.
-        files: The path of each file below the folder, and how many of its bytes count.
+        files: The path of each file below the folder, and the length of its valid part in bytes.
 
     Raises:
-        UnsupportedFile: There is such a file.
+        UnsupportedFile: A compaction would drop values of a file.
     """
     names = in_threads(partial(_names, storage, format), files)
     for (path, _), stored in zip(files, names, strict=True):

@@ -1,4 +1,4 @@
-"""The files that a compaction puts together: opened, checked, copied or given row ids first."""
+"""Input files of a compaction: opened, checked, copied, or given row ids first."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ class InputFile:
     """A file that is compacted.
 
     Attributes:
-        path: Where it is, below the partition's folder.
-        size: How many bytes of it count.
+        path: The path below the partition's folder.
+        size: The length of its valid part in bytes.
         directory: The base or delta that its content comes from.
-        exact: Whether no row in it can be of an aborted write id.
-        cut_off: Whether there is more in it than counts.
-        rows: How many rows its writer noted; None when nobody did.
+        exact: Whether the file cannot contain rows of an aborted write id.
+        cut_off: Whether the file is longer than its valid part.
+        rows: The number of rows in the writer's note, if any.
     """
 
     path: str
@@ -46,14 +46,14 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class RowIdTask:
-    """A file without row ids, and those that its rows get.
+    """A file without row ids, and the row ids for its rows.
 
     Attributes:
         root: The partition's folder.
         ids: The row ids; the path is below the partition's folder.
         directory: The base or delta that the file belongs to.
         columns: The columns of the table.
-        folder: Where the file with row ids goes.
+        folder: The folder of the new file.
     """
 
     root: str
@@ -64,12 +64,12 @@ class RowIdTask:
 
 
 def count_rows(root: str, path: str) -> int:
-    """The rows of a file."""
+    """Number of rows of a file."""
     return read_tail(Storage.of(root), path).rows
 
 
 def give_row_ids(task: RowIdTask) -> InputFile:
-    """Make a full ACID file of one without row ids, without decoding its columns."""
+    """Make a full ACID file from a file without row ids, without decoding its columns."""
     ids = task.ids
     assert ids.bucket is not None, ids.path
     path = f"{task.folder.path}/{uuid.uuid4().hex}"
@@ -90,7 +90,7 @@ def give_row_ids(task: RowIdTask) -> InputFile:
 
 
 def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
-    """Copy what counts of a file, so that Spark can read it."""
+    """Copy the valid part of a file, so that Spark can read it."""
     path, storage = f"{folder.path}/{uuid.uuid4().hex}", Storage.of(root)
     tail = read_tail(storage, file.path, file.size)
     with storage.open_input(file.path) as source, new_file(folder, path) as sink:
@@ -101,10 +101,10 @@ def copy_file(root: str, folder: Folder, file: InputFile) -> InputFile:
 def open_files(
     stack: ExitStack, root: str, files: Sequence[InputFile]
 ) -> list[tuple[Source, OrcTail]]:
-    """Open files, for as long as a stack of contexts lasts.
+    """Open files until a stack of contexts is closed.
 
     Raises:
-        CorruptFile: One is no ORC file, or not what its writer noted.
+        CorruptFile: A file is not an ORC file, or differs from its writer's note.
     """
     storage = Storage.of(root)
     opened: list[tuple[Source, OrcTail]] = []
@@ -118,10 +118,10 @@ def open_files(
 
 
 def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:
-    """Refuse a file that has not as many rows as its writer noted.
+    """Refuse a file whose number of rows differs from its writer's note.
 
     Raises:
-        CorruptFile: It has more or less.
+        CorruptFile: The numbers differ.
     """
     if noted is not None and tail.rows != noted:
         raise CorruptFile(
@@ -132,7 +132,7 @@ def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:
 
 @contextmanager
 def naming(root: str, *paths: str) -> Iterator[None]:
-    """Say of an error of the ORC layer, which sees bytes only, which files it is about."""
+    """Add the file names to errors of the ORC layer, which has access to bytes only."""
     try:
         yield
     except DataError as error:
@@ -144,7 +144,7 @@ def naming(root: str, *paths: str) -> Iterator[None]:
 
 @contextmanager
 def new_file(folder: Folder, path: str) -> Iterator[Any]:
-    """A file to write, whose errors name it."""
+    """Create a file; its errors include its path."""
     storage = Storage.of(folder.root)
     with os_errors_as_ours(f"{folder.root}/{path}"), storage.create(path) as sink:
         yield sink

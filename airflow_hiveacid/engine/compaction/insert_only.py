@@ -1,6 +1,7 @@
-"""The compaction of one partition of an insert-only table: fewer files with the same rows.
+"""Compaction of one partition of an insert-only table: fewer files with the same rows.
 
-A rebalance sorts them, too. Nobody knows them by row ids, so that it is in nobody's way.
+A rebalance also sorts the rows. They have no row ids, so that sorting conflicts with no other
+writer.
 """
 
 import re
@@ -63,8 +64,8 @@ class _JoinTask:
         root: The folder of the partition.
         number: The number of the new file, or of the first of several.
         paths: The files, in reading order.
-        folder: Where the new file goes.
-        noted_rows: How many rows each should have, as far as that was noted.
+        folder: The folder of the new file.
+        noted_rows: The number of rows that each file should have, if noted.
     """
 
     root: str
@@ -83,17 +84,19 @@ class InsertOnlyCompactor(PartitionCompactor):
         """See the base class."""
         self._format = RowFormat.of(self.table, self.partition)
         if self.order.by and self._format.format.is_text:
-            # The table may have another format than the partition.
+            # The format of the table may differ from that of the partition.
             refuse_sorted_text(self.name)
         if not self.compaction.version.hides_compactions and type_ is CompactionType.MINOR:
-            # There is nothing to filter rows by: who reads meanwhile would see those of write ids
-            # that are open to him. A base that he does not see all of he does not take.
+            # Insert-only rows cannot be filtered: a concurrent reader would see rows of write ids
+            # that are open for the reader. A reader skips a base that is not completely visible to
+            # it.
             self.warnings.append(
                 "Hive 3 cannot hide a delta of several write ids from those who read meanwhile: "
                 "the compaction became a major one."
             )
             type_ = CompactionType.MAJOR
-        # By Hive 3's rules a compactor gets aborted ones: of other tables it drops row by row.
+        # By Hive 3's rules a compactor receives aborted directories: for other tables, it drops
+        # their rows individually.
         dead = [name for name in state.deltas if self._is_aborted(name)]
         live = tuple(name for name in state.deltas if name not in dead)
         state = replace(state, deltas=live, aborted=(*state.aborted, *dead))
@@ -141,11 +144,11 @@ class InsertOnlyCompactor(PartitionCompactor):
             for file in files:
                 self.keep(plan.inserts, file)
         if not self.keeps(plan.inserts):
-            # There must be something to hide what is replaced, and Trino sees no empty directory.
+            # A directory must hide the replaced ones, and Trino ignores an empty directory.
             self.keep_empty(plan.inserts)
 
     def _check_copies(self, copied: Sequence[tuple[_JoinTask, StagedFile]]) -> None:
-        """Make sure that each stripe came into the new files, once."""
+        """Make sure that each stripe was copied into the new files exactly once."""
         root = self.storage.location
         paths = [[*task.paths, file.path] for task, file in copied]
         counts = iter(
@@ -158,7 +161,7 @@ class InsertOnlyCompactor(PartitionCompactor):
             self._balance(task, Balance(read=read, written=next(counts)))
 
     def _check_rows(self, task: _JoinTask, files: Sequence[StagedFile]) -> None:
-        """Make sure that each row came into the new files, once and with all its values."""
+        """Make sure that each row was written exactly once, with all its values."""
         read = self._tally(task.paths)
         noted = [rows for rows in task.noted_rows if rows is not None]
         whole = len(noted) == len(task.paths) and not self._format.format.is_text
@@ -205,9 +208,9 @@ class InsertOnlyCompactor(PartitionCompactor):
         return self.compaction.write_ids.range_aborted(*extent) is Range.ALL
 
     def _grouped(self, files: Sequence[FileStatus]) -> list[_JoinTask]:
-        """The files that become one: those of a bucket, or as many as are not too large.
+        """Group the files that become one: those of a bucket, or as many as fit the size limit.
 
-        What is sorted is so all together.
+        Files to be sorted are one group.
         """
         groups: dict[int, list[str]] = {}
         last = size = 0
@@ -242,10 +245,10 @@ class InsertOnlyCompactor(PartitionCompactor):
         return parsed.bucket
 
     def _check_nanoseconds(self, task: _JoinTask) -> None:
-        """Make sure that Spark can write some files again without cutting a timestamp.
+        """Make sure that Spark can rewrite some files without truncating a timestamp.
 
         Raises:
-            NanosecondsLost: There are some with more digits than microseconds.
+            NanosecondsLost: A timestamp has more digits than microseconds.
         """
         columns = timestamp_columns(self.table)
         if self._format.format.is_text or not columns:
@@ -265,7 +268,7 @@ class InsertOnlyCompactor(PartitionCompactor):
                 )
 
     def _written_again(self, task: _JoinTask, writer: RowFiles) -> list[NewFile]:
-        """Let Spark read some files and write their rows, sorted, or their lines as they are."""
+        """Read some files by Spark and write their rows, sorted, or their lines unchanged."""
         spark = scan_session(self.spark)
         paths = [f"{task.root}/{path}" for path in task.paths]
         flat = f"{self.folder('flat').path}/{task.number}-{uuid.uuid4().hex}"
@@ -288,7 +291,7 @@ class InsertOnlyCompactor(PartitionCompactor):
         ]
 
     def _arranged(self, rows: DataFrame) -> DataFrame:
-        """Rows as their files have them: of a bucket there is one file."""
+        """Arrange rows for the new files: each bucket has one file."""
         by = self.order.columns
         if not by:
             return rows.coalesce(1)
@@ -299,7 +302,7 @@ class InsertOnlyCompactor(PartitionCompactor):
 
 
 def _inputs(plan: CompactionPlan, state: AcidDirectory) -> list[FileStatus]:
-    """The files of what is replaced, in reading order."""
+    """The files that are replaced, in reading order."""
     chosen = frozenset(plan.inputs)
     names = [name for name in (state.base, *state.deltas) if name in chosen]
     originals = [file for file in state.files("") if file.path in chosen]
@@ -317,7 +320,7 @@ def _count_stripes(root: str, path: str) -> Tally:
 
 
 def _copy_stripes(columns: MappedColumns, task: _JoinTask) -> tuple[StagedFile, int]:
-    """Put the stripes of some files into one; also says how many there are."""
+    """Join the stripes of some files into one file; also return the number of stripes."""
     storage = Storage.of(task.root)
     with ExitStack() as stack:
         parts = []

@@ -1,4 +1,4 @@
-"""The compaction of one partition, or of a table without partitions, in its own transaction."""
+"""Compaction of one partition, or of a table without partitions, in its own transaction."""
 
 import os
 from abc import ABC, abstractmethod
@@ -50,28 +50,28 @@ _COMPACTED = b'{"thisFileVersion":"0","dataFormat":"compacted"}'
 
 @dataclass
 class PartitionCompactor(ABC):
-    """Compacts one partition. What is in the files is up to the kind of table.
+    """Compacts one partition. The kind of table determines the contents of the files.
 
     Attributes:
         spark: The session.
         client: The metastore.
         table: The table.
-        partition: The partition; None is a table without partitions.
+        partition: The partition; None for a table without partitions.
         compaction: The transaction, entered.
-        phases: Is told about the phases.
-        overlaps: What others have committed since the job began; None is nobody's concern.
-        order: The order that a rebalance gives the rows.
-        run_token: Whose run it is, for the note.
-        run_id: The run of the DAG, if the token does not tell it.
-        warnings: What went wrong without changing the result.
-        bytes_read: The size of what is replaced.
-        stripes_copied: How many stripes of ORC files stayed as they were.
-        stripes_encoded: How many were written again.
-        noted_rows: How many rows the files should have that are replaced, as far as their
-            directories have notes.
-        rows: What became of the rows.
-        events: What became of the delete events that stay.
-        values: The rows that were written again, with all their values.
+        phases: Receives the phases.
+        overlaps: Concurrent commits since the job began; None disables the check.
+        order: The row order that a rebalance writes.
+        run_token: The token of the run, for the note.
+        run_id: The run of the DAG, if the token does not contain it.
+        warnings: Problems that did not change the result.
+        bytes_read: The size of the replaced files.
+        stripes_copied: The number of ORC stripes that were copied unchanged.
+        stripes_encoded: The number of ORC stripes that were rewritten.
+        noted_rows: The number of rows that the replaced files should have, if their directories
+            have notes.
+        rows: The balance of the rows.
+        events: The balance of the delete events that are kept.
+        values: The rewritten rows, with all their values.
     """
 
     spark: SparkSession
@@ -106,15 +106,15 @@ class PartitionCompactor(ABC):
     def plan(
         self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
     ) -> CompactionPlan:
-        """Choose what is replaced, and by what; nothing may be written.
+        """Choose the directories to replace and their replacements, without writing.
 
         Args:
-            state: What the compaction reads of the partition.
+            state: The directories of the partition that the compaction reads.
             type_: The kind of compaction.
-            files: The listing that the state was made of.
+            files: The listing that the state was made from.
 
         Raises:
-            NothingToCompact: It would change nothing.
+            NothingToCompact: The compaction would have no effect.
         """
 
     @abstractmethod
@@ -137,7 +137,7 @@ class PartitionCompactor(ABC):
     def layout_note(
         self, plan: CompactionPlan, notes: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """What the note of a new directory says of the distribution of its rows over files."""
+        """Return the part of a new directory's note on the distribution of its rows over files."""
         return {}
 
     @property
@@ -149,11 +149,11 @@ class PartitionCompactor(ABC):
         """Compact and commit.
 
         Args:
-            type_: What is asked for; Hive 3 may get a major one instead.
-            reason: Why, for the report.
+            type_: The requested type; on Hive 3, a major compaction may run instead.
+            reason: The reason for the compaction, for the report.
 
         Raises:
-            NothingToCompact: It would change nothing.
+            NothingToCompact: The compaction would have no effect.
         """
         hidden = self.compaction.version.hides_compactions
         if not hidden and not self.storage.renames_at_once:
@@ -176,7 +176,7 @@ class PartitionCompactor(ABC):
             plan = self.plan(state, type_, files)
             if not hidden and plan.deletes is not None:
                 # Two directories cannot appear at once, and Hive 3 has no transaction to hide them
-                # meanwhile: whoever read in between would miss rows, or see deleted ones again.
+                # in between: a concurrent reader would miss rows, or see deleted ones again.
                 self.warnings.append(
                     "A minor compaction of inserts and deletes makes two directories, which Hive 3"
                     " cannot be shown at once: it became a major one."
@@ -207,13 +207,14 @@ class PartitionCompactor(ABC):
         self.compaction.check_alive()
         with self.phases(Phase.REGISTER, "what was compacted"):
             self._require_same_table()
-            # Of a table that nobody has written there are original files to compact. To the
-            # metastore a 0 is every write id, and it would forget which of them are aborted.
+            # A table that was never written may have original files to compact. To the metastore a
+            # 0 means every write id, and the metastore would forget aborted ones.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)
             if plan.type is CompactionType.REBALANCE and self.table.kind is TableKind.FULL_ACID:
-                # Engines that take no lock may have changed rows meanwhile.
+                # Engines that take no lock may have changed rows in the meantime.
                 require_no_deletes(_names(list_files(self.storage)) - _names(files))
-            # On Hive 3 the rename is the commit. What counts is what was asked for, whatever it became.
+            # On Hive 3 the rename is the commit. The check uses the requested type, even if another
+            # type ran.
             self._require_no_overlap(type_)
         with self.phases(Phase.PUBLISH, "the files"):
             self._publish(plan)
@@ -240,7 +241,7 @@ class PartitionCompactor(ABC):
         )
 
     def _require_no_overlap(self, type_: CompactionType) -> None:
-        """Refuse what must not follow upon what others have committed since the job began.
+        """Refuse a commit that conflicts with commits of others since the job began.
 
         Raises:
             OverlapRefused: The policy strict does not let both succeed.
@@ -275,21 +276,21 @@ class PartitionCompactor(ABC):
         return name if self.partition is None else f"{name}/{self.partition.name}"
 
     def folder(self, name: str) -> Folder:
-        """A folder that nobody looks into, and that goes away with the transaction."""
+        """A folder that no reader lists, removed at the end of the transaction."""
         return self.directories.folder(name)
 
     def output(self, directory: Base | Delta) -> Folder:
-        """Where the files of a new directory wait until they are proved and published."""
+        """The folder for the files of a new directory until they are proved and published."""
         return self.directories.folder("out", self._name_of(directory), is_read=True)
 
     def keep(self, directory: Base | Delta, file: StagedFile) -> None:
-        """Have a file published, if there are rows or delete events in it."""
+        """Register a file for publication if it contains rows or delete events."""
         self.directories.keep(file)
         if file.rows:
             self._staged.setdefault(directory, []).append(file)
 
     def keep_empty(self, directory: Base | Delta) -> None:
-        """Have a file without rows published."""
+        """Register a file without rows for publication."""
         with staged_file(self.output(directory), self.file_name(0)) as file:
             size = self.write_empty(file.sink)
         made = file.made(0, 0, size)
@@ -301,22 +302,22 @@ class PartitionCompactor(ABC):
         return list(self._staged.get(directory, ()))
 
     def keeps(self, directory: Base | Delta) -> bool:
-        """Whether there is a file to be published in a directory."""
+        """Whether a file is registered for publication in a directory."""
         return directory in self._staged
 
     def _publish(self, plan: CompactionPlan) -> None:
-        """Let the new directories appear, each by one rename."""
+        """Publish the new directories, each by one rename."""
         hidden = self.compaction.version.hides_compactions
         ready = [self._complete(plan, directory) for directory in self._staged]
         self._require_same_table()
         for final in ready:
-            # On Hive 3 this is the commit: whoever reads from now on may already need it.
+            # On Hive 3 this is the commit: readers may need the directory from now on.
             self.directories.publish(final, for_good=not hidden)
             self._published.append(final)
         self.directories.remove()
 
     def _complete(self, plan: CompactionPlan, directory: Base | Delta) -> str:
-        """Bring a new directory together; its name."""
+        """Complete a new directory and return its name."""
         final = self._name_of(directory)
         named = [(self.file_name(file.bucket), file) for file in self._staged[directory]]
         self._bytes_written += sum(file.bytes for _, file in named)
@@ -329,12 +330,12 @@ class PartitionCompactor(ABC):
         return replace(directory, visibility_txn=self.compaction.visibility_txn).name
 
     def _require_same_table(self) -> None:
-        """Make sure that nothing is published in what has become another table."""
+        """Make sure that the table is still the same before publication."""
         partitions = [] if self.partition is None else [self.partition]
         require_same_definition(self.client, self.table, partitions)
 
     def _unnoted(self, names: Sequence[str]) -> dict[int, float]:
-        """When the files of writers were written that leave no note, by their write ids."""
+        """The times of files whose writers leave no note, by write id."""
         own = {name: write_id for name in names if (write_id := only_write_id(name)) is not None}
         if not own:
             return {}
@@ -361,7 +362,7 @@ class PartitionCompactor(ABC):
         return directory_note(note, written)
 
     def _remember(self) -> None:
-        """Note who may still read what was replaced; the cleaner can find that out by itself, too."""
+        """Note the readers of the replaced directories, which the cleaner could also find out."""
         try:
             for final in self._published:
                 note_readers(self.client, self.storage, final, self.table.ref)
@@ -370,10 +371,10 @@ class PartitionCompactor(ABC):
 
 
 def _names(files: Sequence[FileStatus]) -> set[str]:
-    """The directories that files lie in."""
+    """The directories that contain files."""
     return {file.path.partition("/")[0] for file in files if "/" in file.path}
 
 
 def _directories(plan: CompactionPlan) -> list[str]:
-    """What is replaced, without original files, which lie in no directory of a writer's."""
+    """The replaced directories, without original files, which are in no writer's directory."""
     return [name for name in plan.inputs if parse_directory(name) is not None]

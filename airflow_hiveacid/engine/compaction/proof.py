@@ -1,9 +1,8 @@
-"""The proof of a compaction of full ACID files: all that went in came out, but what had to go.
+"""Proof of a compaction of full ACID files: the output contains every input row that must be kept.
 
-It goes its own way. What was read is counted from the files that the plan names, what was written
-from the new files as they lie there, and which rows are deleted by looking them up in a set. Of
-the new files only what has not been counted before is decoded: a stripe that was copied has the
-bytes of one that was.
+The proof uses separate code. The input is counted from the files that the plan names, the output
+from the new files as stored, and deleted rows are found by lookup in a set. Of the new files, only
+stripes without an earlier count are decoded: a copied stripe has the same bytes as the counted one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +33,7 @@ _EVERY_WRITE_ID = range(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class CountedFile:
-    """A file, the number of its bucket, and what its directory says about its rows."""
+    """A file, the number of its bucket, and the declared properties of its rows."""
 
     bucket: int
     file: InputFile
@@ -49,7 +48,7 @@ class CensusTask:
         root: The partition's folder.
         counted: The file.
         deletes: The files with the delete events that apply to its rows.
-        aborted: The write ids whose rows and events do not count.
+        aborted: The aborted write ids, whose rows and events are excluded.
     """
 
     root: str
@@ -65,8 +64,8 @@ class RecountTask:
     Attributes:
         root: The folder that its path is relative to.
         file: The file.
-        promise: What its directory will say about its rows.
-        known: The stripes that went into it, by their fingerprints.
+        promise: The declared properties of its rows in the new directory.
+        known: The stripes that were written into the file, by their fingerprints.
     """
 
     root: str
@@ -77,7 +76,7 @@ class RecountTask:
 
 @dataclass(frozen=True, slots=True)
 class RepetitionTask:
-    """The files with delete events of a bucket, of which some stand there more than once."""
+    """Files with delete events of a bucket, with some repeated events."""
 
     root: str
     files: tuple[InputFile, ...]
@@ -85,7 +84,7 @@ class RepetitionTask:
 
 
 def count_file(task: CensusTask) -> tuple[StripeCensus, ...]:
-    """Count what a file holds."""
+    """Count the rows or events of a file."""
     file = task.counted.file
     with ExitStack() as stack:
         ((source, tail),) = open_files(stack, task.root, [file])
@@ -101,7 +100,7 @@ def count_file(task: CensusTask) -> tuple[StripeCensus, ...]:
 
 
 def recount_file(task: RecountTask) -> tuple[StripeCensus, ...]:
-    """Count what a new file holds."""
+    """Count the rows or events of a new file."""
     with Storage.of(task.root).open_input(task.file.path) as source:
         tail = OrcTail.read(source)
         with naming(task.root, task.file.path):
@@ -109,7 +108,7 @@ def recount_file(task: RecountTask) -> tuple[StripeCensus, ...]:
 
 
 def count_repeated(task: RepetitionTask) -> Tally:
-    """Count the delete events that name a row once more; the one of the smallest write id counts."""
+    """Count repeated delete events of a row, all but the one with the smallest write id."""
     parts: list[Keys] = []
     with ExitStack() as stack:
         for source, tail in open_files(stack, task.root, task.files):
@@ -129,7 +128,7 @@ def tally_values(frame: DataFrame) -> Tally:
     Args:
         frame: The rows, of a session made by ``scan_session`` for this.
     """
-    # The entries of a map stand in the same order as long as nobody writes them again.
+    # The entries of a map keep their order unless they are rewritten.
     frame.sparkSession.conf.set("spark.sql.legacy.allowHashOnMapType", "true")
     hashes = F.xxhash64(*[F.col(quoted(name)) for name in frame.columns])
     (row,) = frame.agg(F.count(F.lit(1)), F.sum(hashes.cast("decimal(20,0)"))).collect()
@@ -139,10 +138,10 @@ def tally_values(frame: DataFrame) -> Tally:
 def balance(
     read: Iterable[StripeCensus], written: Sequence[StripeCensus], repeated: Tally, what: str
 ) -> Balance:
-    """What went into a file and what came out; it may still be unequal.
+    """Return the balance of a file's input and output, which may be unequal.
 
     Raises:
-        ProofFailed: The rows that came out do not ascend.
+        ProofFailed: The rows of the output do not ascend.
     """
     for before, after in pairwise(written):
         if after.first <= before.last:
@@ -160,7 +159,7 @@ def balance(
 
 
 def _deleted(task: CensusTask, write_ids: range) -> Iterator[Hashes]:
-    """The row ids that the delete events name."""
+    """The row ids in the delete events."""
     for delete in task.deletes:
         with ExitStack() as stack:
             ((source, tail),) = open_files(stack, task.root, [delete.file])
@@ -169,7 +168,7 @@ def _deleted(task: CensusTask, write_ids: range) -> Iterator[Hashes]:
 
 
 def _write_ids(tail: OrcTail) -> range:
-    """The write ids that rows of a file may have, by its statistics."""
+    """The write ids that rows of a file may have, from its statistics."""
     ranges = [
         tail.int_range(stripe, EnvelopeColumn.ORIGINAL_TRANSACTION)
         for stripe in range(len(tail.stripes))

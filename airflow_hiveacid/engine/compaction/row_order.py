@@ -1,4 +1,4 @@
-"""The order that a rebalance gives the rows of a partition."""
+"""The row order that a rebalance writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,18 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.storage_rules import clustering_columns
 
-# As much as one task sorts without much ado.
+# The amount that one task sorts easily.
 _BYTES_OF_A_FILE = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """How rows are sorted, and into how many files.
+    """The sort order of rows, and the maximum number of files.
 
     Attributes:
-        by: The columns to sort by, as ``SortColumn.parse`` takes them; none leaves rows as they are.
-        files: How many files they become at most; None is as many as their size asks for.
+        by: The columns to sort by, as ``SortColumn.parse`` takes them; without columns, rows keep
+            their order.
+        files: The maximum number of files; by default it depends on the size.
     """
 
     by: Sequence[str] = ()
@@ -43,17 +44,18 @@ class RowOrder:
         return [_column(SortColumn.parse(text)) for text in self.by]
 
     def count(self, size: int) -> int:
-        """How many files so many bytes become, at most."""
+        """Maximum number of files for a size in bytes."""
         return min(max(1, self.files or -(-size // _BYTES_OF_A_FILE)), MAX_WRITER_ID)
 
     def require_possible(self, table: HiveTable, version: MetastoreVersion) -> None:
-        """Make sure that the rows of a table can get this order.
+        """Make sure that the rows of a table can be sorted in this order.
 
         Raises:
-            InvalidJob: By one of the columns nothing can be sorted.
-            UnknownColumn: It has no such column.
-            UnsupportedMetastore: Nothing there would keep changes apart from it.
-            UnsupportedTable: Where its rows are goes by their values, or the order helps nobody.
+            InvalidJob: One of the columns has a type that cannot be sorted.
+            UnknownColumn: The table lacks one of the columns.
+            UnsupportedMetastore: The metastore cannot isolate concurrent changes from the
+                rebalance.
+            UnsupportedTable: The values of rows determine their files, or the order has no benefit.
         """
         name = table.ref.full_name
         if table.kind is not TableKind.INSERT_ONLY:
@@ -74,10 +76,10 @@ class RowOrder:
 
 
 def refuse_sorted_text(name: str) -> NoReturn:
-    """Refuse to sort rows that are kept as text.
+    """Refuse to sort rows that are stored as text.
 
     Raises:
-        UnsupportedTable: In any case.
+        UnsupportedTable: Always.
     """
     raise UnsupportedTable(
         f"{name} is kept as text, which has no statistics that an order makes better.",
@@ -86,7 +88,7 @@ def refuse_sorted_text(name: str) -> NoReturn:
 
 
 def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
-    """Make sure that rows can get other row ids."""
+    """Make sure that rows can be given new row ids."""
     if not version.hides_compactions:
         raise UnsupportedMetastore(
             "On Hive Metastore 3 a compaction is visible before its transaction ends. Rows that get"
@@ -98,7 +100,7 @@ def _require_own_row_ids(table: HiveTable, version: MetastoreVersion) -> None:
 
 
 def require_no_buckets(table: HiveTable, partition: HivePartition | None = None) -> None:
-    """Refuse to give rows other row ids where buckets say in which file a row is.
+    """Refuse to assign new row ids where buckets determine the file of a row.
 
     Raises:
         UnsupportedTable: The partition, or without one the table itself, has buckets.

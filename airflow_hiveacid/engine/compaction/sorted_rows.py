@@ -1,7 +1,7 @@
-"""The rows of a partition in another order, as a rebalance leaves them: sorted, with new row ids.
+"""Rebalance of a partition: sorted rows with new row ids.
 
-No row of the partition has ever had one of the new row ids. A delete that was worked out on an old one
-and not yet committed names no row, and never a wrong one.
+The new row ids were never used in the partition. A delete that was prepared on an old row id
+and is not committed yet identifies no row, and never a wrong one.
 """
 
 import re
@@ -64,7 +64,7 @@ class SortedRows:
         spark: The session.
         table: The table.
         root: The partition's folder.
-        write_ids: What the compaction sees.
+        write_ids: The write ids that the compaction sees.
         inserts: The files with rows, and the numbers of their buckets.
         deletes: The files with delete events, and the numbers of their buckets.
     """
@@ -82,16 +82,16 @@ class SortedRows:
         """Write the rows with new row ids.
 
         Args:
-            order: How to sort them; by no columns they keep the order of the row ids.
-            directory: Where they will be.
-            size: How many bytes are read; decides how many files they become.
-            folder: Where the files go.
+            order: The sort order; without columns, rows keep the order of the row ids.
+            directory: The new directory.
+            size: The size of the input in bytes; determines the number of files.
+            folder: The folder of the files.
 
         Returns:
             The files, their row ids, and the rows with all their values.
 
         Raises:
-            ProofFailed: Other rows came out than went in.
+            ProofFailed: The written rows differ from the rows that were read.
         """
         check_readable(self.spark, self.table)
         require_whole_maps(self.table.columns)
@@ -103,9 +103,9 @@ class SortedRows:
         first = first_rebalanced_row(directory.write_ids[-1])
         by = order.columns or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
         moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
-        # Within a file row ids ascend, and so the order can be kept only by rows of one write id.
+        # Row ids ascend within a file, so that only rows of a single write id can keep the order.
         own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
-        # Spark numbers the rows of each of its partitions from a multiple of 2 to the power of 33 on.
+        # Spark numbers the rows of each partition from a multiple of 2 to the power of 33.
         number = F.monotonically_increasing_id()
         moved = moved.withColumns(
             {
@@ -128,7 +128,7 @@ class SortedRows:
         return files, self._tally(directory, files, folder), values
 
     def _tally(self, directory: Base | Delta, files: Sequence[StagedFile], folder: Folder) -> Tally:
-        """Count the row ids as they lie there, each file of its own bucket, and ascending."""
+        """Count the stored row ids, which must belong to their file's bucket and ascend."""
         tasks = [
             RecountTask(folder.root, file, Promise(False, directory.write_ids, (file.bucket,)), {})
             for file in files
@@ -186,7 +186,7 @@ class RebalancingCompactor(AcidCompactor):
         self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
     ) -> CompactionPlan:
         """See the base class."""
-        # The table may have been altered after the partition was made.
+        # Others may have altered the table after the partition was created.
         require_no_buckets(self.table, self.partition)
         return super().plan(state, type_, files)
 

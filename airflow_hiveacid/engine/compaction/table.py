@@ -1,4 +1,4 @@
-"""Compacting the partitions of a table: each in its own transaction, several at a time."""
+"""Compaction of the partitions of a table: each in its own transaction, several concurrently."""
 
 import itertools
 import traceback
@@ -39,13 +39,13 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
 
-# How often a rebalance begins that others overtake; each time it waits for its lock.
+# Maximum number of attempts of a rebalance that others overtake; each attempt waits for its lock.
 _MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One partition to compact, and why."""
+    """One partition to compact, and the reason."""
 
     partition: str | None
     type: CompactionType
@@ -54,7 +54,7 @@ class _Request:
 
 
 class TableCompactor:
-    """Compacts a table as a job asks for it."""
+    """Compacts a table as requested by a job."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class TableCompactor:
         self._overlaps: Overlaps | None = None
 
     def run(self) -> CompactReport:
-        """Compact every partition that has to be; one that fails does not stop the others."""
+        """Compact every partition that needs it; a failed partition does not stop the others."""
         job = self._job
         if job.mode != "auto" and not self._client.version.has_queue:
             raise UnsupportedMetastore(
@@ -94,7 +94,7 @@ class TableCompactor:
         return _report(self._ref, done)
 
     def _watch(self, table: HiveTable) -> Overlaps:
-        """Note what was committed before the job, and what compactions have left."""
+        """Record the commits before the job, and the directories of compactions."""
         names: Sequence[str | None] = [None]
         if table.partition_keys:
             names = self._job.partitions or self._client.get_partition_names(self._ref)
@@ -104,7 +104,7 @@ class TableCompactor:
         return watch.compacting(self._ref, names)
 
     def _requests(self, table: HiveTable) -> tuple[list[_Request], list[PartitionReport]]:
-        """What has to be done, and what is left alone and why."""
+        """The partitions to compact, and the skipped partitions with their reasons."""
         job = self._job
         if job.type is not None:
             type_ = CompactionType(job.type)
@@ -161,8 +161,8 @@ class TableCompactor:
 
         # Each thread has its own Spark jobs, and its own connection to the metastore.
         with ThreadPoolExecutor(max(1, min(self._job.parallel, len(requests)))) as pool:
-            # Each with a wrapper of its own: those who share one share a job group, too, and are
-            # cancelled together.
+            # Each thread needs its own wrapper: threads that share one also share a job group, and
+            # are cancelled together.
             running = [
                 pool.submit(inheritable_thread_target(self._spark)(compact), request)
                 for request in requests
@@ -201,7 +201,7 @@ class TableCompactor:
             return self._failed(self._ref, request.partition, error)
 
     def _serve(self) -> Iterator[PartitionReport]:
-        """Serve the requests that wait in the queue, one after the other."""
+        """Process the waiting requests of the queue, one at a time."""
         while (served := self._serve_one()) is not None:
             yield served
 
@@ -219,7 +219,8 @@ class TableCompactor:
             return None
         try:
             with compaction:
-                # The metastore hands out whatever waits in the pool, perhaps of another table.
+                # The metastore returns any request that waits in the pool, possibly of another
+                # table.
                 table = compactable(self._client, compaction.ref)
                 request = _requested(table, compaction)
                 named = [] if request.partition is None else [request.partition]
@@ -228,14 +229,14 @@ class TableCompactor:
                     raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
                 return self._run(table, listed[0], compaction, request, phases)
         except AlreadyCompacting as other:
-            # Somebody else serves the same queue: let them have it.
+            # Another worker serves the same queue: leave the rest to it.
             self._clock.note(str(other))
             return None
         except Exception as error:  # noqa: BLE001 - the other requests are served all the same
             return self._failed(compaction.ref, compaction.partition, error)
 
     def _phases(self, about: str) -> PhaseClock:
-        """A clock for one of several compactions, whose lines in the log say whose they are."""
+        """A clock for one of several compactions, which are named in its log lines."""
         observers = [
             PhaseLog(about) if isinstance(observer, PhaseLog) else observer
             for observer in self._observers
@@ -279,7 +280,7 @@ class TableCompactor:
     def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
         ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")
         if ours is not error:
-            traceback.print_exception(error)  # It may be a mistake of ours: say where it is.
+            traceback.print_exception(error)  # It may be a bug of this package: print its location.
         self._clock.note(f"{_name(ref, partition)} failed: {ours}")
         return PartitionReport(
             table=ref.full_name,
@@ -291,10 +292,10 @@ class TableCompactor:
 
 
 def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
-    """What a request in the queue asks for.
+    """Return the request in the queue.
 
     Raises:
-        AnswerLost: Nobody knows any more by what it is to be sorted.
+        AnswerLost: The sort order of the request is lost.
     """
     asked, why = compaction.asked, "it was requested"
     if asked is None or compaction.type is not CompactionType.REBALANCE:
@@ -321,7 +322,7 @@ def _name(ref: TableRef, partition: str | None) -> str:
 
 
 def _report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
-    """All partitions in one report, which names the first failure as its own."""
+    """Combine all partitions into one report, with the first failure as its error."""
     seconds: dict[str, float] = {}
     for result in done:
         for phase, spent in result.seconds.items():

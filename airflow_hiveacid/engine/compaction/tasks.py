@@ -1,9 +1,9 @@
-"""What runs inside of Spark's tasks to compact one bucket of a partition.
+"""Task code that compacts one bucket of a partition.
 
-The work is cut by stripe and not by bucket, so that one large bucket keeps all cores busy: a task
-plans a bucket, many tasks write the few stripes again that cannot stay as they are, and one task
-puts the bucket together, copying all others. A task may be tried twice, or run twice at a time, so
-every attempt writes a file that only it knows.
+The work is split by stripe, not by bucket, so that one large bucket keeps all cores busy: a task
+plans a bucket, many tasks rewrite the few stripes that cannot be copied, and one task assembles the
+bucket and copies all other stripes. A task may be retried, or run twice at a time, so every attempt
+writes a file under a name of its own.
 """
 
 import uuid
@@ -48,13 +48,13 @@ from airflow_hiveacid.storage.folder import Storage
 
 @dataclass(frozen=True, slots=True)
 class BucketInputs:
-    """What becomes one file.
+    """The inputs of one file.
 
     Attributes:
         root: The partition's folder.
         bucket: The number of the file.
         inserts: The files with rows, in the order of their row ids.
-        deletes: The files with the delete events to apply to them, or to put together.
+        deletes: The files with the delete events to apply to the rows, or to merge.
         aborted: Write ids whose rows and events are dropped.
         types: The types of the table's row, the root first.
         columns: Its columns.
@@ -71,7 +71,7 @@ class BucketInputs:
 
 @dataclass(frozen=True, slots=True)
 class EncodeTask:
-    """Some stripes of a bucket that one task writes again."""
+    """Some stripes of a bucket that one task rewrites."""
 
     inputs: BucketInputs
     layout: Layout
@@ -81,11 +81,11 @@ class EncodeTask:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What became of them: a file of rows, less those that were deleted or aborted.
+    """A file of rewritten rows, without deleted and aborted rows.
 
     Attributes:
         path: The file.
-        done: What is in it.
+        done: Its contents.
     """
 
     path: str
@@ -94,7 +94,7 @@ class EncodedPart:
 
 @dataclass(frozen=True, slots=True)
 class AssembleTask:
-    """All groups of a bucket, those that were written again replaced by their files."""
+    """All groups of a bucket; rewritten groups are replaced by their files."""
 
     inputs: BucketInputs
     plan: StripePlan
@@ -104,7 +104,7 @@ class AssembleTask:
 
 @dataclass(frozen=True, slots=True)
 class CopiedBucket:
-    """A bucket that needed nothing but copying."""
+    """A bucket that was only copied."""
 
     task: AssembleTask
     file: StagedFile
@@ -120,9 +120,10 @@ class MergeDeletesTask:
 
 
 def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBucket:
-    """Find out which stripes of a bucket can be copied.
+    """Determine the stripes of a bucket that can be copied.
 
-    Where all of them can, it is done at once: starting a task takes as long as copying 100 MB.
+    If all of them can be copied, copy them immediately: starting a task takes as long as copying
+    100 MB.
     """
     with ExitStack() as stack:
         files = [
@@ -140,7 +141,7 @@ def plan_bucket(folder: Folder, inputs: BucketInputs) -> StripePlan | CopiedBuck
 
 
 def encode_group(task: EncodeTask) -> EncodedPart:
-    """Write some stripes again, without the rows that must not stay."""
+    """Rewrite some stripes, without the rows that must be dropped."""
     inputs = task.inputs
     numbers = sorted({number for number, _ in task.group.stripes})
     files = [inputs.inserts[number] for number in numbers]
@@ -164,7 +165,7 @@ def encode_group(task: EncodeTask) -> EncodedPart:
 
 
 def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
-    """Read what was written again, and make sure that no value has changed."""
+    """Read the rewritten rows, and make sure that no value has changed."""
     digest = ValueDigest()
     with Storage.of(task.folder.root).open_input(path) as source:
         part = reencoded_part(source, done, task.layout.types)
@@ -182,7 +183,7 @@ def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
 
 
 def assemble_bucket(task: AssembleTask) -> StagedFile:
-    """Put a bucket together out of copied stripes and of files that were written again."""
+    """Assemble a bucket from copied stripes and rewritten files."""
     inputs = task.inputs
     storage = Storage.of(task.folder.root)
     with ExitStack() as stack:
@@ -205,7 +206,7 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
 
 
 def merge_deletes(task: MergeDeletesTask) -> StagedFile:
-    """Put the delete events of a bucket together, each of them once."""
+    """Merge the delete events of a bucket, each of them once."""
     inputs = task.inputs
     with ExitStack() as stack:
         events = _events(stack, inputs)
@@ -234,7 +235,7 @@ def _events(stack: ExitStack, inputs: BucketInputs) -> Iterator[Keys]:
 def open_inputs(
     stack: ExitStack, inputs: BucketInputs, files: Sequence[InputFile]
 ) -> list[tuple[Source, OrcTail]]:
-    """Open files of a bucket, their columns named as the table has them today."""
+    """Open files of a bucket, with columns named as in the current table."""
     return [
         (source, replace(tail, types=with_column_names(tail.types, inputs.columns)))
         for source, tail in open_files(stack, inputs.root, files)

@@ -1,9 +1,9 @@
-"""`spark.read.format("hiveacid")`: tables through Spark's API for data sources in Python.
+"""`spark.read.format("hiveacid")`: tables through Spark's Python data source API.
 
-Spark runs the methods of a source in processes of its own, which end when it has planned a query:
-nobody is there to keep a transaction alive, and to end it. So a transaction that holds no lock is left
-open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait for locks alone. The
-tasks that read keep it alive, and the metastore ends it when there are none any more.
+Spark runs the methods of a source in separate processes, which end when a query is planned: no
+process remains to keep a transaction alive and to end it. So a transaction without locks stays
+open, which keeps the cleaner of Hive 4 away from the files; other cleaners wait only for locks. The
+reading tasks keep the transaction alive, and the metastore ends it after the last task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,32 +77,32 @@ class HiveAcidDataSource(DataSource):
 
     Options:
         table: The table, "database.table".
-        metastore: The metastore's uri. "user", "token_env", "tls_ca_file", "auth_mechanism" and those of
-            Kerberos as in MetastoreOptions.
-        columns: The names of the columns, with commas; all by default.
-        asOfWriteId, asOfTime: Which version is read.
+        metastore: The metastore's uri. "user", "token_env", "tls_ca_file", "auth_mechanism" and the
+            Kerberos options as in MetastoreOptions.
+        columns: The names of the columns, separated by commas; all by default.
+        asOfWriteId, asOfTime: The version to read.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What the format is called."""
+        """Return the name of the format."""
         return "hiveacid"
 
     @classmethod
     def register(cls, spark: SparkSession) -> None:
-        """Make the format known to a session, and let Spark hand over filters."""
+        """Register the format in a session, and enable filter push-down."""
         spark.dataSource.register(cls)
-        # Spark refuses sources that take filters until this is on.
+        # Spark refuses sources that accept filters unless this is enabled.
         spark.conf.set(_PUSHDOWN, "true")
 
     def schema(self) -> StructType:
-        """The columns, the partition keys last unless the columns are named."""
+        """The columns, with the partition keys last unless the columns are named."""
         with MetastoreClient(self._metastore) as client:
             _, schema = columns_of(client.get_table(self._ref), self._columns, "us")
         return spark_schema(schema)
 
     def reader(self, schema: StructType) -> "HiveAcidReader":
-        """What reads the columns of a schema."""
+        """Return a reader for the columns of a schema."""
         get = self.options.get
         write_id = get("asOfWriteId")
         return HiveAcidReader(
@@ -141,7 +141,7 @@ class HiveAcidDataSource(DataSource):
 
 @dataclass
 class _Part(InputPartition):
-    """What a task reads, and the transaction that it keeps alive."""
+    """The input of a task, and the transaction that it keeps alive."""
 
     part: TablePart
     wanted: TableColumns
@@ -151,7 +151,7 @@ class _Part(InputPartition):
 
 
 class HiveAcidReader(DataSourceReader):
-    """Plans a read of a table, and reads the parts."""
+    """Plans the read of a table, and reads its parts."""
 
     def __init__(
         self, ref: TableRef, metastore: MetastoreOptions, as_of: AsOf | None, schema: StructType
@@ -163,7 +163,7 @@ class HiveAcidReader(DataSourceReader):
         self._asked: list[tuple[str, str, tuple[Any, ...]]] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Note what helps to leave out partitions and stripes; Spark applies all filters again."""
+        """Record filters that can skip partitions and stripes; Spark applies all filters again."""
         for each in filters:
             path: tuple[str, ...] = getattr(each, "attribute", ())
             value: Any = getattr(each, "value", None)
@@ -174,7 +174,7 @@ class HiveAcidReader(DataSourceReader):
             yield each
 
     def partitions(self) -> list[InputPartition]:
-        """Take a snapshot, and name the files of each task."""
+        """Take a snapshot, and assign files to tasks."""
         with MetastoreClient(self._metastore) as client:
             timeout = txn_timeout_seconds(client)
             table = client.get_table(self._ref)
@@ -202,11 +202,11 @@ class HiveAcidReader(DataSourceReader):
                 raise
             if not parts:
                 client.abort_txn(guard)
-        # Spark makes a part of its own where there is none, and cannot read it.
+        # For an empty list, Spark creates a part by itself, and cannot read it.
         return list(parts) or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
+        """Yield the rows of a part."""
         if not isinstance(partition, _Part):
             return
         names = self._schema.names
@@ -221,12 +221,12 @@ class HiveAcidReader(DataSourceReader):
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Columns of Arrow as Spark has them: a timestamp without a zone stays one."""
+    """Convert Arrow columns to Spark columns: a timestamp without a zone remains without a zone."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def _opened(client: MetastoreClient) -> int:
-    """A transaction that does nothing but to be there."""
+    """Open a transaction that only needs to exist."""
     owner = Owner.of(None, client.user)
     return client.open_txn(owner.user, owner.txn_host, owner.agent_info, TxnType.READ_ONLY)
 
@@ -234,7 +234,7 @@ def _opened(client: MetastoreClient) -> int:
 def _may_hold(
     keys: TableColumns, texts: Mapping[str, str | None], conditions: Iterable[Condition]
 ) -> bool:
-    """Whether rows of a partition may meet all conditions."""
+    """Whether rows of a partition may satisfy all conditions."""
     values = {
         key.name.lower(): value.as_py()
         for key, value in zip(keys.keys, keys.values(texts), strict=True)
@@ -248,9 +248,9 @@ def _may_hold(
 
 @contextmanager
 def _kept_alive(metastore: MetastoreOptions, part: _Part) -> Iterator[None]:
-    """Keep the transaction of a read alive meanwhile, as far as that can be done.
+    """Keep the transaction of a read alive as long as possible.
 
-    If it ends all the same, files may vanish, which is an error: they are known by name.
+    If it ends nevertheless, files may vanish, which is an error: files are referenced by name.
     """
     heartbeat = Heartbeat(metastore, part.txn_id, part.timeout / HEARTBEATS_PER_TIMEOUT)
     heartbeat.start()

@@ -1,4 +1,4 @@
-"""Reading several tables as of one moment."""
+"""Consistent reads of several tables."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ def read_together(
     *,
     spark: SparkSession | None = None,
 ) -> Iterator[dict[str, DataFrame]]:
-    """The rows of several transactional tables, all as one transaction sees them.
+    """Read several transactional tables in one transaction.
 
-    What another transaction writes into several of them is there in all, or in none. The frames can
-    be read in the ``with`` statement, which keeps cleaners away from their files.
+    A concurrent write of several tables is visible in all of them or not at all. The frames can be
+    read within the ``with`` statement, which keeps cleaners away from their files.
 
     Example::
 
@@ -37,9 +37,9 @@ def read_together(
             frames["dw.orders"].join(frames["dw.lines"], "order_id").show()
 
     Args:
-        tables: Their names, ``"database.table"``, or sources that say which version is wanted.
+        tables: Their names, ``"database.table"``, or sources with a version.
         metastore: The metastore's uri, or all its options.
-        spark: The session, which is left as it is; by default the active one.
+        spark: The session, which is not changed; by default the active one.
     """
     spark = spark or SparkSession.Builder().getOrCreate()
     sources = [TableSource(table) if isinstance(table, str) else table for table in tables]

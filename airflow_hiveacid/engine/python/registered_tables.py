@@ -1,4 +1,4 @@
-"""Tables under names that plain Spark SQL knows."""
+"""Transactional tables as views of plain Spark SQL."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,11 +28,12 @@ Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
 def register_views(
     metastore: str | MetastoreOptions, tables: Tables, *, spark: SparkSession | None = None
 ) -> "RegisteredTables":
-    """Make transactional tables known to ``spark.sql``, all as one transaction sees them.
+    """Register transactional tables in ``spark.sql``, all read in one transaction.
 
-    Each becomes a temporary view of the session, by the table's own name, since the name of such a
-    view has no dot; or by any name that a mapping gives it. The views are gone when the tables are
-    closed, and with them the transaction that keeps cleaners away from their files.
+    Each table becomes a temporary view of the session, under the table's own name without its
+    database, since the name of such a view has no dot; or under any name given by a mapping.
+    Closing the tables drops the views and ends the transaction that keeps cleaners away from their
+    files.
 
     Example::
 
@@ -45,24 +46,24 @@ def register_views(
 
     Args:
         metastore: The metastore's uri, or all its options.
-        tables: Their names, ``"database.table"``, or sources that say which version is wanted;
-            ``"database.*"`` is every transactional table of a database that Spark can read. Or such
-            by the names that they shall have.
-        spark: The session that knows them; by default the active one.
+        tables: Their names, ``"database.table"``, or sources with a version; ``"database.*"`` is
+            every transactional table of a database that Spark can read. Or a mapping from view
+            names to such tables.
+        spark: The session of the views; by default the active one.
 
     Raises:
-        UserError: There is no such table, two would have the same name, or a view of the user's has
-            it.
+        UserError: A table does not exist, two tables would have the same name, or a view of the
+            user already has the name.
     """
     return RegisteredTables(metastore, tables, spark or SparkSession.Builder().getOrCreate())
 
 
 class RegisteredTables:
-    """Tables that a session knows; see ``register_views``.
+    """Tables that are registered in a session; see ``register_views``.
 
     Attributes:
-        names: The tables by the names that they have.
-        skipped: Why a table of a pattern has none, by its full name.
+        names: The tables by their view names.
+        skipped: The reasons for skipping tables of a pattern, by full table name.
     """
 
     def __init__(
@@ -93,9 +94,9 @@ class RegisteredTables:
         self.close()
 
     def refresh(self) -> None:
-        """Show the tables as they are now, and those of a pattern that have come meanwhile.
+        """Read the current state of the tables, and add new tables of a pattern.
 
-        Frames that were made of the views before may find their files gone from now on.
+        Frames that were made from the earlier views may lose their files from now on.
         """
         wanted, skipped = self._wanted()
         if not wanted:
@@ -120,7 +121,7 @@ class RegisteredTables:
         older.close()
 
     def close(self) -> None:
-        """Forget the names, and end the transaction."""
+        """Drop the views, and end the transaction."""
         names, self.names = self.names, {}
         self._drop(names)
         self._reading.close()
@@ -131,7 +132,7 @@ class RegisteredTables:
             self._spark.catalog.dropTempView(name)
 
     def _wanted(self) -> tuple[dict[str, tuple[TableRef, TableSource]], dict[str, str]]:
-        """The tables by their names, and those that a pattern names in vain."""
+        """The tables by their view names, and the skipped tables of patterns."""
         wanted: dict[str, tuple[TableRef, TableSource]] = {}
         skipped: dict[str, str] = {}
         theirs = {

@@ -1,4 +1,4 @@
-"""AcidTable: the Python face of a full-ACID table, for notebooks and applications."""
+"""AcidTable: the Python interface of a transactional table, for notebooks and applications."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -62,19 +62,19 @@ class AcidTable(TableChanges[RunReport]):
             orders.to_df("t.status = 'late'", ["id", "due"]).show()
 
     Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
-    read under a transaction that stays open, so that no cleaner removes its files, until the table
-    is closed: use the table in a ``with`` statement, or call ``close``.
+    read in a transaction that is open until the table is closed, so that no cleaner removes its
+    files: use the table in a ``with`` statement, or call ``close``.
 
     Args:
         name: The table, ``"database.table"``.
         metastore: The metastore's uri, or all its options.
-        spark: The session, which is left as it is; by default the active one.
-        options: How writes behave.
-        observers: Are told about the phases of a write.
+        spark: The session, which is not changed; by default the active one.
+        options: The options of writes.
+        observers: Receive the phases of a write.
 
     Raises:
-        AccessRefused: The authorizer does not let this program read the table; methods that change the
-            table ask it again.
+        AccessRefused: The authorizer does not let this program read the table; methods that change
+            the table check their own permissions.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class AcidTable(TableChanges[RunReport]):
         self.close()
 
     def __repr__(self) -> str:
-        # Debuggers and logs ask for it at any moment, so it asks no server.
+        # Debuggers and logs call it at any moment, so that it must not call a server.
         return f"AcidTable({self.ref.full_name!r}, {self._client.options.uris!r})"
 
     def _repr_html_(self) -> str:
-        # A notebook shows it to somebody who wants to see the table.
+        # A notebook calls it to display the table.
         try:
             table = existing_table(self._client, self.ref)
         except HiveAcidError as error:
@@ -121,7 +121,7 @@ class AcidTable(TableChanges[RunReport]):
 
     @property
     def schema(self) -> StructType:
-        """The columns that its frames have, partition keys last, as the metastore has them now.
+        """The columns of its frames, partition keys last, as currently defined in the metastore.
 
         Example::
 
@@ -131,7 +131,7 @@ class AcidTable(TableChanges[RunReport]):
         return spark_struct(all_columns(existing_table(self._client, self.ref)))
 
     def close(self) -> None:
-        """End the transactions of the frames that were read, and the connection."""
+        """End the transactions of the frames that were read, and close the connection."""
         self._reading.close()
         self._client.close()
 
@@ -145,11 +145,11 @@ class AcidTable(TableChanges[RunReport]):
         params: Parameters | None = None,
         trusted: bool = False,
     ) -> DataFrame:
-        """The visible rows, as of now or of an earlier version, as a frame of the user's session.
+        """Return the visible rows of the current or an earlier version as a frame of the session.
 
-        What ``where`` leaves out is not even read, where the names of partitions, the numbers of
-        buckets and the statistics of files tell. A filter of the frame itself, by its own method
-        ``where``, is applied to rows that have been read.
+        Rows that ``where`` excludes are not read if partition names, bucket numbers, or file
+        statistics show that they cannot match. A filter by the frame's own method ``where`` is
+        applied to rows after they are read.
 
         Example::
 
@@ -157,18 +157,20 @@ class AcidTable(TableChanges[RunReport]):
             ['status']
 
         Args:
-            where: The condition that rows meet, in Spark's SQL or as a column of PySpark, which may
-                call the table ``t``; all rows by default.
+            where: The condition, in Spark's SQL or as a PySpark column; the alias of the table is
+                ``t``; all rows by default.
             columns: The names of the columns, in their order; all by default.
-            as_of_write_id: Read the table as it was after this write id, without what came later.
-            as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
-                zone in UTC.
+            as_of_write_id: Read the version of the table after this write id, without later
+                changes.
+            as_of_time: Read the version of the table at this time; a text is in ISO format, and a
+                time without a zone is in UTC.
             params: The values of parameters in the condition: ``{"id": 7}`` for ``:id``.
             trusted: Whether the condition may call Java and read files by their paths.
 
         Raises:
-            VersionGone: The version was compacted away and cleaned; the message says which are left.
-            VersionUnknown: There is no such version.
+            VersionGone: The version was compacted and cleaned; the message lists the available
+                versions.
+            VersionUnknown: The version does not exist.
         """
         chosen = Expressions(self._spark, params or {}, trusted).sql(where)
         query = RowQuery(chosen, columns, AsOf.of(as_of_write_id, as_of_time))
@@ -190,21 +192,21 @@ class AcidTable(TableChanges[RunReport]):
     ) -> DataFrame:
         """The rows that were inserted, updated and deleted between two versions.
 
-        Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
-        "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it; it
-        is null in an insert-only table, of which an overwrite deletes all rows that were there.
-        Compactions make no changes, and change none of them.
+        In addition to the table's columns, the frame has ``_change_type`` ("insert", "delete",
+        "update_before" or "update_after"), the ``_write_id`` of the transaction, and ``_row_id`` in
+        the form of Hive's ROW__ID. In an insert-only table ``_row_id`` is null, and an overwrite
+        deletes all earlier rows. Compactions neither add changes nor modify any.
 
         Args:
             after: The version before the changes: a write id, or a time.
-            up_to: The version with the last of them; by default the newest.
-            net: Only the difference of both versions, without what was there only for a while.
-            keys: Columns that a row keeps when it is updated. Without them an update is a deleted and
+            up_to: The version with the last changes; by default the newest.
+            net: Return only the difference of both versions, without intermediate rows.
+            keys: Columns that an update does not change. Without keys, an update is a deleted and
                 an inserted row, as Hive stores it.
 
         Raises:
-            VersionGone: Not all of it can be told any more.
-            VersionUnknown: There is no such version.
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
         """
         source = ChangesSource(
             self.ref.full_name,
@@ -222,15 +224,16 @@ class AcidTable(TableChanges[RunReport]):
         return in_session(reader.changes(scan_session(self._spark), table, source), self._spark)
 
     def scan(self, **options: Any) -> TableScan:
-        """The visible rows as batches of Arrow, read here and now, without Spark.
+        """Read the visible rows as Arrow batches in this process, without Spark.
 
         Args:
-            options: Those of ``TableScan``: columns, partitions, a version, the unit of timestamps.
+            options: The options of ``TableScan``: columns, partitions, a version, the unit of
+                timestamps.
         """
         return TableScan(self.ref.full_name, self._client.options, **options)
 
     def to_arrow(self, **options: Any) -> pa.Table:
-        """The visible rows as a table of Arrow; see ``scan``.
+        """Return the visible rows as an Arrow table; see ``scan``.
 
         Example::
 
@@ -240,11 +243,11 @@ class AcidTable(TableChanges[RunReport]):
         return self.scan(**options).to_arrow()
 
     def to_pandas(self, **options: Any) -> Any:
-        """The visible rows as a frame of pandas; see ``scan``."""
+        """Return the visible rows as a pandas frame; see ``scan``."""
         return self.scan(**options).to_pandas()
 
     def history(self, limit: int = 100, *, directories: bool = False) -> History:
-        """The writes and the compactions of the table, the newest first.
+        """Return the writes and the compactions of the table, the newest first.
 
         Example::
 
@@ -252,14 +255,14 @@ class AcidTable(TableChanges[RunReport]):
             [('insert', 1)]
 
         Args:
-            limit: How many, at most.
-            directories: Whether to look into their directories, too, for the rows of each.
+            limit: The maximum number of entries.
+            directories: Whether to also read their directories, for the number of rows of each.
         """
         entries = table_history(self._client, self.ref, limit=limit, directories=directories)
         return History(self.ref.full_name, entries)
 
     def detail(self) -> TableDetail:
-        """What the table is at the moment: columns, files, and the versions that can be read.
+        """Return the current state of the table: columns, files, and readable versions.
 
         Example::
 
@@ -272,15 +275,15 @@ class AcidTable(TableChanges[RunReport]):
     def diff(
         self, before: int | datetime | str, after: int | datetime | str | None = None
     ) -> tuple[PartitionDifference, ...]:
-        """How many rows differ between two versions, for each partition in which any do.
+        """Count the rows that differ between two versions, for each partition with differences.
 
         Args:
             before: The first version: a write id, or a time.
-            after: The second one, which may be the earlier one; by default the newest.
+            after: The second version, which may be earlier than the first; by default the newest.
 
         Raises:
-            VersionGone: Not all of it can be told any more.
-            VersionUnknown: There is no such version.
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
         """
         first = AsOf.parse(_as_text(before))
         second = None if after is None else AsOf.parse(_as_text(after))
@@ -292,18 +295,18 @@ class AcidTable(TableChanges[RunReport]):
             return reader.counted(scan_session(self._spark), table, (first, second))
 
     def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
-        """Write a new version that is equal to an earlier one; all versions between them stay.
+        """Write a new version that is equal to an earlier one; all versions in between are kept.
 
-        Only the rows that differ are deleted and inserted. The rows that come back get new row ids. Of an
-        insert-only table the partitions that differ are overwritten.
+        Only the rows that differ are deleted and inserted. Restored rows get new row ids. In an
+        insert-only table, the partitions that differ are overwritten.
 
         Args:
             as_of: The version: a write id, or a time.
-            dry_run: Only count the rows that differ, and name the partitions that would be written.
+            dry_run: Only count the rows that differ, and list the partitions that would be written.
 
         Raises:
-            VersionGone: Not all of it can be told any more.
-            VersionUnknown: There is no such version.
+            VersionGone: The changes are not completely known any more.
+            VersionUnknown: The version does not exist.
         """
         if not dry_run:
             return self._run(
@@ -331,12 +334,12 @@ class AcidTable(TableChanges[RunReport]):
     ) -> AnalyzeReport:
         """Store statistics of the rows and columns, which Hive and Trino plan their queries with.
 
-        Files are decoded only where their footers do not suffice.
+        Files are decoded only if their footers are insufficient.
 
         Args:
             columns: The names of the columns; all by default.
             partitions: The partitions, by some or all of their keys; all by default.
-            rows_only: Store the number of rows and files only.
+            rows_only: Store only the numbers of rows and files.
         """
         job = AnalyzeJob(
             target=self.ref.full_name,
@@ -355,13 +358,13 @@ class AcidTable(TableChanges[RunReport]):
         partitions: Sequence[str] | None = None,
         order_by: Sequence[str] = (),
     ) -> CompactReport:
-        """Put deltas together, so that the table stays quick to read.
+        """Compact deltas, so that the table remains fast to read.
 
-        Every partition is a transaction of its own; the report says what became of each.
+        Every partition is compacted in its own transaction; the report lists all outcomes.
 
         Args:
-            type: ``"minor"`` joins the deltas, ``"major"`` makes a new base out of everything; by
-                default what Hive's thresholds call for, partition by partition. ``"rebalance"``
+            type: ``"minor"`` joins the deltas, ``"major"`` makes a new base from all rows; by
+                default, Hive's thresholds determine the type for each partition. ``"rebalance"``
                 makes a base of sorted rows, which get new row ids.
             partitions: The names of the partitions; all by default.
             order_by: The columns that a rebalance sorts by, like ``"day"`` or ``"ts DESC"``.

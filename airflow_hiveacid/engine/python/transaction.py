@@ -1,4 +1,4 @@
-"""AcidTransaction: the Python face of changes of several tables that show together."""
+"""AcidTransaction: the Python interface for changes of several tables that commit together."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -22,7 +22,7 @@ from airflow_hiveacid.progress import PhaseObserver
 
 
 class TableInTransaction(TableChanges[None]):
-    """A table of a AcidTransaction: its methods return nothing, and nothing is done yet."""
+    """A table of an AcidTransaction: its methods return nothing, and run later."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class TableInTransaction(TableChanges[None]):
 class AcidTransaction:
     """Changes of several tables, or several of one, that become visible together.
 
-    The changes are collected in a ``with`` statement and run in one transaction at its end; when
-    its body raises, nothing is done. All sources and targets are read as they are when the
-    transaction begins: no change sees what another one writes. Only one change of a table may
-    update, delete or merge.
+    The changes are collected in a ``with`` statement and run in one transaction at its end; if its
+    body raises, no change is run. All sources and targets are read as of the beginning of the
+    transaction: no change sees the rows of another change. Only one change of a table may update,
+    delete or merge.
 
     Example::
 
@@ -56,12 +56,12 @@ class AcidTransaction:
 
     Args:
         metastore: The metastore's uri, or all its options.
-        spark: The session, which is left as it is; by default the active one.
-        options: How the write behaves.
-        observers: Are told about the phases.
+        spark: The session, which is not changed; by default the active one.
+        options: The options of the write.
+        observers: Receive the phases.
 
     Attributes:
-        report: What was done, once it is.
+        report: The report on the changes, once they are committed.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class AcidTransaction:
                 )
 
     def table(self, name: str, *, orc_codec: OrcCodec | None = None) -> TableInTransaction:
-        """A table to change.
+        """Return a table to change.
 
         Args:
             name: ``"database.table"``.
-            orc_codec: The compression of its new files, when it differs from the options'.
+            orc_codec: The compression of its new files, if it differs from the options'.
         """
         codec = orc_codec or self._options.orc_codec
         return TableInTransaction(name, self._spark, codec, self._statements)

@@ -1,1 +1,1 @@
-"""Reading: which files and rows of a table a transaction sees."""
+"""Reading: the files and rows of a table that are visible to a transaction."""

@@ -13,7 +13,8 @@ from airflow_hiveacid.engine.rows.spark_paths import escape_glob
 from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import file_reader
 
-# What files of rows may hold, older ones updates, too, and what those of delete events must.
+# The operations that row files may contain (older files also updates), and those that delete files
+# must contain.
 ROWS, DELETES = (0, 1), (2,)
 
 ACID_FIELDS = [
@@ -36,25 +37,25 @@ def read_acid_files(
 
     Args:
         spark: A session made by ``scan_session``.
-        columns: The columns to read of the row.
+        columns: The columns of the row to read.
         paths: The files.
-        search: The search argument by which ORC skips row groups.
-        operations: The operations that the rows of such files have; others are an error.
+        search: The search argument that ORC uses to skip row groups.
+        operations: The valid operations of the rows; other operations are an error.
     """
     row = spark_struct(columns.read)
     frame = read_orc_files(
         spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search
     )
-    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads other
-    # columns than asked. This condition is always true and names all six, so that none is pruned.
-    # The first column decides it; inside of CASE no other condition can take its place.
+    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads wrong
+    # columns. This condition is always true and names all six columns, so that no column is pruned.
+    # The first column is decisive; inside of CASE no other condition can replace it.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
-    # By position, ORC must not be asked for a part of the columns, either.
+    # By position, ORC must not be given a part of the columns, either.
     needed = row.names if columns.whole else [cheapest]
     names = [*[acid.name for acid in ACID_FIELDS], *[f"row.{quoted(name)}" for name in needed]]
     always = " OR ".join(f"{name} IS NOT NULL" for name in names)
-    # A file of deletes among those of rows would come as rows of nulls. Its name is asked for only
-    # then: as a column of metadata it would be made for every row.
+    # A delete file among row files would yield rows of nulls. Its name is read only in this case:
+    # as a metadata column it would be computed for every row.
     strange = (
         f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
         " ', which do not belong into its directory.')"
@@ -74,7 +75,7 @@ def read_orc_files(
         spark: A session made by ``scan_session``.
         schema: The columns, found by their names.
         paths: The files.
-        search: The search argument by which ORC skips row groups.
+        search: The search argument that ORC uses to skip row groups.
     """
     options = {} if search is None else search.read_options()
     return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))

@@ -37,14 +37,14 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.orc.format.envelope import column_names
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
-# have such a name: the metastore keeps names in lower case.
+# have such a name: the metastore stores names in lower case.
 WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
-# Whether a row stands in a file that delete events may belong to, where they are not applied.
+# Whether a row is in a file that delete events may apply to, if they are not applied yet.
 TOUCHED = "_ACID_TOUCHED"
 # Beyond this many delete events a broadcast costs more than a shuffle of the data.
 BROADCAST_DELETE_EVENTS = 5_000_000
-# A tail takes a request, and a pair of files a microsecond: some seconds for so many at the most.
+# A tail costs a request, and a pair of files a microsecond: at most some seconds for these limits.
 _MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
 
 _ROW_ID = [
@@ -58,13 +58,13 @@ _NumberedFile = tuple[int, AcidFile]
 
 
 class _Group(NamedTuple):
-    """How files are read.
+    """Properties of files that are read together.
 
     Attributes:
-        touched: Whether delete events may hit them.
-        exact: Whether no row has to be filtered by its write id.
+        touched: Whether delete events may apply to them.
+        exact: Whether rows need no filter by write id.
         raw: Whether they have no row ids of their own.
-        stored: What they call the columns of the table; see ``FileColumns``.
+        stored: Their names for the columns of the table; see ``FileColumns``.
     """
 
     touched: bool
@@ -75,15 +75,15 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True)
 class AcidSnapshot:
-    """A table as one transaction sees it: what to read, and under which write ids.
+    """The files and write ids of a table that one transaction sees.
 
-    The number of a partition in ``partitions`` stands for it in the frames that are read.
+    In the returned frames, a partition is identified by its index in ``partitions``.
 
     Attributes:
-        table: The table, of which the columns are read.
+        table: The table, with the columns to read.
         partitions: Its files.
-        write_ids: The write ids that count.
-        tails: What is known of the files, also for snapshots of fewer files or columns.
+        write_ids: The visible write ids.
+        tails: The file tails read so far, shared with snapshots of fewer files or columns.
     """
 
     table: HiveTable
@@ -92,7 +92,7 @@ class AcidSnapshot:
     tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
     def of_columns(self, names: Collection[str]) -> Self:
-        """The same rows with a few of the columns: what a scan costs to plan goes by their number.
+        """Restrict the snapshot to some columns, since the cost of planning depends on them.
 
         Args:
             names: Columns of the table, in any case. Rows have at least one column, and all
@@ -111,14 +111,15 @@ class AcidSnapshot:
         *,
         with_deleted: bool = False,
     ) -> DataFrame:
-        """Every visible row, with the columns of its row id when they are asked for.
+        """Return every visible row, optionally with the columns of its row id.
 
         Args:
             spark: A session made by ``scan_session``.
-            search: What ORC may skip row groups by; rows that do not match it may still come.
+            search: The search argument that ORC may use to skip row groups; the result may still
+                contain rows that do not match it.
             with_key: Whether to add the row id and the partition's number.
-            with_deleted: Leave it to the caller to leave out rows by delete events, and add
-                TOUCHED; see ``engine.read.deleted_rows``.
+            with_deleted: Keep deleted rows, which the caller must filter out, and add TOUCHED; see
+                ``engine.read.deleted_rows``.
         """
         parts = []
         for group, files in self._groups():
@@ -134,7 +135,7 @@ class AcidSnapshot:
         return reduce(DataFrame.unionByName, parts)
 
     def deletes(self) -> list[_NumberedFile] | None:
-        """The delete files of all rows that are TOUCHED; None if some have others than some."""
+        """The delete files of all TOUCHED rows; None if they differ between groups of rows."""
         touched = [files for group, files in self._groups() if group.touched]
         if len(touched) > 1:
             return None
@@ -155,7 +156,7 @@ class AcidSnapshot:
         keyed = group.touched or with_key
         columns = self._file_columns(group.stored)
         if group.stored:
-            # It names the columns as the table does.
+            # The table's column names are used.
             search = None
         if not group.raw:
             return self._scan(spark, files, columns, group.exact, search, keyed)
@@ -164,7 +165,7 @@ class AcidSnapshot:
         return self._raw(spark, files, columns, search)
 
     def _groups(self) -> list[tuple[_Group, list[_NumberedFile]]]:
-        """Files that are read alike."""
+        """Group files that are read in the same way."""
         groups: dict[_Group, list[_NumberedFile]] = {}
         for number, partition in enumerate(self.partitions):
             for file in partition.inserts:
@@ -175,7 +176,7 @@ class AcidSnapshot:
 
     @cached_property
     def _stored(self) -> Mapping[AcidFile, Stored]:
-        """What each file with rows calls the columns of the table."""
+        """The names of the table's columns in each file with rows."""
         columns, files = self.table.mapped_columns, self._inserts
         return {
             file: layout(columns, column_names(tail.types))
@@ -192,12 +193,12 @@ class AcidSnapshot:
 
     @property
     def has_ambiguous_columns(self) -> bool:
-        """Whether the values of a file that was read depend on the mapping of the columns."""
+        """Whether the values of a file that was read depend on the column mapping."""
         stored = {column_names(tail.types) for tail in self.tails.known(self._inserts)}
         return any(map(self.table.mapped_columns.is_ambiguous, stored))
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
-        """The delete files that may hold events for rows of a file, as far as tails tell."""
+        """The delete files that may contain events for rows of a file, judged by their tails."""
         deletes = self.partitions[number].deletes_of(file)
         own = self._key_ranges.get(file) if deletes else None
         if own is None:
@@ -207,7 +208,7 @@ class AcidSnapshot:
 
     @cached_property
     def _key_ranges(self) -> Mapping[AcidFile, KeyRange | None]:
-        """The row ids in delete files, and in what they may touch if these are not too many."""
+        """The row id ranges of delete files and, if they are few enough, of the affected files."""
         deletes: list[AcidFile] = []
         inserts: list[AcidFile] = []
         for partition in self.partitions:
@@ -233,7 +234,7 @@ class AcidSnapshot:
             frame = frame.where(self._is_visible())
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
         columns = self._of_envelope(stored, keyed)
-        # Every step costs the driver some time, and every path the tasks.
+        # Every step costs driver time, and every path costs task time.
         if not keys and len(self.partitions) == 1:
             return frame.selectExpr(*columns, f"0 AS {PARTITION}")
         if (one := of_one_partition(partitioned, keys)) is not None:
@@ -244,7 +245,7 @@ class AcidSnapshot:
     def _numbered(
         self, spark: SparkSession, files: Sequence[_NumberedFile], stored: FileColumns
     ) -> DataFrame:
-        """Files without row ids, with the row ids that Hive gives their rows."""
+        """Read files without row ids, and add the row ids that Hive assigns to their rows."""
         frame = numbered_rows(spark, spark_struct(stored.read), self.partitions, files)
         return self._with_values(spark, frame.selectExpr(PATH, *self._of_envelope(stored)), files)
 
@@ -255,7 +256,7 @@ class AcidSnapshot:
         stored: FileColumns,
         search: SearchArgument | None,
     ) -> DataFrame:
-        """Files without row ids, for those who need none."""
+        """Read files without row ids, if row ids are not needed."""
         frame = read_orc_files(spark, spark_struct(stored.read), [f.path for _, f in files], search)
         path = frame.metadataColumn("_metadata").getField("file_path").alias(PATH)
         frame = frame.select(path, *map(F.expr, self._columns("", stored)))
@@ -267,7 +268,7 @@ class AcidSnapshot:
         return [*_ROW_ID, *columns] if keyed else columns
 
     def _columns(self, prefix: str, stored: FileColumns) -> list[str]:
-        # As texts, since every object of an expression costs the driver several calls of Java.
+        # As texts, since every expression object costs the driver several Java calls.
         return [
             f"{within(prefix + quoted(source), parse_type(column.type))} AS {quoted(column.name)}"
             for column, source in zip(self.table.columns, stored.sources, strict=True)
@@ -336,7 +337,7 @@ class AcidSnapshot:
     def _without_joined(
         self, spark: SparkSession, frame: DataFrame, deletes: Sequence[_NumberedFile]
     ) -> DataFrame:
-        """Leave out rows by a join with delete events, which may be many."""
+        """Filter out deleted rows by a join with delete events, which may be many."""
         events = self._events(spark, deletes)
         ranges = [self._key_ranges[file] for _, file in deletes]
         known = [range_ for range_ in ranges if range_ is not None]
@@ -354,10 +355,10 @@ class AcidSnapshot:
 
 
 def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
-    """A single long that equals a delete event's only for the same key, if the parts fit into it.
+    """Pack a key into a single long that identifies it, if the parts fit.
 
-    One long is compared faster than four columns. A row outside of the ranges of all events gets
-    null, which equals nothing.
+    One long is compared faster than four columns. A row outside of the ranges of all events has the
+    value null, which equals no value.
     """
     if keys is None:
         return None

@@ -1,8 +1,8 @@
-"""What was changed between two versions of a full-ACID table, row by row.
+"""Row-level changes between two versions of a full ACID table.
 
-Rows never change: an update deletes one and inserts another. So all changes stand in deltas and delete
-deltas, and a compaction makes none. Files of rows that were there before are read only where a delete
-hits them.
+Rows never change: an update deletes one row and inserts another. So all changes are in deltas and
+delete deltas, and a compaction adds no changes. Older files are read only where a delete affects
+them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,10 +52,10 @@ class _Span:
     """Versions between which a partition was not overwritten.
 
     Attributes:
-        then: The first one, whose changes are not of interest.
-        later: The last one.
-        before: What the first one reads.
-        after: What the last one reads, and all that was written in between.
+        then: The first version, whose own changes are excluded.
+        later: The last version.
+        before: The files that the first version reads.
+        after: The files that the last version reads, and all files written in between.
     """
 
     then: ValidWriteIdList
@@ -66,11 +66,11 @@ class _Span:
 
 @dataclass(frozen=True)
 class _PartitionChanges:
-    """What has happened to a partition.
+    """Changes of one partition.
 
     Attributes:
-        spans: One, and another one after each overwrite.
-        overwrites: The write ids of the overwrites between them.
+        spans: One span, and another one after each overwrite.
+        overwrites: The write ids of the overwrites between the spans.
     """
 
     spans: Sequence[_Span]
@@ -79,14 +79,14 @@ class _PartitionChanges:
 
 @dataclass(frozen=True)
 class Difference:
-    """How two versions of some partitions differ.
+    """The difference between two versions of some partitions.
 
     Attributes:
-        partitions: What the numbers of partitions in the rows stand for.
-        added: The rows that only the later version has, with their row ids; None if there are none.
-        added_from: What these are read from.
-        gone: Those that only the earlier one has; None if there are none.
-        gone_from: What these are read from.
+        partitions: The partitions that the partition numbers in the rows refer to.
+        added: The rows that only the later version has, with their row ids; None without such rows.
+        added_from: The snapshot of the added rows.
+        gone: The rows that only the earlier version has; None without such rows.
+        gone_from: The snapshot of the removed rows.
     """
 
     partitions: Sequence[PartitionFiles]
@@ -98,13 +98,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class ChangeReader(TwoVersions):
-    """The changes of a full-ACID table between two versions.
+    """The changes of a full ACID table between two versions.
 
     Attributes:
-        txn: The transaction that reads, and keeps copies of what Spark cannot.
-        deletes: Whether rows that came between the versions are about to be deleted.
-        snapshots: What rows of changes were read from so far.
-        tails: What is known of the files.
+        txn: The transaction that reads, and owns copies of files that Spark cannot read.
+        deletes: Whether rows that were added between the versions are about to be deleted.
+        snapshots: The snapshots that rows of changes were read from so far.
+        tails: The file tails read so far.
     """
 
     txn: ReadingTransaction
@@ -122,12 +122,12 @@ class ChangeReader(TwoVersions):
         """The changes: CHANGE, VERSION and ROW_ID beside the table's columns.
 
         Args:
-            partitions: The partitions; none for a table without.
-            net: Only the difference of both versions, not what was there for a while.
-            keys: Columns that tell which deleted and which inserted row are one that was updated.
+            partitions: The partitions; empty for a table without partitions.
+            net: Return only the difference of both versions, without intermediate rows.
+            keys: Columns that identify the deleted and the inserted row of an update.
 
         Raises:
-            VersionGone: Not all of it can be told any more.
+            VersionGone: The changes are not completely known any more.
         """
         check_columns(self.table, keys)
         told = in_threads(self._look, self.all_of(partitions))
@@ -141,13 +141,13 @@ class ChangeReader(TwoVersions):
         return with_updates(rows, keys, net=net) if keys else rows
 
     def differences(self, partitions: Sequence[HivePartition]) -> Iterator[Difference]:
-        """How both versions differ, each row with its row id: what only one of them has.
+        """Yield the rows that only one of both versions has, with their row ids.
 
         Args:
-            partitions: The partitions; none for a table without.
+            partitions: The partitions; empty for a table without partitions.
 
         Raises:
-            VersionGone: Not all of it can be told any more.
+            VersionGone: The changes are not completely known any more.
         """
         told = in_threads(self._look, self.all_of(partitions))
         if plain := [changes.spans[0] for changes in told if not changes.overwrites]:
@@ -159,7 +159,7 @@ class ChangeReader(TwoVersions):
                 self._snapshot(self._hit_by_deletes(plain), self.then),
             )
         if overwritten := [changes.spans for changes in told if changes.overwrites]:
-            # Nothing is left of what was there before.
+            # All earlier rows are gone.
             after = self._snapshot([spans[-1].after for spans in overwritten], self.later)
             before = self._snapshot([spans[0].before for spans in overwritten], self.then)
             yield Difference(
@@ -193,7 +193,7 @@ class ChangeReader(TwoVersions):
         return _PartitionChanges(spans, overwrites)
 
     def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:
-        """The changes between two versions of partitions that were not overwritten meanwhile."""
+        """The changes between two versions of partitions without overwrites in between."""
         if not spans:
             return
         if (rows := self._inserted(spans, net=net)) is not None:
@@ -202,7 +202,7 @@ class ChangeReader(TwoVersions):
             yield _as_changes(self.table, rows, DELETE, F.col(_DELETED_BY))
 
     def _deleted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
-        """The rows that were deleted between two versions, and were in the first if that is asked for."""
+        """The rows deleted between two versions; with ``net``, only rows of the first version."""
         if (events := self._events(spans)) is None:
             return None
         rows = self._rows(self._hit_by_deletes(spans), spans[0].then)
@@ -211,7 +211,7 @@ class ChangeReader(TwoVersions):
         return rows.join(events, [*KEY])
 
     def _hit_by_deletes(self, spans: Sequence[_Span]) -> list[PartitionFiles]:
-        """The files that a deleted row may be in."""
+        """The files that may contain deleted rows."""
         return [
             replace(
                 span.before,
@@ -221,7 +221,7 @@ class ChangeReader(TwoVersions):
         ]
 
     def _inserted(self, spans: Sequence[_Span], *, net: bool) -> DataFrame | None:
-        """The rows that were inserted between two versions, and are left if that is asked for."""
+        """The rows inserted between two versions; with ``net``, only rows that remain."""
         then, later = spans[0].then, spans[0].later
         added = self._added(spans, net=net)
         if not any(partition.inserts for partition in added):
@@ -232,9 +232,9 @@ class ChangeReader(TwoVersions):
         return rows
 
     def _undone(self, spans: Sequence[_Span]) -> DataFrame | None:
-        """The row ids that were deleted by the transactions that had inserted them: no version had them."""
+        """Row ids that were inserted and deleted by the same transaction: in no version."""
         files = [_within(span.after.deletes, span.then) for span in spans]
-        self.tails.of([file for own in files for file in own])  # All at once.
+        self.tails.of([file for own in files for file in own])  # Read all tails at once.
         files = [tuple(filter(self._may_undo, own)) for own in files]
         if not any(files):
             return None
@@ -249,7 +249,7 @@ class ChangeReader(TwoVersions):
         )
 
     def _added(self, spans: Sequence[_Span], *, net: bool) -> list[PartitionFiles]:
-        """The files that an inserted row may be in."""
+        """The files that may contain inserted rows."""
         return [
             replace(
                 span.after,
@@ -260,18 +260,18 @@ class ChangeReader(TwoVersions):
         ]
 
     def _events(self, spans: Sequence[_Span]) -> DataFrame | None:
-        """The row ids that were deleted between two versions, and by which write id."""
+        """The row ids that were deleted between two versions, and the write ids of the deletes."""
         then, later = spans[0].then, spans[0].later
         deleted = [replace(span.after, deletes=_within(span.after.deletes, then)) for span in spans]
         if not any(partition.deletes for partition in deleted):
             return None
         events = self._snapshot(deleted, later).events(self.spark, _DELETED_BY)
-        # Engines may delete a row twice: the first one did it.
+        # Engines may delete a row twice: the first delete counts.
         first = F.min(_DELETED_BY).alias(_DELETED_BY)
         return events.where(_is_of(_DELETED_BY, then)).groupBy(*KEY).agg(first)
 
     def _overwritten(self, changes: _PartitionChanges, *, net: bool) -> Iterator[DataFrame]:
-        """The changes of a partition of which nothing is left that was there before."""
+        """The changes of a partition whose earlier rows are all gone."""
         first, last = changes.spans[0], changes.spans[-1]
         if net:
             gone = self._rows([first.before], first.then)
@@ -294,7 +294,7 @@ class ChangeReader(TwoVersions):
                 yield _as_changes(self.table, gone, DELETE, F.lit(write_id).cast("bigint"))
 
     def _hit(self, before: PartitionFiles, deletes: Sequence[AcidFile]) -> tuple[AcidFile, ...]:
-        """The files of which a row may be deleted, as far as tails tell."""
+        """The files that may contain deleted rows, judged by their tails."""
         changed = replace(before, deletes=tuple(deletes))
         by_file = {file: changed.deletes_of(file) for file in before.inserts}
         asked = [file for file, own in by_file.items() if own and not file.raw]
@@ -321,12 +321,12 @@ class ChangeReader(TwoVersions):
 
 
 def no_changes(spark: SparkSession, table: HiveTable) -> DataFrame:
-    """A frame like that of a table's changes, without any."""
+    """An empty frame with the columns of a table's changes."""
     rows = AcidSnapshot(table, [], ValidWriteIdList(None, 0)).rows(spark)
     return _as_changes(table, rows, INSERT, F.col(WRITE_ID))
 
 
-# The parts of a row id, by Hive's names for them in ROW__ID.
+# The parts of a row id, by their names in Hive's ROW__ID.
 _PARTS = (("writeid", WRITE_ID), ("bucketid", BUCKET), ("rowid", ROW))
 _ROW_ID = "struct({})".format(", ".join(f"{key} AS {part}" for part, key in _PARTS))
 
@@ -336,7 +336,7 @@ def _as_changes(table: HiveTable, rows: DataFrame, change: str, write_id: Column
 
 
 def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile, ...]:
-    """The files that may hold what a version did not see."""
+    """The files that may contain rows or events that a version did not see."""
     return tuple(
         file
         for file in files
@@ -349,6 +349,6 @@ def _within(files: Sequence[AcidFile], then: ValidWriteIdList) -> tuple[AcidFile
 
 
 def _is_of(column: str, then: ValidWriteIdList) -> str:
-    """The condition that a write id is none that a version saw."""
+    """The condition that a version did not see a write id."""
     open_ = f" OR {column} IN ({', '.join(map(str, then.open))})" if then.open else ""
     return f"{column} > {then.high_watermark}{open_}"

@@ -1,9 +1,9 @@
-"""Copies of files that Spark cannot read as they are.
+"""Copies of files that Spark cannot read directly.
 
-A file that a streaming writer still appends to, or was killed over, counts up to a length that its
-writer notes beside it, and Spark reads files as a whole. A file of another engine does not say what
-its timestamps with local time zone are to Spark, which then reads nothing of it. Spark is given
-copies, which go when the transaction that reads them ends.
+If a streaming writer still appends to a file, or was killed while writing it, the file is valid up
+to a length that the writer notes beside it, but Spark reads whole files. A file of another engine
+does not identify its timestamps with local time zone to Spark, which then reads nothing of the
+file. Spark reads copies instead, which are removed when the reading transaction ends.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 def with_copies(
     table: HiveTable, partitions: Sequence[PartitionFiles], txn: ReadingTransaction
 ) -> list[PartitionFiles]:
-    """The same files, with copies in place of those that Spark cannot read.
+    """Replace files that Spark cannot read by copies.
 
-    The copies lie in a hidden folder of the partition that any cleaner knows for what it is.
+    The copies are in a hidden folder of the partition that any cleaner recognizes.
     """
     local_times = bool(table.local_time_columns)
     return in_threads(lambda partition: _with_copies(partition, txn, local_times), partitions)
@@ -37,7 +37,7 @@ def _with_copies(
     tails = dict(zip(strange, read_tails(strange), strict=True))
     copied = {file for file, tail in tails.items() if file.cut_off or readable(tail) is not tail}
     if local_times and any(file.raw for file in copied):
-        # The names of such files give the order in which their rows are counted.
+        # The order of their names determines the order of row numbers.
         copied |= {file for file in files if file.raw}
     if not copied:
         return partition

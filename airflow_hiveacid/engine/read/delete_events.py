@@ -1,4 +1,4 @@
-"""The delete events that a snapshot sees, read in the driver."""
+"""Delete events that are visible to a snapshot, read in the driver."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.format.envelope import RowOperation
 from airflow_hiveacid.storage.folder import Storage
 
-# So many events are read in the driver, where each takes 32 bytes.
+# Up to this number, events are read in the driver, which needs 32 bytes for each.
 MOST_EVENTS = 2_000_000
 _COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
 
@@ -25,11 +25,11 @@ Ids = NDArray[np.int64]
 def read_events(
     files: Sequence[tuple[int, AcidFile]], write_ids: ValidWriteIdList
 ) -> tuple[Ids, ...]:
-    """The row ids that the events of some files name: write ids, buckets, rows and partitions.
+    """The row ids in the events of some files: write ids, buckets, rows and partitions.
 
     Args:
         files: Files of delete events, each with the number of its partition.
-        write_ids: What the snapshot sees.
+        write_ids: The write ids that the snapshot sees.
     """
 
     def read(numbered: tuple[int, AcidFile]) -> Ids:
@@ -45,7 +45,7 @@ def _read(file: AcidFile, write_ids: ValidWriteIdList) -> Ids:
     with Storage.of(folder).open_input(name) as source:
         try:
             known: Any = orc.ORCFile(source)
-            # Some compactions of Hive's leave all names in lower case.
+            # Some compactions of Hive write all names in lower case.
             by_lower = {name.lower(): name for name in known.schema.names}
             names = [by_lower.get(name.lower(), name) for name in _COLUMNS]
             table = known.read(columns=names)

@@ -1,8 +1,8 @@
 """Deleted rows as bits, which Spark looks up for every row it reads.
 
-The rows of a file are numbered without gaps, so that 64 of them share a word of bits. The words lie
-in an array for each bucket, those in an array for each write id, and so on: a row's bit is found by
-a few steps, where a join would make a key of the row and look for it among all others.
+The rows of a file are numbered without gaps, so that 64 of them share a word of bits. The words are
+in an array for each bucket, those in an array for each write id, and so on: a row's bit is found in
+a few steps, where a join would build a key for the row and search it among all others.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.row_id import ROW_BITS
 from airflow_hiveacid.engine.read.delete_events import Ids
 
-# So many places the arrays may have: every task gets all of them, of 8 bytes each.
+# The maximum number of array elements: every task receives all of them, at 8 bytes each.
 _MOST_PLACES = 1 << 20
 _WORDS = "_ACID_WORDS"
 _ROW_MASK = (1 << ROW_BITS) - 1
@@ -25,7 +25,7 @@ _ROW_MASK = (1 << ROW_BITS) - 1
 
 @dataclass(frozen=True)
 class _Level:
-    """A part of a row id, and what it lies between in all delete events."""
+    """A part of a row id, and its range in all delete events."""
 
     part: str
     low: int
@@ -36,20 +36,20 @@ class _Level:
         return f"{self.part} BETWEEN {self.low}L AND {self.high}L"
 
     def place(self, *conditions: str) -> str:
-        """Where a row's next array lies; no other row gets a place."""
+        """The index of a row's next array; null for other rows."""
         whether = " AND ".join([self.is_within, *conditions])
         return f"CASE WHEN {whether} THEN CAST({self.part} - {self.low}L AS INT) END"
 
 
 @dataclass(frozen=True)
 class DeletedBits:
-    """The rows that delete events name.
+    """The rows in delete events.
 
     Attributes:
-        words: A list of lists, as deep as there are levels, of words of bits, one for 64 rows.
-        levels: The parts of row ids that are the places in these lists, the outermost first.
+        words: Nested lists, one level per entry of ``levels``, of words of bits, one for 64 rows.
+        levels: The parts of row ids that are the indexes in these lists, the outermost first.
         fixed: The parts of row ids that are the same in all events.
-        row: What numbers a row in its word.
+        row: The column with the row number, which gives the bit in a word.
     """
 
     words: pa.Array
@@ -59,20 +59,21 @@ class DeletedBits:
 
     @classmethod
     def of(cls, events: Sequence[Ids], names: Sequence[str]) -> "DeletedBits | None":
-        """The rows that some events name, or None if they are too far apart.
+        """Return the rows in some events, or None if they are too far apart.
 
         Args:
             events: At least one: the parts of their row ids, as of ``read_events``.
             names: The columns with these parts of a row's id.
         """
         (write_ids, buckets, rows, partitions), (write_id, bucket, row, partition) = events, names
-        # The number of a bucket stands in the upper half of its part, that of a statement below.
+        # The bucket number is in the upper half of its part, the statement number in the lower
+        # half.
         parts = {
             partition: partitions,
             write_id: write_ids,
             f"shiftright({bucket}, 16)": buckets >> 16,
             f"({bucket} & 65535)": buckets & 65535,
-            # A rebalance numbers rows from far above all earlier ones.
+            # A rebalance assigns row numbers far above all earlier ones.
             f"shiftright({row}, {ROW_BITS})": rows >> ROW_BITS,
             f"shiftright({row} & {_ROW_MASK}L, 6)": (rows & _ROW_MASK) >> 6,
         }
@@ -86,8 +87,8 @@ class DeletedBits:
         return words if words is None else cls(words, steps, fixed, row)
 
     def without(self, spark: SparkSession, frame: DataFrame) -> DataFrame:
-        """The rows of a frame, which has the parts of their ids, that no event names."""
-        # The only row of a query of its own: every task has it at hand, and no plan shows it.
+        """Filter deleted rows out of a frame, which must have the row id columns."""
+        # The only row of a separate query: available to every task, and absent from plans.
         found = spark.createDataFrame(pa.table({_WORDS: self.words})).scalar()
         *outer, last = self.levels
         for level in outer:
@@ -100,13 +101,13 @@ class DeletedBits:
 
 
 def _nested(places: Sequence[Ids], bits: NDArray[np.uint64]) -> pa.Array | None:
-    """The words that some bits make, in a list of lists; None if these have too many places.
+    """Combine bits into words in nested lists; None if the lists would have too many elements.
 
     Args:
-        places: Where the word of every bit lies in every list, the outermost first.
-        bits: Each in its place in the word.
+        places: For each list level, outermost first, the index of each bit's word.
+        bits: The bits, each at its position in the word.
     """
-    # The lists of a level lie one after the other, each as long as its last place asks for.
+    # The lists of a level are consecutive, each as long as its last index requires.
     at, size, lengths_by_level = np.zeros(len(bits), np.int64), 1, []
     for place in places:
         lengths = np.zeros(size, np.int64)

@@ -1,7 +1,7 @@
-"""Delete events in the driver, for those who fetch the row ids of few rows and compare them there.
+"""Delete events in the driver, for callers that fetch few row ids and compare them there.
 
-Otherwise all tasks get all events, and look there for every row they read. Where only the rows that
-a merge finds are of interest, they are compared afterwards: that costs milliseconds.
+Otherwise all tasks receive all events and look up every row they read. If only the rows found by a
+merge are of interest, comparing them afterwards takes milliseconds.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, Ids, read_events
 
-# Numbers up to the first, times as many as there are events, are still below the second.
+# Numbers up to the first limit, multiplied by the number of events, are below the second.
 _WIDEST_PART, _LONGEST_CODE = 1 << 40, 1 << 62
 
 
 @dataclass(frozen=True)
 class DeletedRows:
-    """The row ids that delete events name.
+    """Row ids in delete events.
 
     Attributes:
         parts: Their parts, in the order of KEY.
@@ -30,7 +30,7 @@ class DeletedRows:
 
     @classmethod
     def of(cls, snapshot: AcidSnapshot) -> "DeletedRows | None":
-        """Those of a snapshot; None if they are many, or not the same for all files."""
+        """The deleted rows of a snapshot; None if they are many, or not the same for all files."""
         deletes = snapshot.deletes()
         if deletes is None:
             return None
@@ -42,7 +42,7 @@ class DeletedRows:
         return cls(read_events(deletes, snapshot.write_ids))
 
     def among(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which of some rows are deleted.
+        """Return a mask of the deleted rows.
 
         Args:
             rows: KEY and TOUCHED.
@@ -55,11 +55,11 @@ class DeletedRows:
 
 
 def are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
-    """Which of the given row ids are among the known ones.
+    """Return a mask of the given row ids that are known.
 
     Args:
-        known: The parts of the known ones.
-        given: The same parts of the others.
+        known: The parts of the known row ids.
+        given: The same parts of the row ids to look up.
     """
     possible = np.full(len(given[0]), len(known[0]) > 0)
     if not len(known[0]):
@@ -83,13 +83,13 @@ def are_in(known: Sequence[Ids], given: Sequence[Ids]) -> NDArray[np.bool_]:
 
 
 def _densely(ours: Ids, theirs: Ids) -> tuple[Ids, Ids, NDArray[np.bool_], int]:
-    """Smaller numbers for as many different ones, which of theirs have one, and how many there are."""
+    """Map values to consecutive numbers; also return the mask of known values and their count."""
     values, numbers = np.unique(ours, return_inverse=True)
     at, is_value = _places(values, theirs)
     return numbers, at, is_value, len(values)
 
 
 def _places(values: Ids, wanted: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Where numbers stand in a sorted array, and whether they do."""
+    """The positions of numbers in a sorted array, and the mask of numbers that are present."""
     at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return at, values[at] == wanted

@@ -1,4 +1,4 @@
-"""The files of a table that one snapshot can see."""
+"""The files of a table that are visible to one snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +27,12 @@ class AcidFile:
     """One file of a full ACID table.
 
     Attributes:
-        path: The full path, as Spark and the storage take it.
-        directory: The base, delta or delete delta that holds it; None when it is older than them.
-        bucket: The bucket or writer number in its name; None when there is none, which only a file
-            without row ids may have.
-        size: How many bytes of it count.
+        path: The full path, for Spark and the storage.
+        directory: The base, delta or delete delta that contains it; None for an older original
+            file.
+        bucket: The bucket or writer number in its name; None without a number, which is valid only
+            for a file without row ids.
+        size: The length of its valid part in bytes.
         exact: Whether every row in it belongs to a write id that the snapshot sees.
         raw: Whether it has no row ids: it is an original file, or was moved in by LOAD DATA.
         cut_off: Whether its content may end before the file does; see ``engine.read.copies``.
@@ -48,7 +49,7 @@ class AcidFile:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """What a snapshot sees of one partition, or of a table without partitions.
+    """Visible files of one partition, or of a table without partitions.
 
     Attributes:
         name: The partition's name in the metastore, ``None`` for a table without partitions.
@@ -56,8 +57,8 @@ class PartitionFiles:
         location: The partition's directory.
         inserts: The files with rows, in Hive's order.
         deletes: The files with delete events.
-        clustered_by: The columns, in lower case, that the metastore says rows are distributed by;
-            empty without buckets. Existing files may have been written under another definition.
+        clustered_by: The clustering columns in the metastore, in lower case; empty without buckets.
+            Existing files may have been written under another definition.
         noted: The directories that have a note of this package.
         read_from: The base, the deltas, and the original files that the snapshot reads, with or
             without rows; see ``acid.row_identity``.
@@ -73,7 +74,7 @@ class PartitionFiles:
     read_from: frozenset[str] = frozenset()
 
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
-        """The delete files that may hold events for rows of a file; see ``may_delete``."""
+        """The delete files that may contain events for rows of a file; see ``may_delete``."""
         clustered = bool(self.clustered_by)
         return [
             delete
@@ -84,13 +85,13 @@ class PartitionFiles:
         ]
 
     def raw_beside(self, file: AcidFile) -> list[AcidFile]:
-        """The files whose rows are counted together with those of one that has no row ids."""
+        """The files whose rows are numbered together with those of a file without row ids."""
         return [other for other in self.inserts if other.raw and other.directory == file.directory]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The smallest and largest parts of the row ids in some files, and how many rows there are."""
+    """The ranges of the parts of the row ids in some files, and the number of rows."""
 
     rows: int
     write_ids: tuple[int, int] = (0, 0)
@@ -99,7 +100,7 @@ class KeyRange:
 
     @classmethod
     def of(cls, tail: OrcTail) -> "KeyRange | None":
-        """The range of one file; None if its tail does not tell."""
+        """The range of one file; None if its tail does not contain it."""
         known = cls(0)
         for stripe, rows in enumerate(stripe.rows for stripe in tail.stripes):
             parts = [tail.int_range(stripe, column) for column in _KEY_COLUMNS]
@@ -109,7 +110,7 @@ class KeyRange:
         return known
 
     def joined(self, other: "KeyRange") -> "KeyRange":
-        """The range of both together."""
+        """The combined range of both."""
         if not self.rows or not other.rows:
             return self if self.rows else other
         return KeyRange(
@@ -121,7 +122,7 @@ class KeyRange:
         )
 
     def may_share(self, other: "KeyRange") -> bool:
-        """Whether a row id can be in both."""
+        """Whether both ranges can contain the same row id."""
         return bool(self.rows and other.rows) and all(
             mine[0] <= others[1] and others[0] <= mine[1]
             for mine, others in zip(self._parts, other._parts, strict=True)
@@ -140,15 +141,15 @@ def list_partitions(
     rules: Rules,
     now: ValidWriteIdList | None = None,
 ) -> list[PartitionFiles]:
-    """List what a snapshot sees of some partitions, or of the whole of an unpartitioned table.
+    """List the visible files of some partitions, or of a whole unpartitioned table.
 
     Args:
         table: The table.
         partitions: The partitions.
-        write_ids: What is seen of the table's write ids.
-        txns: What is seen of transactions.
-        rules: Whose reading applies.
-        now: What a new reader sees of the write ids, if an earlier version is read.
+        write_ids: The visible write ids of the table.
+        txns: The visible transactions.
+        rules: The rules of the engine version for reading directories.
+        now: The write ids that a new reader sees, if an earlier version is read.
     """
 
     def list_one(partition: HivePartition | None) -> PartitionFiles:
@@ -174,9 +175,9 @@ def partition_files(
     Args:
         storage: Its folder.
         table: The table.
-        partition: The partition; None is a table without.
-        state: What of the folder is read.
-        write_ids: What is seen of the table's write ids.
+        partition: The partition; None for a table without partitions.
+        state: The visible part of the folder.
+        write_ids: The visible write ids of the table.
 
     Raises:
         UnsupportedTable: The partition has another format than ORC.
@@ -199,7 +200,7 @@ def partition_files(
 
 
 class FileTails:
-    """What stands at the ends of files, each of which is read once."""
+    """A cache of file tails; each tail is read once."""
 
     def __init__(self) -> None:
         self._known: dict[AcidFile, OrcTail] = {}
@@ -211,12 +212,12 @@ class FileTails:
         return [self._known[file] for file in files]
 
     def known(self, files: Sequence[AcidFile]) -> list[OrcTail]:
-        """The tails of those files that were read already."""
+        """The tails that were already read."""
         return [self._known[file] for file in files if file in self._known]
 
 
 def read_tails(files: Sequence[AcidFile]) -> list[OrcTail]:
-    """What stands at the ends of some files."""
+    """Read the tails of some files."""
     return in_threads(_read_tail, files)
 
 

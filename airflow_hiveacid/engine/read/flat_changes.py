@@ -1,7 +1,7 @@
-"""What was changed between two versions of an insert-only table, directory by directory.
+"""Changes between two versions of an insert-only table, by directory.
 
-Its rows have no ids: a delta is the inserts of its write id, and an overwrite deletes all rows that
-were there before. What compactions have put together tells no write ids, so what they replaced is read.
+Its rows have no ids: a delta contains the inserts of its write id, and an overwrite deletes all
+earlier rows. Compacted directories do not identify write ids, so the replaced directories are read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 @dataclass(frozen=True)
 class FlatDifference:
-    """How two versions of a partition differ, or of a table without partitions.
+    """The difference between two versions of a partition, or of a table without partitions.
 
     Attributes:
-        partition: The partition; None is a table without.
+        partition: The partition; None for a table without partitions.
         before: The files of the earlier version.
-        added: The files that only the later one has.
-        gone: Those that only the earlier one has.
+        added: The files that only the later version has.
+        gone: The files that only the earlier version has.
     """
 
     partition: HivePartition | None
@@ -58,7 +58,7 @@ class FlatDifference:
 
     @property
     def name(self) -> str | None:
-        """The partition's name; None is a table without."""
+        """The partition's name; None for a table without partitions."""
         return None if self.partition is None else self.partition.name
 
 
@@ -76,7 +76,7 @@ class FlatChangeReader(TwoVersions):
     """The changes of an insert-only table between two versions.
 
     Attributes:
-        snapshots: What rows of changes were read from so far.
+        snapshots: The snapshots that rows of changes were read from so far.
     """
 
     snapshots: list[FlatSnapshot] = field(default_factory=list)
@@ -88,9 +88,9 @@ class FlatChangeReader(TwoVersions):
         net: bool = False,
         keys: Sequence[str] = (),
     ) -> DataFrame:
-        """The changes, with a ROW_ID that is null; see ``ChangeReader.changes``.
+        """Return the changes, with a ROW_ID that is null; see ``ChangeReader.changes``.
 
-        With ``net``, rows that only an overwrite puts in the place of equal ones are changes, too.
+        With ``net``, a row that an overwrite replaces by an equal row is also a change.
         """
         check_columns(self.table, keys)
         told = in_threads(partial(self._changes_of, net=net), self.all_of(partitions))
@@ -104,13 +104,13 @@ class FlatChangeReader(TwoVersions):
         return with_updates(rows, keys, net=net) if keys else rows
 
     def differences(self, partitions: Sequence[HivePartition]) -> list[FlatDifference]:
-        """How both versions of each partition differ, by whole files.
+        """Return the difference between both versions of each partition, by whole files.
 
         Args:
-            partitions: The partitions; none for a table without.
+            partitions: The partitions; empty for a table without partitions.
 
         Raises:
-            VersionGone: One of the versions is not there any more.
+            VersionGone: One of the versions is not available any more.
         """
         return in_threads(self._difference, self.all_of(partitions))
 
@@ -136,7 +136,7 @@ class FlatChangeReader(TwoVersions):
             if not net:
                 for own, name in _inserts(before, told):
                     change(INSERT, own, before, [name])
-            # By net, what the first one has replaced is all that went.
+            # With ``net``, only the rows replaced by the first overwrite are deleted rows.
             change(DELETE, overwrites[0] if net else write_id, before, _names(before))
             told = as_of_write_id(self.later, write_id)
             after = of(told)
@@ -154,7 +154,7 @@ class FlatChangeReader(TwoVersions):
         try:
             files = look.versions.files_between(*versions)
         except VersionGone:
-            # What has come in between cannot be told apart any more; both may be there.
+            # Versions in between cannot be distinguished any more; both versions may be available.
             states = [look.read(look.files, version, self.now) for version in versions]
         else:
             states = [look.read(files, version) for version in versions]
@@ -181,7 +181,7 @@ class FlatChangeReader(TwoVersions):
 
 @dataclass(frozen=True)
 class _Look:
-    """One look at the folder of a partition."""
+    """The listed folder of a partition."""
 
     reader: FlatChangeReader
     storage: ReadOnlyStorage
@@ -201,12 +201,12 @@ class _Look:
         version: ValidWriteIdList,
         now: ValidWriteIdList | None = None,
     ) -> AcidDirectory:
-        """What a version reads of some files."""
+        """The files that a version reads."""
         txns, rules = self.reader.txns, self.reader.rules
         return read_state(self.storage, files, version, txns, rules=rules, now=now, flat=True)
 
     def paths(self, state: AcidDirectory, names: Sequence[str]) -> list[str]:
-        """The files of some directories; "" are those that are older than all of them."""
+        """The files of some directories; "" means original files, which precede all directories."""
         return full_paths(self.storage, [file for name in names for file in state.files(name)])
 
 

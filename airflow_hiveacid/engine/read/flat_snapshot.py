@@ -1,4 +1,4 @@
-"""Reading tables whose files hold nothing but rows: insert-only ones and plain ones."""
+"""Reading tables whose files contain only rows: insert-only and plain tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-# A partition, or None for a table without partitions, and files of it.
+# A partition, or None for a table without partitions, and files of the partition.
 FlatFiles = tuple[HivePartition | None, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class FlatSnapshot:
-    """A table without row ids: which files to read.
+    """The files of a table without row ids.
 
     Attributes:
         table: The table.
-        files: The full paths of the files of each partition; also in several parts, of which each has
-            a number.
+        files: The full paths of the files of each partition; a partition may have several numbered
+            parts.
     """
 
     table: HiveTable
@@ -51,15 +51,15 @@ class FlatSnapshot:
         rules: Rules,
         now: ValidWriteIdList | None = None,
     ) -> Self:
-        """List what a snapshot sees of an insert-only table: whole directories, or nothing.
+        """List the visible files of an insert-only table; a directory is visible as a whole.
 
         Args:
             table: The table.
             partitions: Its partitions.
-            write_ids: What is seen of its write ids.
-            txns: What is seen of transactions; None is all.
-            rules: Whose reading applies.
-            now: What a new reader sees of the write ids, if an earlier version is read.
+            write_ids: The visible write ids of the table.
+            txns: The visible transactions; None means all.
+            rules: The rules of the engine version for reading directories.
+            now: The write ids that a new reader sees, if an earlier version is read.
         """
 
         def list_one(partition: HivePartition | None) -> FlatFiles:
@@ -73,7 +73,7 @@ class FlatSnapshot:
 
     @classmethod
     def of_plain(cls, table: HiveTable, partitions: Sequence[HivePartition]) -> Self:
-        """List the files of a table that is not transactional."""
+        """List the files of a non-transactional table."""
 
         def list_one(partition: HivePartition | None) -> FlatFiles:
             storage = folder_of(table, partition)
@@ -85,7 +85,7 @@ class FlatSnapshot:
 
     @property
     def has_ambiguous_columns(self) -> bool:
-        """Whether the values of a file depend on the mapping of the columns."""
+        """Whether the values of a file depend on the column mapping."""
         return any(
             RowFormat.of(self.table, partition).has_ambiguous_columns(paths)
             for partition, paths in self.files
@@ -110,7 +110,7 @@ class FlatSnapshot:
         )
 
     def _scans(self, spark: SparkSession) -> Iterator[DataFrame]:
-        """One scan for all partitions that are stored alike."""
+        """Return one scan for all partitions of the same format."""
         alike: dict[RowFormat, list[PartitionedFile]] = {}
         for number, (partition, paths) in enumerate(self.files):
             values = () if partition is None else partition.values
@@ -129,6 +129,6 @@ def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStor
 
 
 def full_paths(storage: ReadOnlyStorage, files: Sequence[FileStatus]) -> list[str]:
-    """Where Spark finds files, those without content left out: they are not even ORC or Parquet."""
+    """Paths for Spark, without empty files, which are not valid ORC or Parquet files."""
     folder = storage.location.rstrip("/")
     return [f"{folder}/{file.path}" for file in files if file.size > 0]

@@ -1,8 +1,8 @@
-"""Rows that are evaluated once, and written down for all that needs them afterwards.
+"""Rows that are evaluated once and stored in files for all later uses.
 
-A cache is no promise: its blocks get lost with an executor, or make room for others, and are then
-computed again. A source without a stable order, a random number or a file that changes gives other
-rows by that, and what was derived from the first ones no longer fits. Files stay what they are.
+A cache is unreliable: its blocks may be lost with an executor, or evicted, and are then recomputed.
+A source with an unstable order, a random number or a changing file then yields other rows, which do
+not match earlier results. Files do not change.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import Storage
 
-# Every value comes back as it was: timestamps to the microsecond in one calendar, whatever the user's
-# settings are for files of his own.
+# Every value is read back exactly: timestamps to the microsecond in one calendar, regardless of the
+# user's settings for other files.
 _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -46,22 +46,22 @@ _EXACT = {
 }
 _FILE_OPTIONS = {
     "compression": "snappy",
-    # Plain values, so that the files tell how large the rows are in memory.
+    # Plain encoding, so that file sizes indicate the size of the rows in memory.
     "parquet.enable.dictionary": "false",
     "parquet.writer.version": "v1",
 }
-# Names of columns may be equal, and those of fields may differ by nothing but their case.
+# Columns may have equal names, and field names may differ only by case.
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows in files that nobody changes until the transaction they belong to ends.
+    """Rows in files that do not change until the end of their transaction.
 
     Attributes:
-        frame: The rows, as often as they are wanted.
-        rows: How many there are.
-        bytes: How large they are about, when they are not compressed.
+        frame: The rows, which can be read repeatedly.
+        rows: The number of rows.
+        bytes: The approximate uncompressed size.
     """
 
     frame: DataFrame
@@ -71,7 +71,7 @@ class KeptRows:
     _paths: Sequence[str]
 
     def values(self, column: str) -> pa.ChunkedArray:
-        """The values of a column, read here; its name must not stand twice."""
+        """The values of a column, read in the driver; the column name must be unique."""
         name = _name(self.frame.columns.index(column))
 
         def read(path: str) -> pa.Table:
@@ -84,17 +84,17 @@ class KeptRows:
 def keep_rows(
     frame: DataFrame, spark: SparkSession, table: HiveTable, txn: ReadingTransaction, what: str
 ) -> KeptRows:
-    """Evaluate a frame, which nobody may do again.
+    """Evaluate a frame once and store its rows.
 
-    The rows lie in a hidden folder of the table that any cleaner knows for what it is, and go when
+    The rows are in a hidden folder of the table, which any cleaner recognizes, and are removed when
     the transaction ends.
 
     Args:
-        frame: Of any session, with columns of any names.
+        frame: A frame of any session, with any column names.
         spark: The session that uses the rows.
         table: The table that is written.
         txn: The transaction that the files belong to.
-        what: What the rows are, to begin an error's message with.
+        what: The name of the rows, at the beginning of error messages.
 
     Raises:
         TypeMismatch: A column has a type that no file can hold.
@@ -123,7 +123,7 @@ def keep_rows(
     schema = StructType([StructField(n, f.dataType) for n, f in zip(names, fields, strict=True)])
     root = table.folder.rstrip("/")
     files = [escape_glob(f"{root}/{path}") for path in paths]
-    # Named one by one: if one of them goes, that is an error, and no smaller result.
+    # Paths are named one by one: a missing file is then an error instead of a smaller result.
     read = file_reader(reading).schema(schema).parquet(*files)
     kept = in_session(read, spark).select(
         *[
@@ -136,12 +136,12 @@ def keep_rows(
 
 
 class SharedRows:
-    """What several statements of one transaction read, and must read as one.
+    """Rows that several statements of one transaction read, and must read identically.
 
-    The rows are those that the first statement to ask for them has seen.
+    The rows are those that the first statement has read.
 
     Args:
-        table: The table that rows are kept beside.
+        table: The table whose folder stores the rows.
         txn: The transaction of the statements.
     """
 
@@ -151,26 +151,26 @@ class SharedRows:
         self._frames: dict[str, DataFrame] = {}
 
     def known(self, what: object, spark: SparkSession) -> DataFrame | None:
-        """Rows that a statement has asked for before, if one has.
+        """Return rows that an earlier statement has read, if any.
 
         Args:
-            what: What is read.
+            what: The source of the rows.
             spark: The session that uses the rows.
         """
         frame = self._frames.get(repr(what))
         return None if frame is None else in_session(frame, spark)
 
     def remember(self, what: object, rows: DataFrame) -> None:
-        """Rows for all that ask after this one."""
+        """Store rows for later statements."""
         self._frames[repr(what)] = rows
 
     def kept(self, what: object, spark: SparkSession, rows: DataFrame) -> DataFrame:
-        """Rows that are evaluated for the first statement, and for no other.
+        """Evaluate rows for the first statement, and return the stored rows to later ones.
 
         Args:
-            what: What the rows are.
+            what: The source of the rows.
             spark: The session that uses them.
-            rows: The same in this session, evaluated for the first one.
+            rows: The rows in this session, evaluated for the first statement.
         """
         if (known := self.known(what, spark)) is not None:
             return known
@@ -213,7 +213,7 @@ def _alike_but_for_case(given: DataType) -> bool:
 
 
 def _types(given: DataType) -> list[DataType]:
-    """A type, and all that it is made of."""
+    """A type, and all nested types."""
     inner: list[DataType] = []
     if isinstance(given, ArrayType):
         inner = [given.elementType]

@@ -1,7 +1,8 @@
-"""Refuses to cut timestamps to microseconds, which are the finest that Spark knows.
+"""Prevention of truncating timestamps to microseconds, the finest resolution of Spark.
 
-Hive, Trino and others write nanoseconds. Whoever changes a row, or copies it into another table,
-would take them away from columns that nobody has named; so the files are looked at before.
+Hive, Trino and other engines write nanoseconds. Changing a row, or copying it into another table,
+would truncate them, even in columns that the statement does not name; so the files are inspected
+first.
 """
 
 import re
@@ -32,11 +33,11 @@ _FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 
 @dataclass(frozen=True, slots=True)
 class InspectedFile:
-    """A file to look into.
+    """A file to inspect.
 
     Attributes:
         path: Its full path.
-        size: How many bytes of it count; None is all.
+        size: The length of its valid part in bytes; None means all.
         format: Its format.
         columns: The columns of the table.
     """
@@ -53,17 +54,17 @@ def check_nanoseconds(
     what: str,
     columns: Collection[str] | None = None,
 ) -> None:
-    """Refuse to cut timestamps of a table, unless it allows that.
+    """Refuse to truncate timestamps of a table, unless a table property allows it.
 
     Args:
-        spark: The session; its tasks look into the files.
-        snapshot: What the timestamps are read from.
-        what: What would be done to them, for the message.
-        columns: The columns whose values go on, in lower case; None is all of them.
+        spark: The session; its tasks inspect the files.
+        snapshot: The snapshot that the timestamps are read from.
+        what: The operation that would truncate them, for the message.
+        columns: The columns whose values are used, in lower case; None means all columns.
 
     Raises:
-        NanosecondsLost: One has more digits than microseconds.
-        UserError: The table has a property that makes no sense.
+        NanosecondsLost: A timestamp has more digits than microseconds.
+        UserError: The table property has an invalid value.
     """
     table = snapshot.table
     wanted, keys = timestamp_columns(table), _names_of_timestamps(table.partition_keys)
@@ -89,7 +90,7 @@ def check_nanoseconds(
 
 
 def timestamp_columns(table: HiveTable) -> set[str]:
-    """The columns that are timestamps, or hold some, in lower case."""
+    """The columns that are or contain timestamps, in lower case."""
     return _names_of_timestamps(table.columns)
 
 
@@ -100,7 +101,7 @@ def _names_of_timestamps(columns: Sequence[HiveColumn]) -> set[str]:
 def _check_partition_keys(
     snapshot: AcidSnapshot | FlatSnapshot, what: str, keys: Collection[str]
 ) -> None:
-    """Refuse to write a row into another partition because Spark has cut the name of its own."""
+    """Refuse to write a row into a wrong partition because of a truncated partition key."""
     table = snapshot.table
     for index, key in enumerate(table.partition_keys):
         if key.name.lower() not in keys:
@@ -127,7 +128,7 @@ def _partitions_of(
 
 
 def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None:
-    """The first of some columns of a file with more digits than microseconds."""
+    """The first of some columns of a file that has more digits than microseconds."""
     folder, _, name = file.path.rpartition("/")
     storage = ReadOnlyStorage.of(folder)
     tail = None if file.format is StorageFormat.PARQUET else read_tail(storage, name, file.size)
@@ -141,7 +142,8 @@ def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None
 def _finer_column_of_parquet(
     source: Any, columns: Collection[str], table: MappedColumns
 ) -> str | None:
-    # Far times have no number of nanoseconds, but what is left of it still has the right rest.
+    # Distant times overflow a number of nanoseconds, but the overflowed value has the correct
+    # remainder.
     coarse, fine = (
         parquet.ParquetFile(source, coerce_int96_timestamp_unit=unit) for unit in ("us", "ns")
     )
@@ -182,7 +184,7 @@ def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
 
 
 def _is_unsure(file: InspectedFile) -> bool:
-    """Whether a file does not say that it has no nanoseconds."""
+    """Whether a file lacks a mark that it has no nanoseconds."""
     if file.format is StorageFormat.PARQUET:
         return True
     folder, _, name = file.path.rpartition("/")

@@ -1,4 +1,4 @@
-"""The values that are looked for in a column, in the order that statistics have."""
+"""Values to look up in a column, in the order of statistics."""
 
 import re
 from abc import ABC, abstractmethod
@@ -29,14 +29,14 @@ _FILTERS = "org.apache.spark.sql.sources"
 
 
 class OrderedValues(ABC):
-    """Different values that are compared as SQL's ``=`` does it: numbers exactly, texts by bytes."""
+    """Distinct values, compared as by SQL's ``=``: numbers exactly, texts by bytes."""
 
     @staticmethod
     def of(values: pa.ChunkedArray, hive_type: HiveType) -> "OrderedValues | None":
-        """Values for a column of a type; None if statistics say nothing of them.
+        """Return values for a column of a type; None if statistics cannot exclude them.
 
-        Statistics of other types compare otherwise than SQL does, see ``search_argument``; those
-        of long decimals do not fit into numbers of 64 bits.
+        Statistics of other types compare differently from SQL, see ``search_argument``; statistics
+        of long decimals do not fit into 64-bit numbers.
         """
         given = values.type
         match hive_type:
@@ -60,10 +60,10 @@ class OrderedValues(ABC):
 
     @abstractmethod
     def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of them lies in a range."""
+        """Whether one of the values is in a range."""
 
     def filters(self, spark: SparkSession, column: str) -> list[Any]:
-        """What ORC may skip by: filters of Spark's, in Java, that all must be met."""
+        """Return filters for ORC, as Java objects of Spark, which are combined by AND."""
         return self._filters(spark, column) if _PLAIN_NAME.fullmatch(column) else []
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Integers(OrderedValues):
     values: NDArray[np.int64]
 
     def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of them lies in a range."""
+        """Whether one of the values is in a range."""
         if not len(self.values) or bounds.low > self._last or bounds.high < self._first:
             return False
         at = int(np.searchsorted(self.values, max(bounds.low, self._first)))
@@ -98,7 +98,7 @@ class Integers(OrderedValues):
         if len(self.values) > MOST_LISTED:
             return _between(spark, column, self._first, self._last)
         gateway: Any = spark.sparkContext._gateway
-        # All at once: every call of Java takes its time.
+        # Convert all values at once, since every Java call takes time.
         longs = gateway.new_array(java_class(spark, "long"), len(self.values))
         data = bytearray(self.values.astype(">i8").tobytes())
         java_class(spark, "java.nio.ByteBuffer").wrap(data).asLongBuffer().get(longs)
@@ -111,7 +111,7 @@ class Days(Integers):
     """Dates, by the number of their day."""
 
     def _filters(self, spark: SparkSession, column: str) -> list[Any]:
-        # Java's dates of before are by another calendar.
+        # Java uses another calendar for earlier dates.
         if not len(self.values) or self._first < FIRST_GREGORIAN_DAY:
             return []
         days = np.array([self._first, self._last], "datetime64[D]")
@@ -140,7 +140,7 @@ class Texts(OrderedValues):
 
     @classmethod
     def of_valid(cls, values: pa.ChunkedArray) -> "Texts | None":
-        """Texts; None if there are bytes that are none, which Java takes for something else."""
+        """Return texts, or None if a value is not valid UTF-8, which Java decodes differently."""
         try:
             values.validate(full=True)
         except pa.ArrowInvalid:
@@ -149,7 +149,7 @@ class Texts(OrderedValues):
         return cls(unique.take(pc.array_sort_indices(unique)))
 
     def any_in(self, bounds: ColumnRange) -> bool:
-        """Whether one of them lies in a range."""
+        """Whether one of the values is in a range."""
         low, high = 0, len(self.values)
         while low < high:
             middle = (low + high) // 2
@@ -166,7 +166,7 @@ class Texts(OrderedValues):
         if not len(self.values):
             return []
         # ORC compares texts by Java's order of letters, which is that of bytes for ASCII, and it
-        # writes bytes that are no text as a letter behind all others of that order.
+        # writes invalid bytes as a letter behind all others of that order.
         few = len(self.values) <= MOST_LISTED and self.values.nbytes <= _LONGEST_LIST
         used = self.values if few else self.values.take(pa.array([0, len(self.values) - 1]))
         listed = [text.decode() for text in used.to_pylist()]
@@ -188,7 +188,7 @@ def _between(spark: SparkSession, column: str, low: Any, high: Any) -> list[Any]
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each number once, in order; numpy's own way with a hash is ten times slower."""
+    """Return the distinct numbers in order; numpy's hash-based method is ten times slower."""
     ordered = np.sort(values)
     repeated = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
     return np.delete(ordered, repeated)

@@ -1,8 +1,8 @@
-"""Rows of files without row ids, with the row ids that Hive counts for them.
+"""Rows of files without row ids, with the row ids that Hive assigns to them.
 
-Nothing in such a file numbers its rows, so they are counted while Spark reads them. That holds only
-as long as a task reads one split, and all of it: a session of its own sees to the first, and
-nothing is pushed down to the second.
+Such a file contains no row numbers, so rows are counted while Spark reads them. This is valid only
+if a task reads one split, and reads it completely: a separate session ensures the first, and
+filters are not pushed down to ensure the second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _SPLIT_COLUMNS = StructType(
         StructField("_ACID_FIRST_ROW", LongType()),
     ]
 )
-# Spark counts the rows of a task in the lower bits of what it calls a monotonically increasing id.
+# Spark counts the rows of a task in the lower bits of its monotonically increasing ids.
 _COUNT_BITS = 33
 _MOST_PARTITIONS = str(2**31 - 1)
 
@@ -59,12 +59,12 @@ def numbered_rows(
     partitions: Sequence[PartitionFiles],
     files: Sequence[tuple[int, AcidFile]],
 ) -> DataFrame:
-    """Every row of some files: as from a file with row ids, and with the column PATH.
+    """Return every row of some files as from a file with row ids, with the column PATH.
 
     Args:
         spark: A session made by ``scan_session``.
         schema: The table's own columns.
-        partitions: What the numbers beside the files stand for.
+        partitions: The partitions that the numbers beside the files refer to.
         files: Files without row ids, each with the number of its partition.
 
     Raises:
@@ -92,8 +92,8 @@ def numbered_rows(
     )
 
     def of_split(name: str) -> Column:
-        # A row of a split that nobody knows of is an error. All three columns say so: otherwise a
-        # condition on another one lets Spark drop such rows before anybody looks.
+        # A row of an unknown split is an error. All three columns raise it: otherwise Spark could
+        # drop such rows by a condition on another column, without an error.
         return F.coalesce(F.col(name), lost.cast(_SPLIT_COLUMNS[name].dataType))
 
     return counted.join(known, [PATH, _START], "left").select(
@@ -106,11 +106,11 @@ def numbered_rows(
 
 
 def _split_by_split(spark: SparkSession) -> tuple[SparkSession, int]:
-    """A session in which every task reads one split, and how long a split is."""
+    """Return a session whose tasks read one split each, and the size of a split."""
     split_bytes = int(spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes())
     session = scan_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", str(split_bytes))
-    # What opening a second file costs in a task: more than there is room for.
+    # The cost of opening a second file in a task: more than the available size.
     session.conf.set("spark.sql.files.openCostInBytes", str(split_bytes))
     session.conf.set("spark.sql.files.maxPartitionNum", _MOST_PARTITIONS)
     return session, split_bytes

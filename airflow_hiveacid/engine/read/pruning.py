@@ -1,4 +1,4 @@
-"""Which partitions a condition can touch, found before anything is locked or read."""
+"""Determines the partitions that a condition can affect, before locks are acquired or rows read."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,13 +33,13 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = "_acid_partition_number"
 _WHOLE, _DATE = re.compile("0|[1-9][0-9]*"), re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# So long a number has room in its type, whatever it is.
+# Numbers with this many digits always fit into their type.
 _SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns a condition can name: those of the target, and in a merge those of a source."""
+    """The columns that a condition can name: of the target, and in a merge of the source."""
 
     table: HiveTable
     target_alias: str
@@ -47,7 +47,7 @@ class Scope:
     source_columns: Sequence[str] = ()
 
     def side(self, parts: Sequence[str]) -> str | None:
-        """Whether a name means the "target" or the "source"; ``None`` if that is not clear."""
+        """Whether a name means the "target" or the "source"; ``None`` if ambiguous."""
         first, name = parts[0].lower(), parts[-1].lower()
         if len(parts) > 1 and first == self.target_alias.lower():
             return "target"
@@ -64,9 +64,9 @@ class Scope:
 def matching_partitions(
     spark: SparkSession, condition: str | None, scope: Scope, names: Sequence[str]
 ) -> list[str]:
-    """Those partitions in which a row can meet the condition, as far as partition columns tell.
+    """Return the partitions whose rows can satisfy the condition, judged by partition columns.
 
-    They come and go by their names, which cost the metastore a fraction of what all else does.
+    Input and output are partition names, which cost the metastore much less than partition objects.
     """
     if condition is None:
         return list(names)
@@ -84,7 +84,7 @@ def matching_partitions(
         matching = typed.alias(scope.target_alias)
         for conjunct in usable:
             fewer = matching.where(conjunct)
-            # What chance decides is decided once, for each row.
+            # A nondeterministic condition must be evaluated only once, for each row.
             if fewer._jdf.queryExecution().analyzed().expressions().head().deterministic():
                 matching = fewer
         numbers = sorted(row[_NUMBER] for row in matching.select(_NUMBER).collect())
@@ -94,7 +94,7 @@ def matching_partitions(
 def called(
     spark: SparkSession, table: HiveTable, wanted: Collection[str], names: Sequence[str]
 ) -> list[str]:
-    """Those partitions whose rows belong into one of the wanted ones.
+    """Return the partitions whose rows belong into one of the wanted partitions.
 
     A partition may be called ``month=01`` although the column is an integer.
 
@@ -102,7 +102,7 @@ def called(
         spark: A session.
         table: The table.
         wanted: The names that the partitions would get from the values of their rows.
-        names: The partitions that there are.
+        names: The existing partitions.
     """
     keys, among = [key.name for key in table.partition_keys], set(wanted)
     values = canonical_values(spark, table, [_values(name) for name in names])
@@ -116,9 +116,9 @@ def called(
 def canonical_values(
     spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
 ) -> list[tuple[str | None, ...]]:
-    """The values that partitions would get from those that are given, in the types of their columns.
+    """Return the canonical partition values for given values, by the types of their columns.
 
-    What is no value of its column becomes None.
+    A value that is invalid for its column becomes None.
     """
     types = [key.type for key in table.partition_keys]
     canonical = [tuple(values) for values in given]
@@ -136,7 +136,7 @@ def canonical_values(
 
 
 def _is_canonical(value: str | None, type: str) -> bool:
-    """Whether a text is for sure the one that Spark makes of its own value; of most it is."""
+    """Whether a text is certainly in the form that Spark produces; this is the usual case."""
     if value is None or type == "string":
         return True
     if type in ("int", "bigint"):
@@ -167,9 +167,9 @@ def _typed(
 def fixed_partition_keys(
     spark: SparkSession, condition: str, scope: Scope
 ) -> Mapping[str, str] | None:
-    """For every partition column the source expression that a merge condition makes it equal to.
+    """Return the source expression that a merge condition equates with each partition column.
 
-    ``None`` if the condition leaves one of them open.
+    Returns ``None`` if a partition column has no such expression.
     """
     keys = {key.name.lower() for key in scope.table.partition_keys}
     sources: dict[str, str] = {}
@@ -191,7 +191,7 @@ def fixed_partition_keys(
 
 
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
-    """Whether two texts are the same expression for sure: but for blanks and the case of a name."""
+    """Whether two texts are certainly the same expression, apart from blanks and case."""
     trees = [parsed(spark, text) for text in (one, other)]
     if all(tree.getClass().getSimpleName() == "UnresolvedAttribute" for tree in trees):
         first, second = ([part.lower() for part in column_names(tree)[0]] for tree in trees)
@@ -202,9 +202,9 @@ def same_expression(spark: SparkSession, one: str, other: str) -> bool:
 def partitions_of_source(
     source: DataFrame, alias: str, keys: Mapping[str, str], table: HiveTable
 ) -> list[str] | None:
-    """The names of the partitions that the rows of a source belong to.
+    """Return the names of the partitions that the rows of a source belong to.
 
-    ``None`` if a row may equal partitions of several names.
+    Returns ``None`` if a row may equal partitions of several names.
     """
     with spark_errors_as_ours("Looking for the partitions of the source"):
         tied = tied_partition_columns(source.alias(alias), keys, table)
@@ -219,9 +219,9 @@ def partitions_of_source(
 def tied_partition_columns(
     source: DataFrame, keys: Mapping[str, str], table: HiveTable
 ) -> dict[str, str] | None:
-    """The partition keys of the rows that a source's rows can meet, by name, in their types.
+    """Return the typed partition keys of the rows that source rows can match, by name.
 
-    ``None`` if a row may equal partitions of several names.
+    Returns ``None`` if a row may equal partitions of several names.
 
     Args:
         source: The source under its alias.
@@ -239,7 +239,7 @@ def tied_partition_columns(
 
 
 def _one_partition_equals(given: StructField, key: StructField) -> bool:
-    """Whether a value, compared with a key as Spark does it, equals its cast to the key's type.
+    """Whether a value that equals a key in Spark always equals its cast to the key's type.
 
     A text is compared with a number as a number, so that 1 equals both "1" and "01".
     """
@@ -249,7 +249,7 @@ def _one_partition_equals(given: StructField, key: StructField) -> bool:
 
 
 def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
-    """The target's columns that a condition names, to show the keys of rows by."""
+    """The target's columns in a condition, to show the keys of rows by."""
     columns = {column.name.lower(): column.name for column in scope.table.columns}
     columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
     named = [
@@ -259,12 +259,12 @@ def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str
 
 
 def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:
-    """The parts of a condition that are connected by AND and hold no subquery."""
+    """The parts of a condition that are connected by AND and contain no subquery."""
     return (part for part in conjuncts(parsed(spark, condition)) if not has_subquery(part))
 
 
 def without_subqueries(spark: SparkSession, condition: str) -> str | None:
-    """What a condition asks of the row itself: those of its parts that hold no subquery."""
+    """Return the parts of a condition that contain no subquery."""
     whole = parsed(spark, condition)
     if not has_subquery(whole):
         return condition

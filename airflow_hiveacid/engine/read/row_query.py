@@ -1,4 +1,4 @@
-"""What somebody wants of a table: some rows, some columns, and as little as possible read for it."""
+"""A query on a table: some rows and columns, reading as little as possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-# What a condition may call the table.
+# The table's alias in a condition.
 _ALIAS = "t"
-# What a condition may be made of so that its columns are known before Spark resolves it.
+# Expression classes whose columns are known before Spark resolves a condition.
 _CLEAR = {"UnresolvedAttribute", "UnresolvedFunction", "UnresolvedExtractValue"}
 
 
@@ -27,9 +27,9 @@ class RowQuery:
     """Some rows and columns of a table.
 
     Attributes:
-        where: The condition that rows meet; None is all rows.
-        columns: The names of the columns, in any case and in their order; None is all.
-        as_of: Which version is read; None is the newest.
+        where: The condition on the rows; None means all rows.
+        columns: The names of the columns, in any case and in their order; None means all.
+        as_of: The version to read; None means the newest.
     """
 
     where: str | None = None
@@ -40,7 +40,7 @@ class RowQuery:
         """Refuse columns that the table lacks.
 
         Raises:
-            UnknownColumn: There is one.
+            UnknownColumn: A column is missing.
         """
         known = {column.name.lower() for column in all_columns(table)}
         unknown = [name for name in self.columns or () if name.lower() not in known]
@@ -51,15 +51,17 @@ class RowQuery:
             )
 
     def partitions(self, spark: SparkSession, table: HiveTable, names: Sequence[str]) -> list[str]:
-        """The partitions that have to be read, of all that there are."""
+        """The partitions that must be read, among all given names."""
         return matching_partitions(spark, self.where, Scope(table, _ALIAS), names)
 
     def rows_of(self, spark: SparkSession, snapshot: AcidSnapshot) -> DataFrame:
-        """The rows of a full ACID table, from as few files, stripes and columns as can be told.
+        """Return the rows of a full ACID table, reading as few files and columns as possible.
+
+        Stripes are skipped, too.
 
         Args:
             spark: A session made by ``scan_session``.
-            snapshot: What is visible.
+            snapshot: The visible files.
         """
         table = snapshot.table
         if (needed := self._needed(spark)) is not None:
@@ -67,7 +69,7 @@ class RowQuery:
         search = None
         if self.where is not None:
             with spark_errors_as_ours(f"The condition {self.where!r}"):
-                # A filter inside of a subquery is none of the table.
+                # A filter inside of a subquery does not apply to the table.
                 own = without_subqueries(spark, self.where)
                 filters = own and filters_of(
                     spark, own, table.columns, table.partition_keys, _ALIAS
@@ -78,14 +80,14 @@ class RowQuery:
         return self.chosen(snapshot.rows(spark, search, with_key=False))
 
     def chosen(self, rows: DataFrame) -> DataFrame:
-        """What is wanted of all rows, or of some that hold all that is wanted."""
+        """Apply the condition and the column list to rows."""
         if self.where is not None:
             with spark_errors_as_ours(f"The condition {self.where!r}"):
                 rows = rows.alias(_ALIAS).where(self.where)
         return rows if self.columns is None else rows.select(*map(quoted, self.columns))
 
     def _needed(self, spark: SparkSession) -> set[str] | None:
-        """The names that the rows need for sure, and perhaps more; None if only Spark can tell."""
+        """A superset of the needed names; None if only Spark can determine the names."""
         if self.columns is None or self.where is None:
             return None if self.columns is None else set(self.columns)
         condition = parsed(spark, self.where)

@@ -1,8 +1,9 @@
 """ORC search arguments for ACID files.
 
 Spark's own push-down is wrong for ACID files, because ORC resolves the pushed names against the
-``row`` struct. So the argument is built here, over the columns of ``row``, and handed to the reader
-as an option. It only lets ORC skip row groups: the condition itself is still applied by Spark.
+``row`` struct. So this module builds the argument, over the columns of ``row``, and passes it to
+the reader as an option. ORC uses it only to skip row groups: Spark still applies the condition
+itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ _SOURCES = "org.apache.spark.sql.execution.datasources"
 
 @dataclass(frozen=True)
 class SearchArgument:
-    """A search argument in the form that ORC reads from its configuration."""
+    """A search argument in the format that ORC reads from its configuration."""
 
     argument: str
     columns: str
@@ -39,14 +40,15 @@ def search_argument(
     others: Sequence[HiveColumn],
     alias: str,
 ) -> SearchArgument | None:
-    """What ORC can use of a condition; ``None`` if it is nothing.
+    """Return the search argument for a condition; ``None`` if ORC cannot use it.
 
     Args:
-        spark: Any session; nothing is run.
+        spark: Any session; no job is run.
         condition: A condition over the columns of a table.
-        columns: The columns that stand in the files.
-        others: Columns the condition may name that stand in no file, such as partition columns.
-        alias: The name that the condition may call the table by.
+        columns: The columns in the files.
+        others: Columns that the condition may name and that are in no file, such as partition
+            columns.
+        alias: The alias of the table in the condition.
     """
     filters = filters_of(spark, condition, columns, others, alias)
     return argument_of(spark, filters, columns)
@@ -59,12 +61,12 @@ def filters_of(
     others: Sequence[HiveColumn],
     alias: str,
 ) -> list[Any]:
-    """The parts of a condition that ORC can use, as filters of Spark's, in Java.
+    """The parts of a condition that ORC can use, as filters of Spark, in Java.
 
     The arguments are those of ``search_argument``.
     """
     both = spark_struct([*columns, *others])
-    # An RDD keeps the optimizer from concluding that there are no rows and dropping the filter.
+    # An RDD prevents the optimizer from detecting an empty relation and dropping the filter.
     frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
     frame = frame.alias(alias).where(condition)
     # A name with a dot could be that of a field.
@@ -75,7 +77,7 @@ def filters_of(
         translated = strategy.translateFilter(conjunct, True)
         if not translated.isDefined() or _lists_null(translated.get()):
             continue
-        # ORC compares texts by Java's order of letters, and its statistics go by that of bytes.
+        # ORC compares texts by Java's order of letters, but its statistics use the order of bytes.
         if not translated.get().toString().isascii():
             continue
         if set(translated.get().references()) <= searchable:
@@ -86,12 +88,12 @@ def filters_of(
 def argument_of(
     spark: SparkSession, filters: Sequence[Any], columns: Sequence[HiveColumn]
 ) -> SearchArgument | None:
-    """What ORC can use of some filters of Spark's, in Java, which all must be met.
+    """Return the search argument for filters of Spark, in Java, which are combined by AND.
 
     Args:
-        spark: Any session; nothing is run.
+        spark: Any session; no job is run.
         filters: Over columns with exact statistics.
-        columns: The columns that they name, and perhaps others of the files.
+        columns: The columns in the filters, and possibly others of the files.
     """
     if not filters:
         return None
@@ -116,9 +118,9 @@ def argument_of(
 def _has_exact_statistics(column: HiveColumn) -> bool:
     """Whether the statistics of a column compare as Spark compares its values.
 
-    Those of a char are of values filled up with blanks, those of a varchar may be of longer texts
-    than are shown, to those of numbers with a fraction -0.0 is less than 0.0, and those of a
-    timestamp may be of another clock.
+    Exceptions: statistics of a char include padding, those of a varchar may be of longer texts than
+    are shown, those of floating-point numbers order -0.0 before 0.0, and those of a timestamp may
+    be of another clock.
     """
     match parse_type(column.type):
         case Char() | Varchar():
@@ -129,7 +131,7 @@ def _has_exact_statistics(column: HiveColumn) -> bool:
 
 
 def _lists_null(expression: Any) -> bool:
-    """Whether a filter has an IN with a null, of which Spark can make no search argument."""
+    """Whether a filter has an IN with a null, which Spark cannot convert to a search argument."""
     match kind(expression):
         case "In":
             return any(value is None for value in expression.values())

@@ -1,4 +1,4 @@
-"""Spark's trees of expressions and plans, as its parser and its optimizer make them."""
+"""Trees of expressions and plans, as Spark's parser and optimizer build them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,15 +9,15 @@ from airflow_hiveacid.engine.failures import spark_errors_as_ours
 
 
 def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
-    """A condition, or any expression, as a tree.
+    """Parse a condition, or any expression, into a tree.
 
     Args:
         spark: A session.
         condition: The text.
-        what: The beginning of an error.
+        what: The beginning of an error message.
 
     Raises:
-        BadCondition: It does not parse.
+        BadCondition: The text is invalid.
     """
     session: Any = spark._jsparkSession
     with spark_errors_as_ours(f"{what} {condition!r}"):
@@ -50,7 +50,7 @@ def conjuncts(condition: Any) -> Iterator[Any]:
 
 
 def column_names(expression: Any) -> list[tuple[str, ...]]:
-    """The names of columns in an expression, taken apart at their dots."""
+    """The names of columns in an expression, split at their dots."""
     names = []
     for node in nodes(expression):
         if kind(node) == "UnresolvedAttribute":
@@ -60,6 +60,6 @@ def column_names(expression: Any) -> list[tuple[str, ...]]:
 
 
 def has_subquery(expression: Any) -> bool:
-    """Whether there is a subquery in an expression."""
+    """Whether an expression contains a subquery."""
     kinds = map(kind, nodes(expression))
     return any("Subquery" in name or name in ("Exists", "ListQuery") for name in kinds)

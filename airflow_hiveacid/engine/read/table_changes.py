@@ -1,4 +1,4 @@
-"""What the changes between two versions of a table are to Spark, whatever the kind of table."""
+"""Columns and frames of the changes between two versions of a table of any kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ ROW_ID_TYPE = "struct<writeid:bigint,bucketid:int,rowid:bigint>"
 
 @dataclass(frozen=True)
 class TwoVersions:
-    """Two versions of a table, and how they are read.
+    """Two versions of a table, and the rules for reading them.
 
     Attributes:
         spark: A session made by ``scan_session``.
         table: The table.
         then: The version before the changes.
-        later: The version after them.
-        now: What a new reader sees.
-        txns: What it sees of transactions.
-        rules: Whose reading applies.
+        later: The version after the changes.
+        now: The write ids that a new reader sees.
+        txns: The visible transactions.
+        rules: The rules of the engine version for reading directories.
     """
 
     spark: SparkSession
@@ -41,16 +41,16 @@ class TwoVersions:
     rules: Rules
 
     def all_of(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
-        """The partitions, or None for a table that has none."""
+        """The partitions, or [None] for a table without partitions."""
         return partitions if self.table.partition_keys else [None]
 
 
 def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
-    """Refuse a table whose changes cannot be told, and keys that it does not have.
+    """Refuse a table whose changes cannot be represented, and unknown keys.
 
     Raises:
-        UnsupportedTable: It has a column of a name that changes have, too.
-        UnknownColumn: It has no such key.
+        UnsupportedTable: A column of the table has the name of a column of the changes.
+        UnknownColumn: The table lacks a key.
     """
     known = {column.name.lower() for column in all_columns(table)}
     if taken := known & {CHANGE, VERSION, ROW_ID}:
@@ -64,13 +64,13 @@ def check_columns(table: HiveTable, keys: Sequence[str]) -> None:
 def as_changes(
     table: HiveTable, rows: DataFrame, change: str, write_id: Column, row_id: Column
 ) -> DataFrame:
-    """Rows of a table as those of its changes.
+    """Convert rows of a table to rows of its changes.
 
     Args:
         table: The table.
-        rows: What was inserted, or deleted.
-        change: Which of both.
-        write_id: By which write id.
+        rows: The inserted or deleted rows.
+        change: The kind of change.
+        write_id: The write id of the change.
         row_id: The row ids.
     """
     return rows.select(
@@ -82,7 +82,7 @@ def as_changes(
 
 
 def with_updates(rows: DataFrame, keys: Sequence[str], *, net: bool) -> DataFrame:
-    """Name the rows that are one before and after an update: one of each, with the same keys."""
+    """Mark the rows of an update: a deleted and an inserted row with the same keys."""
     together = ", ".join([*map(quoted, keys), *([] if net else [VERSION])])
     count = "count_if({0} = '{1}') OVER (PARTITION BY {2}) = 1"
     both = " AND ".join(count.format(CHANGE, kind, together) for kind in (INSERT, DELETE))

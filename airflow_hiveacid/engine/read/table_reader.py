@@ -1,4 +1,4 @@
-"""Reading tables of any kind as one transaction sees them."""
+"""Reading tables of any kind in one transaction."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,10 +28,10 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 
 class TableReader:
-    """Reads transactional tables under one transaction, and remembers which.
+    """Reads transactional tables under one transaction, and records its snapshots.
 
     Attributes:
-        snapshots: What it has given the rows of so far.
+        snapshots: The snapshots whose rows were returned so far.
     """
 
     def __init__(self, client: MetastoreClient, txn: Transaction) -> None:
@@ -43,12 +43,12 @@ class TableReader:
     def rows(
         self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None
     ) -> DataFrame:
-        """Visible rows of a table, the partition keys last.
+        """Return visible rows of a table, with the partition keys last.
 
         Args:
             spark: A session made by ``scan_session``.
             table: The table, full ACID or insert-only.
-            query: What is wanted of it; by default everything.
+            query: The rows and columns to read; by default all.
         """
         query = query or RowQuery()
         partitions = self._partitions(spark, table, query) if table.partition_keys else []
@@ -72,7 +72,7 @@ class TableReader:
     def acid_snapshot(
         self, table: HiveTable, partitions: Sequence[HivePartition], as_of: AsOf | None = None
     ) -> AcidSnapshot:
-        """Some partitions of a full ACID table, or the whole of one without partitions."""
+        """Some partitions of a full ACID table, or a whole table without partitions."""
         seen, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
         files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
@@ -84,7 +84,7 @@ class TableReader:
         table: HiveTable,
         source: ChangesSource,
     ) -> DataFrame:
-        """What was changed in a table between two versions; see ``ChangesSource``."""
+        """Return the changes of a table between two versions; see ``ChangesSource``."""
         then, later = (self._version(table, as_of) for as_of in source.versions)
         flat = table.kind is TableKind.INSERT_ONLY
         of_kind = self._file_changes if flat else self._row_changes
@@ -100,9 +100,10 @@ class TableReader:
         partitions: Sequence[HivePartition],
         versions: tuple[AsOf | None, AsOf | None],
     ) -> Iterator[Difference]:
-        """How two versions of a full ACID table differ, the earlier one first; see ``ChangeReader``.
+        """Yield the differences between two versions of a full ACID table, the earlier one first.
 
-        Whoever asks is about to delete what only the later one has.
+        The caller is about to delete the rows that only the later version has; see
+        ``ChangeReader``.
         """
         then, later = (self._version(table, as_of) for as_of in versions)
         reader = replace(self._row_changes(spark, table, then, later), deletes=True)
@@ -111,7 +112,10 @@ class TableReader:
     def file_differences(
         self, spark: SparkSession, table: HiveTable, as_of: AsOf
     ) -> list[FlatDifference]:
-        """How a version of an insert-only table differs from the newest; see ``FlatChangeReader``."""
+        """Return the difference of a version of an insert-only table to the newest version.
+
+        See ``FlatChangeReader``.
+        """
         then, later = self._version(table, as_of), self._now(table)
         return self._file_changes(spark, table, then, later).differences(self._all(table))
 
@@ -121,7 +125,7 @@ class TableReader:
         table: HiveTable,
         versions: tuple[AsOf | None, AsOf | None],
     ) -> tuple[PartitionDifference, ...]:
-        """How many rows of each partition only one of two versions has."""
+        """Count the rows of each partition that only one of two versions has."""
         first, second = (self._version(table, as_of) for as_of in versions)
         then, later = (first, second) if precedes(first, second) else (second, first)
         if table.kind is TableKind.INSERT_ONLY:
@@ -187,7 +191,7 @@ def _check_order(table: HiveTable, then: ValidWriteIdList, later: ValidWriteIdLi
         )
 
 
-# The name of a partition, and how many rows are inserted and deleted there.
+# The name of a partition, and the numbers of inserted and deleted rows.
 _Counts = Iterator[tuple[str | None, int, int]]
 
 
@@ -213,7 +217,7 @@ def _counts_of_files(
 
 
 def _by_partition(rows: DataFrame | None) -> dict[int, int]:
-    """How many rows there are of each partition, by its number."""
+    """Number of rows of each partition, by its number."""
     if rows is None:
         return {}
     return {row[0]: row[1] for row in rows.groupBy(PARTITION).count().collect()}

@@ -1,7 +1,7 @@
-"""What need not be read to find rows with some values, such as the keys of a merge's source.
+"""Skipping files without certain values, such as the keys of a merge's source.
 
-Three things tell: the number of a bucket, the ranges in the tails of files, and ORC itself, by a
-search argument. All of them leave out what cannot match; what is not clear is read.
+Files are skipped by the bucket number, by the ranges in their tails, and by ORC itself, with a
+search argument. Each method skips only files that cannot match; in doubt, a file is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,23 +33,23 @@ from airflow_hiveacid.orc.format.envelope import with_column_names
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
 
-# A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds for
-# so many files where a request takes long. Of more files Spark's tasks find out one by one.
+# A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds
+# for this many files if requests are slow. With more files, Spark's tasks check them individually.
 _MOST_TAILS = 1000
-# Each of them is a call of Java.
+# Each literal costs a Java call.
 _MOST_LITERALS = 100
 
 
 @dataclass(frozen=True)
 class ColumnValues:
-    """The values that a column has in the rows that are looked for.
+    """The values of a column in the rows to find.
 
-    A value is looked for as SQL's ``=`` does it, and texts by their bytes. Who compares by ``<=>``,
-    by a collation or after a conversion of the column must not ask.
+    Values are compared as by SQL's ``=``, and texts by their bytes. Callers that compare by
+    ``<=>``, by a collation, or after a conversion of the column must not use this class.
 
     Attributes:
         column: A column of the table.
-        values: The values, and perhaps nulls, which equal nothing.
+        values: The values, possibly with nulls, which equal nothing.
     """
 
     column: HiveColumn
@@ -62,23 +62,23 @@ class ColumnValues:
 
     @cached_property
     def ordered(self) -> OrderedValues | None:
-        """The values as statistics have them; None if these say nothing of them."""
+        """The values in the order of statistics; None if statistics cannot exclude them."""
         return OrderedValues.of(self.values, self.hive_type)
 
 
 def only_with(
     snapshot: AcidSnapshot, spark: SparkSession, wanted: Sequence[ColumnValues]
 ) -> tuple[AcidSnapshot, SearchArgument | None]:
-    """A snapshot without files that hold no row with the values, and what ORC may skip by.
+    """Skip files without the values, and return a search argument for ORC.
 
-    Delete files stay, and so do files without row ids, because their rows are counted. Partitions
+    Delete files are kept, as are files without row ids, because their rows are counted. Partitions
     keep their numbers.
 
     Args:
-        snapshot: What is visible.
-        spark: Any session; nothing is run.
-        wanted: For some columns the values of the rows. The n-th values of all columns are those
-            of one row; a row with a null is none.
+        snapshot: The visible files.
+        spark: Any session; no job is run.
+        wanted: The values of the rows, for some columns. The n-th values of all columns belong to
+            one row; rows with a null are ignored.
     """
     usable = _usable(snapshot, wanted)
     filters = [
@@ -92,13 +92,13 @@ def only_with(
 
 
 def files_with(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
-    """A snapshot without files that hold no row with the values; see ``only_with``."""
+    """Skip files without the values; see ``only_with``."""
     usable = _usable(snapshot, wanted)
     return _by_tails(_in_buckets(snapshot, usable), usable)
 
 
 def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[ColumnValues]:
-    """The values that some filters of Spark's, in Java, leave for columns: by ``=`` and by ``IN``."""
+    """The values that filters of Spark, in Java, allow for columns: by ``=`` and by ``IN``."""
     known = {column.name: column for column in columns}
     found: dict[str, list[Any]] = {}
     for each in filters:
@@ -119,7 +119,7 @@ def values_of(filters: Sequence[Any], columns: Sequence[HiveColumn]) -> list[Col
 
 
 def _array(column: HiveColumn, values: Sequence[Any]) -> pa.ChunkedArray | None:
-    """Values of Java's, which come as those of Python, if they are of a plain type."""
+    """Convert Java values, given as Python values, to an array, if their type is simple."""
     arrow_type = {int: pa.int64(), str: pa.string()}.get(type(values[0]))
     if isinstance(values[0], Number):
         match parse_type(column.type):
@@ -147,11 +147,11 @@ def _without_nulls(wanted: Sequence[ColumnValues]) -> list[ColumnValues]:
 
 
 def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
-    """Only the files of buckets that the values belong to, if all columns that say so are given.
+    """Keep only the files of the values' buckets, if all clustering columns are given.
 
-    What the metastore says of buckets may have changed since a file was written: with the number
-    of the table, Hive itself misses rows then. So a file is left out by the layout alone that its
-    writer has noted; files of other engines, and of versions that noted none, are read.
+    The bucket definition in the metastore may have changed since a file was written: with the
+    table's bucket count, Hive itself then misses rows. So a file is skipped only by the layout in
+    its writer's note; files of other engines, and of versions that wrote no layout, are read.
     """
     given = {each.column.name.lower(): each for each in wanted}
     files = list(_with_row_ids(snapshot))
@@ -168,7 +168,7 @@ def _in_buckets(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidS
         for some in in_threads(lambda where: _layouts_in(*where), noted)
         for path, layout in some.items()
     }
-    # A layout has to name columns as they are now: by position and by name they must be the same.
+    # A layout must name columns as they are now: by position and by name they must be the same.
     columns = {
         BucketColumn(position, column.name.lower(), column.type.lower())
         for position, column in enumerate(snapshot.table.stored_columns)
@@ -211,7 +211,7 @@ def _numbers(values: Sequence[ColumnValues], layout: BucketLayout) -> set[int]:
 
 
 def _by_tails(snapshot: AcidSnapshot, wanted: Sequence[ColumnValues]) -> AcidSnapshot:
-    """Only the files with a stripe in whose ranges there are values of all columns."""
+    """Keep only the files with a stripe whose ranges contain values of all columns."""
     files = list(_with_row_ids(snapshot))
     if not wanted or not 1 < len(files) <= _MOST_TAILS:
         # ORC itself skips the stripes of a single file.
@@ -241,7 +241,7 @@ def _with_row_ids(snapshot: AcidSnapshot) -> Iterator[AcidFile]:
 
 
 def _keeping(snapshot: AcidSnapshot, files: Sequence[AcidFile]) -> AcidSnapshot:
-    """The snapshot with some files, and those without row ids."""
+    """The snapshot with only the given files, and files without row ids."""
     paths = {file.path for file in files}
     partitions = [
         replace(

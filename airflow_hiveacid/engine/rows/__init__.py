@@ -1,1 +1,1 @@
-"""What rows are to Spark: columns, types, formats of files."""
+"""Rows in Spark: columns, types, and file formats."""

@@ -39,7 +39,7 @@ Hashes = NDArray[np.int32]
 def bucket_numbers(
     columns: Sequence[pa.Array], types: Sequence[HiveType], buckets: int, version: int
 ) -> NDArray[np.int32]:
-    """The bucket of every row, from the values of the clustering columns in their order."""
+    """The bucket of every row, from the values of the clustering columns in order."""
     hashes = np.zeros(len(columns[0]), dtype=np.int32)
     with np.errstate(over="ignore"):
         for column, hive_type in zip(columns, types, strict=True):
@@ -127,7 +127,7 @@ def _double(values: pa.Array, version: int) -> Hashes:
 
 
 def _canonical(values: NDArray[Any]) -> NDArray[Any]:
-    """Java knows a single bit pattern for NaN."""
+    """Java uses a single bit pattern for NaN."""
     values = values.copy()
     values[np.isnan(values)] = np.nan
     return values

@@ -1,4 +1,4 @@
-"""Chars and varchars: with the blanks that files hold, and as readers show them."""
+"""Chars and varchars: with the padding in files, and as readers show them."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,10 +11,10 @@ from airflow_hiveacid.metastore.catalog import HiveColumn
 
 
 def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
-    """A frame with the values of some of its columns as files hold them.
+    """Return a frame with the values of some of its columns as stored in files.
 
-    In frames a char has no blanks at its end, as Hive compares it and as ORC reads it. In files it
-    is filled up with blanks, because Hive searches them for that.
+    In frames a char has no trailing blanks, as Hive compares it and as ORC reads it. In files it is
+    padded with blanks, because Hive searches for the padded value.
     """
     values = {
         column.name: F.expr(padded(quoted(column.name), parse_type(column.type)))
@@ -25,7 +25,7 @@ def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
 
 
 def padded(value: str, hive_type: HiveType) -> str:
-    """A value as files hold it, in SQL: every char in it filled up with blanks."""
+    """A value as stored in files, in SQL: every char in it is padded with blanks."""
 
     def fill(text: str, type_: Char | Varchar) -> str:
         return f"rpad({text}, {type_.length}, ' ')" if isinstance(type_, Char) else text
@@ -34,9 +34,9 @@ def padded(value: str, hive_type: HiveType) -> str:
 
 
 def within(value: str, hive_type: HiveType) -> str:
-    """A value as readers show it, in SQL: no text longer than its type, no blanks after a char.
+    """A value as readers show it, in SQL: texts are cut to their type's length, chars are trimmed.
 
-    A file is older than its column's type if that was something else before, and longer.
+    A file may contain longer texts if the column had a longer type when the file was written.
     """
 
     def cut(text: str, type_: Char | Varchar) -> str:
@@ -49,7 +49,7 @@ def within(value: str, hive_type: HiveType) -> str:
 def _with_texts(
     value: str, hive_type: HiveType, change: Callable[[str, Char | Varchar], str]
 ) -> str:
-    """A value with every char and varchar in it changed."""
+    """Replace every char and varchar in a value."""
     if not has(_is_text, hive_type):
         return value
     match hive_type:
@@ -78,7 +78,7 @@ def _is_char(hive_type: HiveType) -> bool:
 
 
 def has(kind: Callable[[HiveType], bool], hive_type: HiveType) -> bool:
-    """Whether a type is of a kind, or a part of it is."""
+    """Whether a type or a nested type is of a kind."""
     match hive_type:
         case Array(element):
             return has(kind, element)

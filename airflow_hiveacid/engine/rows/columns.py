@@ -1,4 +1,4 @@
-"""The columns of a table by their names, as SQL and as its files spell them."""
+"""Column names of a table, in SQL and in its files."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.orc.format.row_types import row_types
 
-# A column by its name, with the name of its table or without it.
+# A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
 
 
@@ -20,17 +20,17 @@ def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
 def columns_by_name(
     table: HiveTable, names: Sequence[str], what: str, alias: str, *, some: bool = False
 ) -> dict[str, str]:
-    """For every column of the table, the source's column of the same name, as an expression.
+    """Map every column of the table to the source's column of the same name, as an expression.
 
     Args:
         table: The table.
         names: The columns of the source.
-        what: Who takes them, to begin an error's message with.
+        what: The name of the operation, at the beginning of error messages.
         alias: The name of the source.
-        some: Leave out what the source lacks, if it is no partition key.
+        some: Omit columns that the source lacks, except partition keys.
 
     Raises:
-        UnknownColumn: The source lacks one of them.
+        UnknownColumn: The source lacks one of the columns.
     """
     have = {name.lower(): name for name in names}
     wanted = table.partition_keys if some else all_columns(table)
@@ -53,8 +53,8 @@ def quoted(name: str) -> str:
 
 
 def as_operand(expression: str) -> str:
-    """An expression as a part of another one."""
-    # Behind a comment at its end, nothing would count but in a line of its own.
+    """An expression as a part of another expression."""
+    # After a comment at its end, other SQL needs a line of its own.
     return expression if _COLUMN.fullmatch(expression) else f"({expression}\n)"
 
 

@@ -1,7 +1,7 @@
-"""Values on their way into a table: which expression fills which column, in the column's type.
+"""Conversion of values to the types of table columns.
 
-They are converted without loss: a value of another type is stored as the equal value of the column's
-type, without the digits behind the point that this has no room for, or is an error.
+Values are converted without loss: a value of another type is stored as the equal value of the
+column's type, without fraction digits that do not fit into the type, or is an error.
 """
 
 from collections.abc import Mapping
@@ -45,26 +45,26 @@ from airflow_hiveacid.metastore.table_rules import find_columns
 
 _DATED = DateType | TimestampType | TimestampNTZType
 
-# Hive's days reach from the year 1 to the year 9999. Its files count them by the calendar of the
-# time, in which 15 October 1582 follows upon the 4th.
+# Hive's days range from the year 1 to the year 9999. Its files count them by the calendar of the
+# time, where 15 October 1582 follows the 4th.
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _GAP, _AFTER_GAP = "1582-10-05", "1582-10-15"
-# ORC's readers take the last second before 1970 for the first one after it, unless its fraction is
-# below a millisecond.
+# ORC's readers confuse the last second before 1970 with the first one after it, unless its fraction
+# is below a millisecond.
 _LOST_MICROS = (-999_000, -1)
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What has to be done to values of one type before a column can store them.
+    """Conversion of values of one type for storage in a column.
 
-    It is said in SQL: every step of an expression that is put together from here is several calls
-    of Java, of which a table with a few dates would need hundreds.
+    The conversion is SQL text: every node of an expression object costs several Java calls, and a
+    table with a few dates would need hundreds.
 
     Attributes:
         column: The column.
         given: The type of the values.
-        what: Who stores them, to begin an error's message with.
+        what: The name of the operation, at the beginning of error messages.
     """
 
     column: HiveColumn
@@ -72,10 +72,10 @@ class Conversion:
     what: str
 
     def of(self, value: str) -> str:
-        """A value as the column stores it.
+        """Return a value as the column stores it.
 
         Args:
-            value: An expression, of which Spark has found out that its type is ``given``.
+            value: An expression that Spark resolves to the type ``given``.
 
         Raises:
             TypeMismatch: No value of the type can be stored.
@@ -96,7 +96,7 @@ class Conversion:
         target = spark_type(hive_type, self.column.name)
         if isinstance(given, NullType):
             return f"CAST({value} AS {_type_as_sql(target)})"
-        # Python's text of a type has all of it but for nullability and the metadata of fields.
+        # Python's text of a type is complete except for nullability and the metadata of fields.
         if given.simpleString() == target.simpleString() and not has(_is_limited, hive_type):
             return value
         match hive_type, given:
@@ -127,7 +127,7 @@ class Conversion:
         return value
 
     def _struct(self, value: str, given: StructType, hive_type: Struct) -> str:
-        """Fields are found by name, as columns are; Spark's own cast goes by position."""
+        """Fields are found by name, as columns are; Spark's own cast uses positions."""
         have = {field.name.lower(): field for field in given.fields}
         if have.keys() != {name.lower() for name, _ in hive_type.fields}:
             raise self.impossible()
@@ -147,13 +147,13 @@ class Conversion:
         return self._unless(f"{value} IS NOT NULL AND {wrong}", cast, value, text)
 
     def _fitted(self, value: str, hive_type: Char | Varchar) -> str:
-        """A text that is not longer than its type allows; blanks at the end of a char are none."""
+        """A text that fits its type's length; trailing blanks of a char do not count."""
         fitted = f"rtrim({value})" if isinstance(hive_type, Char) else value
         text = f" is longer than column {self.column.name} {self.column.type} allows."
         return self._unless(f"length({fitted}) > {hive_type.length}", fitted, value, text)
 
     def _timed(self, value: str) -> str:
-        """A timestamp that files can hold."""
+        """A timestamp that files can store."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: in ORC files the "
             "last second before 1970 cannot be told from the first one after it."
@@ -164,7 +164,7 @@ class Conversion:
         return self._dated(self._unless(lost, value, value, text), f"to_date({value})")
 
     def _dated(self, value: str, day: str) -> str:
-        """A value whose day Hive has."""
+        """A value whose day exists in Hive."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: Hive knows the "
             f"days from {_FIRST} to {_LAST}, but none between 1582-10-04 and {_AFTER_GAP}."
@@ -175,7 +175,7 @@ class Conversion:
         return self._unless(f"{unknown} OR {in_gap}", value, value, text)
 
     def _unless(self, wrong: str, right: str, value: str, after: str) -> str:
-        """An expression, or an error that shows the value where something is wrong with it."""
+        """An expression that raises an error with the value if the value is invalid."""
         before = text_as_sql(f"{MISMATCH} {self.what}: '")
         shown = f"substring(CAST({value} AS STRING), 1, 80)"
         error = f"raise_error(concat({before}, {shown}, {text_as_sql(chr(39) + after)}))"
@@ -185,7 +185,7 @@ class Conversion:
 def assignments(
     frame: DataFrame, table: HiveTable, values: Mapping[str, str], what: str
 ) -> dict[str, str]:
-    """Expressions by target column, as the values those columns store."""
+    """Convert expressions to the types of their target columns."""
     names = find_columns(table, list(values), what)
     return stored(frame, dict(zip(names, values.values(), strict=True)), table, what)
 
@@ -193,10 +193,10 @@ def assignments(
 def stored(
     frame: DataFrame, expressions: Mapping[str, str], table: HiveTable, what: str
 ) -> dict[str, str]:
-    """Expressions over a frame as values of the table's columns they are given for.
+    """Convert expressions over a frame to values of their target columns.
 
     A value that does not fit is an error and never silently becomes null or another value; only
-    digits after the point go where the type has no room for them, as everywhere in SQL.
+    fraction digits are dropped if the type has no room for them, as everywhere in SQL.
 
     Raises:
         TypeMismatch: No value of an expression's type can be stored in its column.
@@ -210,7 +210,7 @@ def stored(
     converted = {name: value for name, value in values.items() if value != expressions[name]}
     for name in _unresolved(frame, converted):
         with spark_errors_as_ours(f"{what}: the value of column {name}"):
-            # One with a name of its own is no part of another one.
+            # An expression with its own name cannot be part of another expression.
             frame.selectExpr(as_operand(expressions[name]))
         raise Conversion(columns[name], given[name], what).impossible()
     return values
@@ -222,12 +222,12 @@ def null_of(column: HiveColumn) -> str:
 
 
 def text_as_sql(text: str) -> str:
-    """A text as SQL, whatever quotes mean there by the settings of the session."""
+    """A text as SQL, independent of the session's settings for quotes."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
 def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[str, DataType]:
-    """The types of expressions, all resolved at once: that costs as much as a single one."""
+    """Resolve the types of all expressions at once, at the cost of a single one."""
     try:
         resolved = frame.selectExpr(*expressions.values()).schema.fields
     except AnalysisException:
@@ -239,7 +239,7 @@ def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[
 
 
 def _unresolved(frame: DataFrame, expressions: Mapping[str, str]) -> list[str]:
-    """The names of the expressions that Spark refuses."""
+    """The names of the expressions that Spark rejects."""
     try:
         frame.selectExpr(*expressions.values())
     except AnalysisException:
@@ -260,7 +260,7 @@ def _lost(value: str, given: DataType, cast: str, target: DataType) -> str | Non
     """
     match target, given:
         case DateType(), StringType() | TimestampType() | TimestampNTZType():
-            # Spark leaves out the time, and in a text whatever is behind the day.
+            # Spark drops the time, and any text after the day.
             time = f"TRY_CAST({value} AS TIMESTAMP_NTZ)"
             return f"NOT {time} <=> CAST({cast} AS TIMESTAMP_NTZ)"
         case FloatType(), DoubleType():
@@ -272,7 +272,7 @@ def _lost(value: str, given: DataType, cast: str, target: DataType) -> str | Non
 
 
 def _is_limited(hive_type: HiveType) -> bool:
-    """Whether Spark's type has values that Hive's type has not."""
+    """Whether Spark's type has values that Hive's type lacks."""
     names = ("date", "timestamp", LOCAL_ZONE)
     if isinstance(hive_type, Primitive):
         return hive_type.name in names
@@ -289,17 +289,17 @@ def _type_as_sql(given: DataType) -> str:
             fields = [f"{quoted(field.name)}: {_type_as_sql(field.dataType)}" for field in given]
             return f"STRUCT<{', '.join(fields)}>"
         case TimestampType():
-            # The settings of the session decide which type TIMESTAMP is.
+            # The settings of the session determine the type TIMESTAMP.
             return "TIMESTAMP_LTZ"
     return given.simpleString()
 
 
 def _days(text: str) -> int:
-    """A day as Spark counts it, of a calendar that reaches back without a gap."""
+    """A day number of Spark, in a calendar that extends back without a gap."""
     return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _comparable(given: DataType, target: DataType) -> bool:
-    """Numbers are no points in time, although Spark would count the seconds."""
+    """Numbers are not points in time, although Spark would count the seconds."""
     texts = isinstance(given, StringType) or isinstance(target, StringType)
     return texts or isinstance(given, _DATED) == isinstance(target, _DATED)

@@ -1,7 +1,7 @@
-"""The columns of a table as Spark finds them in files that were written before the columns changed.
+"""Column lookup in files that were written before the table's columns changed.
 
-Spark's readers find columns by name. So files that name the columns of a table in another way are read
-by their own names, and the columns get the names of the table afterwards.
+Spark's readers find columns by name. So files with other names for the columns of a table are read
+by their own names, and the columns are renamed afterwards.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from typing import Self
 from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns, is_unnamed
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
-# The names of the fields of files, or nothing if a lookup by name finds the columns of the table.
+# The field names of files, or empty if a lookup by name finds the columns of the table.
 Stored = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class FileColumns:
-    """How files are read that have the same names for the columns of a table.
+    """The columns to read from files that have the same names for the columns of a table.
 
     Attributes:
-        read: The columns to read, under the names that the files have for them.
-        sources: For each column of the table its name among those.
-        whole: Whether all columns have to be read, in their order: the files have no names, and
-            Spark's reader then goes by position.
+        read: The columns to read, under their names in the files.
+        sources: The name of each table column in ``read``.
+        whole: Whether all columns must be read, in order: the files have no names, and Spark's
+            reader then uses positions.
     """
 
     read: tuple[HiveColumn, ...]
@@ -41,9 +41,9 @@ class FileColumns:
         """Find columns of a table.
 
         Args:
-            columns: The columns that are wanted.
-            every: All columns that files of the table hold.
-            mapping: How they are found.
+            columns: The requested columns.
+            every: All columns in files of the table.
+            mapping: The mapping for finding columns.
             stored: The names of the fields of the files; see ``layout``.
         """
         names = tuple(column.name for column in columns)
@@ -62,6 +62,6 @@ class FileColumns:
 
 
 def layout(columns: MappedColumns, stored: Sequence[str]) -> Stored:
-    """Return the names of the fields of a file, or nothing if the table has the same ones for them."""
+    """Return the field names of a file, or an empty tuple if they match the table's names."""
     shown = [name.lower() for name in columns.renamed(stored)]
     return () if shown == [name.lower() for name in stored] else tuple(stored)

@@ -1,4 +1,4 @@
-"""The names that files of ORC and Parquet have for their columns."""
+"""Column names in ORC and Parquet files."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def stored_names(
         storage: The folder of its partition.
         path: The file, below the folder.
         format: ORC or Parquet.
-        size: How many of its bytes count; None is all.
+        size: The length of its valid part in bytes; None means all.
     """
     if format is StorageFormat.ORC:
         return column_names(read_tail(storage, path, size).types)

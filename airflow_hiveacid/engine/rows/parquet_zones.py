@@ -1,4 +1,4 @@
-"""Timestamps in files of Parquet: Hive keeps them as instants, by the clock of its own machine."""
+"""Timestamps in Parquet files: Hive stores them as instants, in the time zone of its machine."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-# Under this name Hive 4 notes the zone of its clock in a file.
+# Hive 4 stores its time zone in a file under this name.
 _ZONE = b"writer.time.zone"
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
 
 
 def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, list[str]]:
-    """Files by the zone that the timestamps in them are to be shown in.
+    """Group files by the time zone for showing their timestamps.
 
     Raises:
         UnsupportedFile: Such timestamps are nested.
@@ -40,7 +40,7 @@ def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, li
 
 
 def in_zone(frame: DataFrame, columns: Sequence[HiveColumn], zone: str) -> DataFrame:
-    """A frame with its timestamps as the clock in a zone showed them."""
+    """Convert the timestamps of a frame to local times of a zone."""
     if zone == "UTC":
         return frame
     names = [column.name for column in columns if column.type.lower() == "timestamp"]

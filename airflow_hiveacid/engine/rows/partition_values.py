@@ -1,4 +1,4 @@
-"""Adds to rows the partition that they were read from, which only the paths of files tell."""
+"""Adds partitions to rows, from the paths of their files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.spark_paths import spellings
 
-# What Spark says of the file of a row, and the number of the partition. No Hive column can have
-# such a name: the metastore keeps names in lower case.
+# The path of a row's file in Spark, and the number of the partition. No Hive column can have such a
+# name: the metastore stores names in lower case.
 PATH, PARTITION = "_ACID_PATH", "_ACID_PARTITION"
 
 
@@ -28,7 +28,7 @@ class PartitionedFile:
     Attributes:
         path: The full path.
         partition: The number of the partition in its snapshot.
-        values: The values of the partition keys as text; None is null.
+        values: The values of the partition keys as text; None means null.
     """
 
     path: str
@@ -39,7 +39,7 @@ class PartitionedFile:
 def of_one_partition(
     files: Sequence[PartitionedFile], keys: StructType
 ) -> list[SparkColumn] | None:
-    """The number of the partition and the values of its keys; None if the files have several."""
+    """The number of the partition and the values of its keys; None for several partitions."""
     if len({file.partition for file in files}) > 1:
         return None
     return [
@@ -58,9 +58,9 @@ def with_partition(
 
     Args:
         spark: The session of the scan.
-        frame: A scan of these very files, with its ``_metadata.file_path`` as the column PATH.
+        frame: A scan of exactly these files, with its ``_metadata.file_path`` as the column PATH.
         files: Every file of the scan.
-        keys: The partition keys to add; none adds the number alone.
+        keys: The partition keys to add; without keys, only the number is added.
     """
     if (one := of_one_partition(files, keys)) is not None:
         return frame.select("*", *one)

@@ -1,4 +1,4 @@
-"""Reading and writing files of every format that Hive keeps plain rows in."""
+"""Reading and writing files of every format that Hive stores plain rows in."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
-# Hive writes dates and timestamps of Parquet in the calendar that was in use, and does not say so.
+# Hive writes dates and timestamps of Parquet in the calendar that was in use, without marking it.
 _HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
-# How many of them a table can tell readers to leave out.
+# Valid values of the table properties for skipped lines.
 _LINES = range(1 << 31)
-# More than any file has: every file is then one partition of Spark.
+# Larger than any file: every file is then one partition of Spark.
 _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
@@ -41,29 +41,29 @@ _WHOLE_FILES = {
 
 
 class RowText(Protocol):
-    """Makes rows of lines and lines of rows."""
+    """Converts lines to rows and rows to lines."""
 
     def read(self, line: SparkColumn) -> SparkColumn:
-        """The row in a line, a struct."""
+        """Return the row in a line, a struct."""
 
     def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """The line of a row; a row that Hive would not read back is an error."""
+        """Return the line of a row; a row that Hive would not read back is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFormat:
-    """How the files of a table, or of one of its partitions, hold rows.
+    """The row format in the files of a table, or of one of its partitions.
 
     Attributes:
-        table: Whose they are, for errors.
+        table: The table's name, for errors.
         format: The format.
         columns: The columns of the table.
-        mapped: The same, and how they are found in files of ORC and Parquet.
-        written: The columns of the partition, which its lines have: perhaps fewer, and of other
+        mapped: The same columns, with their mapping to ORC and Parquet files.
+        written: The columns of the partition, which its lines have: possibly fewer, and of other
             types.
-        parameters: Those of the serde and of the table.
-        header: How many lines at the beginning of a file are no rows.
-        footer: How many at its end.
+        parameters: The properties of the serde and of the table.
+        header: The number of lines at the beginning of a file that are not rows.
+        footer: The number of lines at its end that are not rows.
     """
 
     table: str
@@ -77,10 +77,10 @@ class RowFormat:
 
     @classmethod
     def of(cls, table: HiveTable, partition: HivePartition | None = None) -> Self:
-        """The format of a partition, or of a table without partitions.
+        """Return the format of a partition, or of a table without partitions.
 
         Raises:
-            UnsupportedTable: It is one that we do not know.
+            UnsupportedTable: The format is unsupported.
         """
         storage = table.raw.sd if partition is None else partition.raw.sd
         serde = storage.serdeInfo
@@ -91,7 +91,7 @@ class RowFormat:
             columns=table.columns,
             mapped=table.mapped_columns,
             written=partition.columns if partition and form.is_text else table.columns,
-            # Hive gives a serde the properties of the table, too, and those come last.
+            # Hive also passes the table's properties to a serde, and they take precedence.
             parameters=tuple(sorted({**(serde.parameters or {}), **table.parameters}.items())),
             header=table.number("skip.header.line.count", 0, _LINES),
             footer=table.number("skip.footer.line.count", 0, _LINES),
@@ -99,10 +99,10 @@ class RowFormat:
 
     @property
     def text(self) -> RowText:
-        """What makes rows of lines.
+        """The converter between lines and rows.
 
         Raises:
-            UnsupportedTable: The serde is asked for what we cannot do.
+            UnsupportedTable: The serde has an unsupported parameter.
         """
         parameters = dict(self.parameters)
         if self.format is StorageFormat.TEXTFILE:
@@ -112,7 +112,7 @@ class RowFormat:
         return JsonText(self.written, parameters)
 
     def has_ambiguous_columns(self, paths: Sequence[str]) -> bool:
-        """Whether the values of some files depend on the mapping of the columns."""
+        """Whether the values of some files depend on the column mapping."""
         if self.format.is_text:
             return False
         return any(map(self.mapped.is_ambiguous, in_threads(self._stored_names, paths)))
@@ -140,7 +140,7 @@ class RowFormat:
     def _scan_alike(
         self, spark: SparkSession, columns: FileColumns, paths: Sequence[str]
     ) -> DataFrame:
-        """The rows of files of ORC or Parquet that have the same names for the columns."""
+        """Read ORC or Parquet files that have the same names for the columns."""
         reader = file_reader(spark).schema(spark_struct(columns.read))
         if self.format is StorageFormat.ORC:
             frame = reader.orc([escape_glob(path) for path in paths])
@@ -154,9 +154,9 @@ class RowFormat:
         return reduce(DataFrame.unionByName, frames)
 
     def _by_layout(self, paths: Sequence[str]) -> dict[Stored, list[str]]:
-        """Files by what they call the columns of the table."""
+        """Group files by their names for the table's columns."""
         if self.mapped.mapping is ColumnMapping.NAME:
-            # Spark finds them by itself, also those of ORC files that have no names.
+            # Spark finds columns by itself, also in ORC files without names.
             return {(): list(paths)}
         groups: dict[Stored, list[str]] = {}
         for path, stored in zip(paths, in_threads(self._stored_names, paths), strict=True):
@@ -164,12 +164,12 @@ class RowFormat:
         return groups
 
     def _stored_names(self, path: str) -> Sequence[str]:
-        """What a file calls its columns."""
+        """The names of a file's columns."""
         folder, _, name = path.rpartition("/")
         return stored_names(ReadOnlyStorage.of(folder), name, self.format)
 
     def _shown(self, columns: FileColumns) -> list[SparkColumn]:
-        """The columns of the table, chars without the blanks that fill them up."""
+        """The columns of the table, with chars trimmed."""
         shown = []
         for column, source in zip(self.columns, columns.sources, strict=True):
             value = F.col(quoted(source))
@@ -192,7 +192,7 @@ class RowFormat:
         return frame
 
     def _field(self, position: int) -> SparkColumn:
-        """A column of the table; those of lines are found by their position."""
+        """A column of the table; columns of lines are found by position."""
         column = self.columns[position]
         target = spark_type(parse_type(column.type), column.name)
         if position >= len(self.written):
@@ -205,14 +205,14 @@ class RowFormat:
 
 
 def _path(frame: DataFrame) -> SparkColumn:
-    # Also where a column has this very name.
+    # Also if a column has this name.
     return frame.metadataColumn("_metadata").getField("file_path")
 
 
 def _without_edges(
     header: int, footer: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` over whole files that drops their first and last lines."""
+    """Return a function for ``mapInArrow`` over whole files that drops first and last lines."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         to_skip, held = header, None

@@ -1,7 +1,7 @@
 """Rows as lines of CSV, by the rules of Hive's OpenCSVSerde.
 
-They are those of a library, opencsv 2.3, and differ from those of Spark's reader for quotes within
-a field, for backslashes and for quotes that do not end.
+The rules are those of the library opencsv 2.3. They differ from those of Spark's reader for quotes
+within a field, for backslashes, and for unclosed quotes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ _QUOTE = '"'
 
 
 class CsvText:
-    """How a table writes rows as lines; all its columns are texts.
+    """The conversion of a table's rows to lines; all its columns are texts.
 
     Args:
         columns: The columns, in the order of the fields of a line.
-        parameters: Those of the serde.
+        parameters: The parameters of the serde.
     """
 
     def __init__(self, columns: Sequence[HiveColumn], parameters: Mapping[str, str]) -> None:
@@ -35,10 +35,10 @@ class CsvText:
         self._dialect = CsvDialect(separator, quote, escape)
 
     def read(self, line: SparkColumn) -> SparkColumn:
-        """The row in a line; fields that are missing are null."""
+        """Return the row in a line; missing fields are null."""
         dialect = self._dialect
 
-        # Spark reads from the annotations that whole columns come and go.
+        # Spark derives from the annotations that the function maps whole columns.
         def split(lines: pa.Array) -> pa.Array:
             fields = [None if line is None else dialect.split(line) for line in lines.to_pylist()]
             return pa.array(fields, pa.list_(pa.string()))
@@ -50,13 +50,13 @@ class CsvText:
         )
 
     def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """The line of a row.
+        """Return the line of a row.
 
-        A row that Hive would read back as another one is an error when the line is computed.
+        A row that Hive would read back differently is an error when the line is computed.
 
         Args:
             row: The values of all columns.
-            what: Who writes, to begin an error's message with.
+            what: The name of the operation, at the beginning of error messages.
         """
         dialect = self._dialect
 
@@ -69,17 +69,17 @@ class CsvText:
 
 
 class CsvDialect:
-    """What separates, quotes and escapes fields."""
+    """Separator, quote and escape characters of fields."""
 
     def __init__(self, separator: str, quote: str, escape: str) -> None:
         self._separator = separator
         self._quote = quote
-        # The library takes its own default for reading when it is told what doubles a quote.
+        # For reading, the library replaces an escape that is the quote character by its default.
         self._escape = "\\" if escape == _QUOTE else escape
         self._doubled = quote if escape == _QUOTE else escape
 
     def split(self, line: str) -> list[str]:
-        """The fields of a line, letter by letter as opencsv goes."""
+        """Split a line into fields, letter by letter as opencsv does."""
         if not line:
             return []
         if self._quote not in line and self._escape not in line:
@@ -115,14 +115,14 @@ class CsvDialect:
                 field.append(letter)
                 within = True
             position += 1
-        # What a quote does not end goes to the next line, where Hive does not look.
+        # An unclosed quote continues on the next line, which Hive does not read.
         return fields if quoted else [*fields, "".join(field)]
 
     def join(self, fields: Sequence[str | None], what: str) -> str:
-        """The line of some fields; nulls at its end are left out.
+        """Join fields to a line; trailing nulls are omitted.
 
         Raises:
-            ValueError: Other fields would be read from it; Spark shows its message.
+            ValueError: The line would be read back differently; Spark shows the message.
         """
         last = max((i for i, field in enumerate(fields) if field is not None), default=-1)
         line = self._separator.join(self._written(field) for field in fields[: last + 1])

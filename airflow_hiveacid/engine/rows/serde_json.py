@@ -21,22 +21,21 @@ from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]"}
-# All numbers of so many digits are different as a double, which Hive reads numbers as.
+# All numbers with this many digits differ as doubles, and Hive reads numbers as doubles.
 _DIGITS_OF_A_DOUBLE = 15
 
 
 class JsonText:
-    """How a table writes rows as lines.
+    """The conversion of a table's rows to lines.
 
-    Spark is stricter than Hive: text where a number should be is an error, which Hive takes for
-    zero.
+    Spark is stricter than Hive: text in place of a number is an error, which Hive reads as zero.
 
     Args:
         columns: The columns.
-        parameters: Those of the serde.
+        parameters: The parameters of the serde.
 
     Raises:
-        UnsupportedTable: A column is, or holds, a map whose keys are no strings.
+        UnsupportedTable: A column is or contains a map whose keys are not strings.
     """
 
     def __init__(self, columns: Sequence[HiveColumn], parameters: Mapping[str, str]) -> None:
@@ -52,9 +51,9 @@ class JsonText:
         self._mode = "PERMISSIVE" if ignored else "FAILFAST"
 
     def read(self, line: SparkColumn) -> SparkColumn:
-        """The row in a line; fields that are missing are null."""
+        """Return the row in a line; missing fields are null."""
         names = [column.name for column in self._columns]
-        # Hive takes any spelling of a name, and Spark would find nothing.
+        # Hive accepts any case of a name; Spark would not find the field.
         other = F.exists(
             F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
         )
@@ -63,7 +62,7 @@ class JsonText:
         return F.when(other | (F.trim(line) == ""), F.raise_error(wrong)).otherwise(row)
 
     def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """The line of a row."""
+        """Return the line of a row."""
         values = [
             _exact(row[column.name], parse_type(column.type)).alias(column.name)
             for column in self._columns
@@ -83,7 +82,7 @@ def _keys_are_strings(type_: HiveType) -> bool:
 
 
 def _exact(value: SparkColumn, type_: HiveType) -> SparkColumn:
-    """A value with its long decimals as texts, which Hive reads all digits of."""
+    """Convert long decimals to texts, since Hive reads all digits of a text."""
     match type_:
         case Decimal(precision) if precision > _DIGITS_OF_A_DOUBLE:
             return value.cast(StringType())

@@ -1,8 +1,8 @@
 """Rows as lines of text, by the rules of Hive's LazySimpleSerDe.
 
-Spark's own reader of delimited files knows neither nested values nor Hive's null, and reads
-numbers, booleans and dates that Hive takes for null. So a line is taken apart by expressions. The
-rules were tried out on Hive 4.0.1; tests/data/serde_lines.json has what it said.
+Spark's own reader of delimited files supports neither nested values nor Hive's null, and reads
+numbers, booleans and dates that Hive reads as null. So expressions parse the lines. The rules were
+verified on Hive 4.0.1; tests/data/serde_lines.json contains its output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.rows.types import spark_type
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
-# What separates values the deeper they are nested, after the three that a table can choose.
+# The separators of deeper nested values, after the three that a table can define.
 _DEEPER = (*range(4, 9), 11, *range(14, 27), *range(28, 32))
 _LEVELS, _EXTENDED_LEVELS = 8, 24
 _NOT_SUPPORTED = {
@@ -47,15 +47,15 @@ _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?
 
 
 class DelimitedText:
-    """How a table, or one of its partitions, writes rows as lines.
+    """The conversion of rows to lines for a table or partition.
 
     Args:
         columns: The columns, in the order of the fields of a line.
-        parameters: Those of the serde.
-        table: Whose they are, for errors.
+        parameters: The parameters of the serde.
+        table: The table's name, for errors.
 
     Raises:
-        UnsupportedTable: A parameter asks for what we cannot do.
+        UnsupportedTable: A parameter is unsupported.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class DelimitedText:
             raise self._unsupported("serialization.encoding", encoding)
 
     def read(self, line: SparkColumn) -> SparkColumn:
-        """The row in a line: fields that are missing or no value of their type are null."""
+        """Return the row in a line; fields that are missing or invalid for their type are null."""
         fields = self._split(line, self._separators[0])
         return F.struct(
             *[
@@ -88,13 +88,13 @@ class DelimitedText:
         )
 
     def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """The line of a row.
+        """Return the line of a row.
 
-        A value that Hive would read back as another one is an error when the line is computed.
+        A value that Hive would read back differently is an error when the line is computed.
 
         Args:
             row: The values of all columns, in their types.
-            what: Who writes, to begin an error's message with.
+            what: The name of the operation, at the beginning of error messages.
         """
         fields = [
             self._checked(row[column.name], column, type_, what) for column, type_ in self._columns
@@ -103,7 +103,7 @@ class DelimitedText:
 
     def _read_separators(self, parameters: Mapping[str, str]) -> list[str]:
         field = parameters.get("field.delim", parameters.get("serialization.format", "\1"))
-        # Hive 2 misspelled the name of the second one, and tables still have it.
+        # Hive 2 misspelled the name of the second separator, and tables still have it.
         items = parameters.get("collection.delim", parameters.get("colelction.delim", "\2"))
         keys = parameters.get("mapkey.delim", "\3")
         extended = parameters.get("hive.serialization.extend.nesting.levels", "").lower() == "true"
@@ -112,7 +112,7 @@ class DelimitedText:
         return separators[: _EXTENDED_LEVELS if extended else _LEVELS]
 
     def _character(self, given: str) -> str:
-        """A separator may be given by itself or by its number."""
+        """Parse a separator, given as a character or by its number."""
         try:
             number = int(given)
         except ValueError:
@@ -136,11 +136,11 @@ class DelimitedText:
         return self._separators[level]
 
     def _split(self, text: SparkColumn, separator: str) -> SparkColumn:
-        """Cut a text at every separator that is not escaped."""
+        """Split a text at every unescaped separator."""
         cut = _pattern(separator)
         if self._escape is None:
             return F.split(text, cut, -1)
-        # Possessive, since Java would run out of stack on a long text.
+        # Possessive, since Java would otherwise overflow its stack on a long text.
         escape = _pattern(self._escape)
         field = f"(?s){cut}((?:[^{cut}{escape}]|{escape}.)*+(?:{escape}\\z)?)"
         return F.regexp_extract_all(F.concat(F.lit(separator), text), F.lit(field), F.lit(1))
@@ -183,7 +183,7 @@ class DelimitedText:
     def _map(
         self, text: SparkColumn, key: HiveType, item: HiveType, level: int, column: str
     ) -> SparkColumn:
-        """The entries with a key; of several with the same key the first one counts."""
+        """The entries with a key; among equal keys, the first one counts."""
         between = self._separator(level + 1, column)
 
         def entry(part: SparkColumn) -> SparkColumn:
@@ -230,7 +230,7 @@ class DelimitedText:
                     F.lower(text) == "false", F.lit(False)
                 )
             case Primitive("float" | "double"):
-                # Spark knows more spellings of these than Java does.
+                # Spark accepts more spellings of these than Java does.
                 other = text.rlike(_SPECIAL_NUMBER) & ~text.rlike(_JAVA_NUMBER)
                 short = (F.length(text) == 1) & ~text.rlike("[0-9]")
                 return F.when(~other & ~short, text.try_cast(target))
@@ -273,7 +273,7 @@ class DelimitedText:
     def _checked(
         self, value: SparkColumn, column: HiveColumn, type_: HiveType, what: str
     ) -> SparkColumn:
-        """A field's text, if nothing else than the value will be read from it."""
+        """A field's text; an error if it would be read back differently."""
         text = self._text(value, type_, 1, column.name)
         read = self._value(text, type_, 1, column.name)
         same = _comparable(read, type_).eqNullSafe(_comparable(value, type_))
@@ -344,7 +344,7 @@ def _replacement(character: str) -> str:
 
 
 def _comparable(value: SparkColumn, type_: HiveType) -> SparkColumn:
-    """A value that can be compared: Spark compares no maps."""
+    """Convert maps to arrays of entries, since Spark cannot compare maps."""
     match type_:
         case Array(element):
             return F.transform(value, lambda item: _comparable(item, element))

@@ -1,4 +1,4 @@
-"""Paths of files as Spark takes them, and as it spells them."""
+"""Paths of files, in Spark's spelling."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,17 +12,18 @@ _SCHEME_AND_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def escape_glob(path: str) -> str:
-    """Spark expands patterns in paths; ours are names."""
+    """Escape a path, since Spark expands patterns in paths."""
     for character in "\\{}[]*?":
         path = path.replace(character, f"\\{character}")
     return path
 
 
 def spellings(frame: DataFrame, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Every file of a frame: as Spark may write its path, and as it was given.
+    """Yield Spark's possible spellings of every file's path, each with the given path.
 
-    The file systems that Spark uses may spell a path in other words than the metastore. So it is
-    asked, and a file that it does not know is an error: its rows would silently be missing.
+    The file systems that Spark uses may spell a path differently from the metastore. So the
+    spelling is read from Spark, and an unknown file is an error: its rows would silently be
+    missing.
     """
     known = {_without_host(path): path for path in paths}
     for encoded in frame.inputFiles():
@@ -30,7 +31,7 @@ def spellings(frame: DataFrame, paths: Iterable[str]) -> Iterator[tuple[str, str
         if path is None:
             raise StorageError(f"Spark reads {encoded}, which the snapshot does not hold.")
         yield encoded, path
-        # Spark itself writes local paths with three slashes here and with one there.
+        # Spark itself writes local paths with three slashes or with one, depending on the place.
         other = f"file:{_without_host(encoded)}"
         if encoded.startswith("file:") and other != encoded:
             yield other, path

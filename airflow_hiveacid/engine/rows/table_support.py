@@ -1,4 +1,4 @@
-"""Which tables are refused before anything is read or written, and why."""
+"""Refusal of unsupported tables, before rows are read or written."""
 
 from pyspark.sql import SparkSession
 
@@ -20,8 +20,8 @@ def check_readable(spark: SparkSession, table: HiveTable) -> None:
     """Refuse a table whose columns Spark cannot read or write exactly.
 
     Raises:
-        UnsupportedTable: It has a type or a name that Spark cannot handle.
-        UserError: It has timestamps and Spark's clock is not UTC.
+        UnsupportedTable: The table has a type or a name that Spark cannot handle.
+        UserError: The table has timestamps and Spark's time zone is not UTC.
     """
     spark_struct(all_columns(table))
     if any("timestamp" in column.type.lower() for column in all_columns(table)):
@@ -29,11 +29,11 @@ def check_readable(spark: SparkSession, table: HiveTable) -> None:
 
 
 def check_writable(table: HiveTable, version: MetastoreVersion) -> None:
-    """Refuse a table that Hive could not read back after us.
+    """Refuse a table if Hive could not read the written rows.
 
     Raises:
-        UnsupportedTable: It is sorted inside of its buckets, has no columns of its own, or one
-            that Spark or this version of Hive cannot handle.
+        UnsupportedTable: The table is sorted inside of its buckets, has no columns of its own, or
+            has a column that Spark or this version of Hive cannot handle.
         TypeMismatch: A clustering column is not a column of the table.
     """
     if StorageFormat.of(table.serde, table.ref.full_name) is StorageFormat.ORC:
@@ -59,6 +59,6 @@ def stripe_size(table: HiveTable) -> int:
     """The table's stripe size in bytes.
 
     Raises:
-        UnsupportedTable: The property that says so makes no sense.
+        UnsupportedTable: The property has an invalid value.
     """
     return table.number(STRIPE_SIZE, _USUAL_STRIPE_SIZE, range(1, 1 << 63))

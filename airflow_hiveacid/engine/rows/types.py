@@ -1,4 +1,4 @@
-"""Hive's types of columns as Spark's, and Spark's as Hive's."""
+"""Conversion between Hive's and Spark's column types."""
 
 from collections.abc import Sequence
 
@@ -50,10 +50,10 @@ def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> Str
 
     Args:
         columns: The columns.
-        lengths: Keep char and varchar, which only few sessions know; else they are strings.
+        lengths: Keep char and varchar, which few sessions support; otherwise they are strings.
 
     Raises:
-        UnsupportedTable: Spark cannot find one of them in a file, or has no such type.
+        UnsupportedTable: Spark cannot find one of the columns in a file, or lacks its type.
     """
     return StructType(
         [
@@ -67,7 +67,7 @@ def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> Str
 
 
 def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False) -> DataType:
-    """One Hive type as Spark's; char and varchar are strings to Spark, unless it keeps lengths.
+    """Convert a Hive type to Spark's; char and varchar become strings, unless lengths are kept.
 
     Raises:
         UnsupportedTable: Spark has no such type.
@@ -100,10 +100,10 @@ def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False
 
 
 def hive_type(given: DataType, column: str) -> schema.HiveType:
-    """The type of Hive's for the values of one of Spark's.
+    """Return Hive's type for the values of a Spark type.
 
     Raises:
-        TypeMismatch: There is none.
+        TypeMismatch: Hive has no such type.
     """
     match given:
         case TimestampNTZType():
@@ -135,10 +135,11 @@ def hive_type(given: DataType, column: str) -> schema.HiveType:
 def require_whole_maps(columns: Sequence[HiveColumn]) -> None:
     """Refuse columns that Spark cannot write to ORC files.
 
-    Its writer takes all dates for one while it sorts the keys of a map, and keeps a single entry.
+    When Spark's writer sorts the keys of a map, it treats all dates as equal and keeps a single
+    entry.
 
     Raises:
-        UnsupportedTable: There is a map whose keys are, or hold, dates.
+        UnsupportedTable: A map has dates in its keys.
     """
     for column in columns:
         if _has_dated_key(schema.parse_type(column.type)):
@@ -163,7 +164,7 @@ def _has_dated_key(hive_type: schema.HiveType, key: bool = False) -> bool:
 
 
 def _readable(name: str) -> str:
-    """A name as it is; Spark reads a column as nulls if its name has a backtick."""
+    """Return a name, or refuse it: Spark reads a column as nulls if its name has a backtick."""
     if "`" in name:
         raise UnsupportedTable(
             f"Column {name} has a backtick in its name, which Spark cannot read from ORC files.",

@@ -1,1 +1,1 @@
-"""The changes of a table: each a statement with its locks, its checks and its rows."""
+"""Changes of a table: statements with locks, checks, and rows."""

@@ -1,4 +1,4 @@
-"""Parameters of SQL text as literals, which Spark's own parser puts in their places."""
+"""Parameters of SQL text, which Spark's own parser replaces by literals."""
 
 import re
 from datetime import date, datetime
@@ -15,16 +15,16 @@ from airflow_hiveacid.jobs.parameters import Parameters, ParameterValue, timesta
 
 _HANDLER = "org.apache.spark.sql.catalyst.parser.ParameterHandler"
 _TO_SCALA = "org.apache.spark.api.python.PythonUtils"
-# The parser reads statements; a value alone is none.
+# The parser accepts statements, not bare values.
 _SELECT = "SELECT "
 _MINUS = re.compile("-:[A-Za-z_]")
 
 
 def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
-    """A query with literals in the place of its parameters, as ``spark.sql(args=...)`` makes it.
+    """Replace the parameters of a query by literals, as ``spark.sql(args=...)`` does.
 
     Raises:
-        BadCondition: The query does not parse.
+        BadCondition: The query is invalid.
     """
     if not params:
         return text
@@ -48,9 +48,9 @@ def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
 
 
 def bound_expression(spark: SparkSession, text: str, params: Parameters) -> str:
-    """The same for an expression.
+    """Replace the parameters of an expression by literals.
 
-    It is bound before it is taken apart, so that every reader of its text sees the same values.
+    This precedes splitting, so that every reader of its text sees the same values.
     """
     if not params or ":" not in text:
         return text
@@ -66,6 +66,6 @@ def _literal(value: ParameterValue) -> Column:
         case date():
             return F.expr(f"DATE '{value.isoformat()}'")
         case Decimal():
-            # Java keeps an exponent as a negative scale, which Spark refuses.
+            # Java stores an exponent as a negative scale, which Spark refuses.
             return F.lit(Decimal(f"{value:f}"))
     return F.lit(value)

@@ -1,4 +1,4 @@
-"""The SQL of conditions and values: columns of PySpark as text, parameters as typed literals."""
+"""SQL of conditions and values: PySpark columns as text, parameters as typed literals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,12 @@ from airflow_hiveacid.errors import BadCondition
 from airflow_hiveacid.jobs.field_checks import require_mapping
 from airflow_hiveacid.jobs.parameters import Parameters
 
-# SQL as text, or a column that says the same.
+# SQL text, or an equivalent column.
 Expression = str | Column
 
 _SESSION = "org.apache.spark.sql.classic.SparkSession"
-# Of these the text is not that of a call, so that conditions are taken apart as those of a text are.
+# The text of these functions is an operator, not a call, so that conditions are split as those of a
+# text are.
 _BETWEEN = frozenset({"and", "or", "=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
 
 
@@ -42,12 +43,12 @@ class Expressions:
     @overload
     def sql(self, given: Expression | None) -> str | None: ...
     def sql(self, given: Expression | None) -> str | None:
-        """The text of a condition or a value, with literals for its parameters.
+        """Return the text of a condition or a value, with literals for its parameters.
 
         Raises:
-            BadCondition: A column has no text of the same meaning, a parameter has no value, or the
+            BadCondition: A column has no equivalent text, a parameter has no value, or the
                 expression has no value for each row.
-            UntrustedSql: It runs a script, calls Java or reads files by their path.
+            UntrustedSql: The expression runs a script, calls Java or reads files by their path.
         """
         if given is None:
             return None
@@ -59,26 +60,26 @@ class Expressions:
         return text
 
     def all_sql(self, given: Mapping[str, Expression]) -> dict[str, str]:
-        """The same for the values of columns.
+        """Return the texts for the values of columns; see ``sql``.
 
         Raises:
-            InvalidJob: It is no mapping.
+            InvalidJob: The argument is not a mapping.
         """
         require_mapping(given, "The values of columns", '{"name": "upper(s.name)"}')
         return {name: self.sql(value) for name, value in given.items()}
 
     def clause(self, clause: Clause) -> Clause:
-        """The same for a clause of a merge."""
+        """Replace the expressions of a merge clause by their texts; see ``sql``."""
         return with_expressions(clause, self.sql)
 
 
 def as_sql(spark: SparkSession, given: Column) -> str:
-    """The text of a column.
+    """Return the text of a column.
 
     Raises:
-        BadCondition: The column has no text of the same meaning.
+        BadCondition: The column has no equivalent text.
     """
-    # Texts of times are written and read by the zone of the session that is active.
+    # Texts of times are written and read in the time zone of the active session.
     sessions = java_class(spark, _SESSION)
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
@@ -99,10 +100,10 @@ def as_sql(spark: SparkSession, given: Column) -> str:
 
 
 def _means_the_same(spark: SparkSession, tree: Any) -> bool:
-    """Whether Spark reads the text of an expression as that expression.
+    """Whether Spark parses the text of an expression as the same expression.
 
-    It does not where the text is less than the expression: a function of Python has only its name
-    there, and a column of a frame loses which frame it is of.
+    This is false if the text is incomplete: a Python function appears only by its name, and a
+    column of a frame loses the reference to its frame.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

@@ -1,4 +1,4 @@
-"""Append and overwrite: rows that take nothing from the rows before them."""
+"""Append and overwrite: rows that do not depend on earlier rows."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ PartitionSpec = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class InsertPlan:
-    """Where the columns of a source go; see ``jobs.write_jobs.InsertJob`` for what the fields mean."""
+    """Mapping of a source's columns to the table; the fields are those of ``InsertJob``."""
 
     partitions: Sequence[PartitionSpec] | None = None
     by_position: bool = False
@@ -40,17 +40,17 @@ class InsertPlan:
 
     @property
     def fixed(self) -> dict[str, str | None]:
-        """The values of the partition keys that the source need not have."""
+        """The values of the partition keys that the source may omit."""
         if self.partitions is not None and len(self.partitions) == 1:
             return _lower(self.partitions[0])
         return _lower(self.static or {})
 
     def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
-        """The names of the partitions that are written, if the plan says which.
+        """Return the names of the written partitions, if the plan determines them.
 
         Raises:
             UserError: The table has no partitions, or a key is missing or unknown, or a value is
-                none of the key's type.
+                invalid for the key's type.
         """
         if self.partitions is not None:
             return _partition_names(spark, table, self.partitions)
@@ -65,8 +65,8 @@ class InsertStatement(Statement):
     """Add rows in a new delta, or replace all rows of the table or of partitions by a base.
 
     Attributes:
-        rows: Where the rows come from.
-        plan: Where the columns of the source go.
+        rows: The source of the rows.
+        plan: The mapping of the source's columns.
         replaces: Replace all rows of the table, or of the partitions that are named or written.
         merge_schema: Add the columns to the table that only the source has, and widen numbers.
     """
@@ -87,7 +87,7 @@ class InsertStatement(Statement):
         return Operation.OVERWRITE if self.replaces else Operation.INSERT
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up the source, and find out which partitions can be written."""
+        """Look up the source, and determine the partitions that can be written."""
         self._source = SourceFrame(
             preparation.spark, preparation.client, self.rows, preparation.batch
         )
@@ -139,16 +139,16 @@ class TruncateStatement(Statement):
 
     @property
     def operation(self) -> Operation:
-        """An overwrite, by nothing."""
+        """An overwrite without rows."""
         return Operation.OVERWRITE
 
     @property
     def adds_rows(self) -> bool:
-        """It does not."""
+        """Truncation adds no rows."""
         return False
 
     def prepare(self, preparation: Preparation) -> None:
-        """Find out which partitions lose their rows."""
+        """Determine the partitions to truncate."""
         self.look_up(preparation)
         chosen = partitions_to_truncate(
             preparation.spark, preparation.client, self.table, self.partition
@@ -160,7 +160,7 @@ class TruncateStatement(Statement):
     def run(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
         with context.phases(Phase.WRITE, "the empty bases"):
-            # Once more, under the locks: somebody may have added one.
+            # Repeated under the locks, since others may have added a partition.
             chosen = partitions_to_truncate(
                 context.spark, context.client, context.table, self.partition
             )
@@ -175,10 +175,10 @@ def partitions_to_truncate(
     table: HiveTable,
     partition: PartitionSpec | None,
 ) -> list[str]:
-    """The names of the partitions that some values of partition keys choose; all of them by default.
+    """Return the partitions with some values of partition keys; by default, all partitions.
 
     Raises:
-        UserError: A key is unknown, or there is no such partition.
+        UserError: A key is unknown, or no partition has the values.
     """
     keys = {key.name.lower() for key in table.partition_keys}
     spec = _lower(partition or {})
@@ -222,10 +222,10 @@ def _partition_names(
 def rows_for(
     table: HiveTable, source: DataFrame, plan: InsertPlan, rules: WriteRules | None = None
 ) -> DataFrame:
-    """A source's rows as the table stores them, its columns found by name or by their positions.
+    """Convert a source's rows to the table's columns, found by name or by position.
 
-    Columns that the source lacks get their default value, or null. A partition column that it lacks
-    takes its value from the plan.
+    Columns that the source lacks get their default value, or null. A partition column that the
+    source lacks takes its value from the plan.
     """
     what = f"The insert into {table.ref.full_name}"
     if plan.by_position:
@@ -265,7 +265,7 @@ def rows_for(
 
 
 def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:
-    """A source whose columns are called as those of the table at their positions."""
+    """Rename the columns of a source to the table's columns at their positions."""
     if plan.columns is not None:
         names = find_columns(table, plan.columns, what)
     else:

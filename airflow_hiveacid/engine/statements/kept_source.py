@@ -1,4 +1,4 @@
-"""A source whose rows are kept as they are, because the target's rows decide what is written."""
+"""A merge source with unchanged rows in files, for merges that depend on the target's rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,14 +36,14 @@ _WRITTEN, _NOT_WRITTEN = "written", "not"
 
 @dataclass(eq=False)
 class KeptSource(SourceRows):
-    """Rows in files, with numbers.
+    """Numbered rows in files.
 
-    Pairs of rows that belong together are found by a join with the target's own columns. Those that
-    an update makes are written by the same pass over the target that finds their row ids.
+    Matching pairs of rows are found by a join with the target's own columns. The rows of updates
+    are written by the same pass over the target that finds their row ids.
 
     Attributes:
         join: The merge, its source the rows in the files.
-        touched: The names of the partitions that the rows can touch; None if nobody knows.
+        touched: The names of the partitions that the rows can change; None if unknown.
         kept: The files.
     """
 
@@ -64,7 +64,7 @@ class KeptSource(SourceRows):
         return cls(join, touched, kept)
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
-        """Find the rows of the target that a clause acts on, and write what updates make of them."""
+        """Find the target rows that a clause changes, and write the new rows of updates."""
         snapshot, search = only_with(snapshot, context.spark, self._values_of_target())
         pairs = self.join.changes(snapshot.rows(context.spark, search))
         names = [*KEY, CLAUSE, SOURCE_ROW]
@@ -88,11 +88,11 @@ class KeptSource(SourceRows):
         return written_row_ids(self._updated, context.spark, names)
 
     def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
-        """Some rows of the target with those of the source that belong to them."""
+        """Join some rows of the target with the matching rows of the source."""
         return self.join.pairs(rows)
 
     def _values_of_target(self) -> list[ColumnValues]:
-        """What columns of the target have to hold in a row that meets one of these."""
+        """Values that target columns must have in rows that match the source."""
         if self.kept.bytes > DRIVER_BYTES:
             return []
         return [

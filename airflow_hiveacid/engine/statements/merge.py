@@ -1,4 +1,4 @@
-"""MERGE: what is looked at before the transaction, and what is read and written in it."""
+"""MERGE: preparation before the transaction, and its reads and writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,11 +41,11 @@ class MergeStatement(Statement):
 
     Attributes:
         source: The rows to compare with; evaluated once.
-        on: The condition under which a source row and a target row belong together.
-        clauses: What is done to which rows.
+        on: The condition for matching a source row with a target row.
+        clauses: The actions, with their conditions.
         source_alias: The source's name in expressions.
         target_alias: The target's name in expressions.
-        merge_schema: Add the columns to the table that only the source has and that a clause takes.
+        merge_schema: Add columns to the table that only the source has and that a clause uses.
     """
 
     source: DataFrame | Source
@@ -55,10 +55,10 @@ class MergeStatement(Statement):
     target_alias: str = "t"
     merge_schema: bool = False
     _source: SourceFrame = field(init=False, repr=False)
-    # Those of a source that is the same under every snapshot.
+    # The rows of a source that is the same under every snapshot.
     _rows: SourceRows | None = field(init=False, repr=False, default=None)
     _touched: Sequence[str] | None = field(init=False, repr=False, default=None)
-    # Those that it was run with.
+    # The source rows of the run.
     _merged: SourceRows | None = field(init=False, repr=False, default=None)
 
     @property
@@ -68,27 +68,27 @@ class MergeStatement(Statement):
 
     @property
     def changes_single_rows(self) -> bool:
-        """It does."""
+        """A merge changes single rows."""
         return True
 
     @property
     def minds_new_rows(self) -> bool:
-        """What it inserts is what has met no row, and it may act on rows without a source."""
+        """Whether new rows matter: to inserts, or to clauses for rows without a source."""
         plan = MergePlan.of(self.clauses)
         return bool(plan.not_matched or plan.not_matched_by_source)
 
     def meets(self, context: WriteContext, rows: DataFrame) -> bool:
-        """Whether a row would have met one of the source, or have been acted on without one."""
+        """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
         if self._merged.join.plan.not_matched_by_source:
             return bool(rows.take(1))
         return bool(self._merged.pairs(context, rows).take(1))
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up the source, and find out from its rows which partitions can be touched.
+        """Look up the source, and determine from its rows the partitions that can be changed.
 
-        Where the condition ties the partitions to the source's rows, only those partitions are
-        locked, and merges of others run side by side.
+        If the condition ties the partitions to the source's rows, only those partitions are locked,
+        and concurrent merges of other partitions are possible.
         """
         self._source = SourceFrame(
             preparation.spark, preparation.client, self.source, preparation.batch
@@ -131,7 +131,7 @@ class MergeStatement(Statement):
         return Counts(context.output.rows - updated, updated, changed - updated)
 
     def _grow(self, preparation: Preparation) -> None:
-        """Add the columns that clauses take, once it is known that the merge works with them."""
+        """Add the columns that clauses use, after checking that the merge is valid with them."""
         empty = self._source.empty()
         nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
         preparation.reading.close()
@@ -141,9 +141,9 @@ class MergeStatement(Statement):
         self.table = growth.made(preparation)
 
     def _keep_source(self, preparation: Preparation) -> None:
-        """Evaluate the source before anything is locked.
+        """Evaluate the source before locks are acquired.
 
-        Its rows belong to a transaction of their own, as the one that writes may begin again.
+        Its rows belong to a separate transaction, since the writing transaction may restart.
         """
         token = preparation.options.run_token
         keeper = Transaction(
@@ -157,10 +157,10 @@ class MergeStatement(Statement):
             self._touched = self._rows.touched
 
     def _look_at_source(self, preparation: Preparation) -> None:
-        """Guess at the partitions by a look at transactional sources.
+        """Estimate the partitions by a read of transactional sources.
 
-        Their rows are those of the write's own snapshot, taken after the locks: the write begins
-        again with a lock on the whole table if the guess turns out wrong.
+        The final rows are those of the write's own snapshot, taken after the locks: if the estimate
+        is wrong, the write restarts with a lock on the whole table.
         """
         self.reads = self._source.acid_tables
         with Transaction(preparation.client, reads=self.reads) as look:
@@ -169,7 +169,7 @@ class MergeStatement(Statement):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 
     def _evaluated(self, source: DataFrame, txn: ReadingTransaction) -> SourceRows:
-        """The rows of the source, which is evaluated here, and nowhere else."""
+        """Evaluate the source, once, and return its rows."""
         join = self._join_with(self.table, source)
         plan = SourcePlan.of(join)
         if plan is None:
@@ -180,7 +180,7 @@ class MergeStatement(Statement):
         except (TypeMismatch, BadCondition, ConstraintViolated):
             if writer.fate in (SURE, NEVER):
                 raise
-            # It may be a row that is not to be written, whose values are nobody's concern.
+            # The invalid row may be one that is never written, whose values are irrelevant.
             return KeptSource.of(join, txn)
 
     def _join_with(self, table: HiveTable, rows: DataFrame) -> MergeJoin:
@@ -199,7 +199,7 @@ class MergeStatement(Statement):
 
 
 def _touched_partitions(join: MergeJoin) -> list[str] | None:
-    """The partitions that the merge can touch, or None if the condition does not say."""
+    """The partitions that the merge can change; None if the condition does not determine them."""
     keys = join.partition_keys()
     if keys is None:
         return None
@@ -209,16 +209,16 @@ def _touched_partitions(join: MergeJoin) -> list[str] | None:
 def _matching(
     context: WriteContext, join: MergeJoin, touched: Sequence[str] | None
 ) -> Sequence[str]:
-    """The names of the partitions that have to be read."""
+    """The names of the partitions to read."""
     names: Sequence[str]
     if touched is not None and all(key.type == "string" for key in context.table.partition_keys):
-        # A text has one spelling: no need to look at what other partitions there are.
+        # Texts have a unique spelling, so that the other partition names are not needed.
         names = touched
     else:
         names = context.partition_names()
         if touched is not None:
             names = called(context.spark, context.table, touched, names)
     if join.plan.not_matched_by_source:
-        # A row that cannot meet the condition is a row without a source.
+        # A row that cannot satisfy the condition is a row without a source.
         return names
     return matching_partitions(context.spark, join.on, join.scope, names)

@@ -1,4 +1,4 @@
-"""The join of a MERGE: which rows of the target change, and which of the source are new."""
+"""The join of a MERGE, which determines the changed target rows and the new source rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,17 +47,15 @@ class MergeJoin:
     Attributes:
         spark: The session that reads the target.
         table: The target.
-        source: The rows of the source with their numbers; whenever they are read, they have to be
-            the same.
-        on: The condition under which two rows belong together.
+        source: The rows of the source with their numbers; every read must return the same rows.
+        on: The condition for matching two rows.
         plan: The clauses.
         target_alias: The target's name in expressions.
         source_alias: The source's name in expressions.
-        some_columns: Whether a clause that takes all columns is content with those that the
-            source has: an update keeps the others, and in new rows they get their default value,
-            or null.
+        some_columns: Whether a clause for all columns accepts a source that lacks some: an update
+            keeps these columns, and in new rows they get their default value, or null.
         small: Whether the source is sent to every task, instead of shuffling the target.
-        rules: The constraints of the target, for the defaults of columns that an insert leaves out.
+        rules: The constraints of the target, for the defaults of columns that an insert omits.
     """
 
     spark: SparkSession
@@ -78,7 +76,7 @@ class MergeJoin:
         return Scope(self.table, self.target_alias, self.source_alias, columns)
 
     def partition_keys(self) -> Mapping[str, str] | None:
-        """Source expressions that tell which partitions are touched, if they tell it for sure."""
+        """Return the source expressions that reliably determine the changed partitions, if any."""
         fixed = fixed_partition_keys(self.spark, self.on, self.scope)
         if fixed is None or self.plan.not_matched_by_source:
             return None
@@ -98,7 +96,7 @@ class MergeJoin:
         return fixed
 
     def changes(self, target: DataFrame) -> DataFrame:
-        """Every pair of rows that belong together, and every row that a clause acts on.
+        """Return every matching pair of rows, and every row that a clause changes.
 
         Args:
             target: The visible rows of the target with their keys.
@@ -116,11 +114,11 @@ class MergeJoin:
         return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *self._new_values(pairs, clauses))
 
     def clause_of_pair(self, is_pair: Column, matched: Column | None = None) -> Column:
-        """The number of the clause that acts on a row of the target, matched ones first, or -1.
+        """The number of the clause that changes a target row, matched clauses first, or -1.
 
         Args:
-            is_pair: Whether it has met a row of the source.
-            matched: The number if it has; by default what the conditions say.
+            is_pair: Whether the row matches a source row.
+            matched: The clause number for a matching row; by default, the conditions determine it.
         """
         if matched is None:
             matched = self.first_clause(self.plan.matched)
@@ -130,7 +128,7 @@ class MergeJoin:
         return F.when(is_pair, matched).otherwise(rest)
 
     def matters(self, is_pair: Column) -> Column:
-        """Whether anything follows from a row: a clause acts on it, or an insert is not needed."""
+        """Whether a row is relevant: a clause changes it, or it makes an insert unnecessary."""
         acting = F.col(CLAUSE) >= 0
         return acting | is_pair if self.plan.not_matched else acting
 
@@ -142,7 +140,7 @@ class MergeJoin:
         return number
 
     def columns_taken(self) -> set[str] | None:
-        """The target's columns that clauses name, in lower case; None if one takes all there are."""
+        """The target's columns in clauses, in lower case; None if a clause uses all columns."""
         given: list[Mapping[str, str] | None] = [
             clause.set
             for clause in (*self.plan.matched, *self.plan.not_matched_by_source)
@@ -154,14 +152,14 @@ class MergeJoin:
         return {name.strip("`").lower() for names in given for name in names or ()}
 
     def check(self) -> None:
-        """Find out what names and types have to say, without any row."""
+        """Check names and types, without rows."""
         nothing = AcidSnapshot(self.table, (), ValidWriteIdList(self.table.ref.full_name, 0))
         changes = self.changes(nothing.rows(self.spark))
         if self.plan.not_matched:
             self.inserted(changes)
 
     def kept_columns(self) -> set[str]:
-        """The target's columns that some update leaves as they are, in lower case."""
+        """The target's columns that some update does not change, in lower case."""
         names = {column.name.lower() for column in all_columns(self.table)}
         kept: set[str] = set()
         for clause in (*self.plan.matched, *self.plan.not_matched_by_source):
@@ -171,16 +169,16 @@ class MergeJoin:
         return kept
 
     def updating_clauses(self) -> list[int]:
-        """The numbers of the clauses that are updates, as ``changes`` counts them."""
+        """The numbers of the update clauses, in the numbering of ``changes``."""
         clauses = (*self.plan.matched, *self.plan.not_matched_by_source)
         kinds = MatchedUpdate | NotMatchedBySourceUpdate
         return [index for index, clause in enumerate(clauses) if isinstance(clause, kinds)]
 
     def refuse(self, repeated: Sequence[tuple[RowKey, int]], snapshot: AcidSnapshot) -> None:
-        """Refuse a merge in which several source rows want to change one target row.
+        """Refuse a merge if several source rows change one target row.
 
         Args:
-            repeated: The row ids of such rows, with how many rows of the source there are.
+            repeated: The row ids of such target rows, with the number of source rows.
             snapshot: The target.
         """
         names = named_columns(self.spark, self.on, self.scope)
@@ -200,10 +198,10 @@ class MergeJoin:
         raise duplicates(self.table.ref.full_name, met, more=more)
 
     def inserted(self, partners: DataFrame) -> DataFrame:
-        """The rows that inserts add, as the table stores them.
+        """The rows that inserts add, in the table's columns.
 
         Args:
-            partners: The numbers of the source rows that have met a row of the target.
+            partners: The numbers of the source rows that match a target row.
         """
         rest = self.source.join(partners.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
         rest = rest.alias(self.source_alias)
@@ -220,7 +218,7 @@ class MergeJoin:
         return rest.select(*[value.alias(name) for name, value in values.items()])
 
     def pairs(self, target: DataFrame) -> DataFrame:
-        """The rows of the target with those of the source that belong to them."""
+        """Join the rows of the target with the matching rows of the source."""
         source = self.source.alias(self.source_alias)
         if self.small:
             source = F.broadcast(source)
@@ -245,15 +243,15 @@ class MergeJoin:
         ]
 
     def condition(self, clause: Clause) -> Column:
-        """Whether a clause takes a row that no clause before it has taken."""
+        """The condition of a clause, for rows that no earlier clause has taken."""
         if clause.condition is None:
             return F.lit(True)
-        # Here, because Spark would parse it much later, when nobody knows which one is wrong.
+        # Parse it now: Spark would parse it much later, without naming the wrong condition.
         parsed(self.spark, clause.condition)
         return F.coalesce(F.expr(clause.condition), F.lit(False))
 
     def values_of(self, clause: NotMatchedInsert) -> Mapping[str, str]:
-        """The expressions of a new row, by the table's columns; those that are missing and have no default are null."""
+        """The expressions of a new row by column; missing ones without a default are null."""
         if clause.row is None:
             given = clause.values if clause.values is not None else self.all_values()
             return {**self._defaults(given), **with_defaults(given, self.rules)}
@@ -267,14 +265,14 @@ class MergeJoin:
         return with_defaults(dict(zip(names, clause.row, strict=True)), self.rules)
 
     def _defaults(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The default values of the columns that an insert leaves out."""
+        """The default values of the columns that an insert omits."""
         names = {name.strip("`").lower() for name in given}
         left_out = [c.name for c in self.table.columns if c.name.lower() not in names]
         defaults = {name: self.rules.default(name) if self.rules else None for name in left_out}
         return {name: default for name, default in defaults.items() if default is not None}
 
     def all_values(self) -> dict[str, str]:
-        """The expressions of a row that takes every column from the source by its name."""
+        """The expressions of a row that takes every column from the source by name."""
         return columns_by_name(
             self.table,
             self.scope.source_columns,
@@ -285,7 +283,7 @@ class MergeJoin:
 
 
 def numbered(source: DataFrame) -> DataFrame:
-    """A source with the numbers of its rows: other ones whenever it is evaluated."""
+    """Add row numbers to a source; they differ at every evaluation."""
     return source.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
 
 

@@ -1,4 +1,4 @@
-"""The methods that change a table: each makes a statement, which the subclass runs."""
+"""Methods that change a table: each creates a statement, which the subclass runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import Input, Source
 
-# Rows of a job come from a frame of the caller, or from a source that is yet to be looked up.
+# The rows of a job: a frame of the caller, or a source that is looked up later.
 Rows = DataFrame | Source
 Inputs = Mapping[str, Input]
 
@@ -38,7 +38,7 @@ R = TypeVar("R")
 
 
 class TableChanges(ABC, Generic[R]):
-    """What can be changed in a table.
+    """Methods that change a table.
 
     Args:
         name: The table, ``"database.table"``.
@@ -61,7 +61,7 @@ class TableChanges(ABC, Generic[R]):
         static: PartitionSpec | None = None,
         merge_schema: bool = False,
     ) -> R:
-        """Add rows, their columns found by name.
+        """Add rows, by default with columns found by name.
 
         Example::
 
@@ -70,13 +70,14 @@ class TableChanges(ABC, Generic[R]):
             1
 
         Args:
-            rows: Their values must fit; columns they lack get their default value, or null.
-            partitions: The partitions that can be written, when they are known: nobody who
-                writes others has to wait. A single one also gives its values to the rows.
-            by_position: Their columns are the table's in their order, the partition keys last.
-            columns: With by_position: the table's columns that they have, in their order.
-            static: Some partition keys with the value that all rows get.
-            merge_schema: Add the columns to the table that only they have, and widen numbers.
+            rows: The rows; their values must fit. Missing columns get their default value, or null.
+            partitions: The partitions that can be written, if known: writers of other partitions
+                need not wait. A single partition also gives its values to the rows.
+            by_position: The columns of the rows are the table's columns in order, the partition
+                keys last.
+            columns: With by_position: the table's columns in the rows, in order.
+            static: Some partition keys, each with its value for all rows.
+            merge_schema: Add columns to the table that only the rows have, and widen numbers.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
         return self._run(
@@ -96,13 +97,14 @@ class TableChanges(ABC, Generic[R]):
         """Replace rows.
 
         Args:
-            rows: What to put instead.
-            partitions: The partitions to replace, also where there are no new rows. By default
-                the whole table, or of a partitioned one the partitions that get rows.
-            by_position: Their columns are the table's in their order, the partition keys last.
-            columns: With by_position: the table's columns that they have, in their order.
-            static: Some partition keys with the value that all rows get.
-            merge_schema: Add the columns to the table that only they have, and widen numbers.
+            rows: The new rows.
+            partitions: The partitions to replace, even without new rows. By default the whole
+                table, or in a partitioned table the partitions that get rows.
+            by_position: The columns of the rows are the table's columns in order, the partition
+                keys last.
+            columns: With by_position: the table's columns in the rows, in order.
+            static: Some partition keys, each with its value for all rows.
+            merge_schema: Add columns to the table that only the rows have, and widen numbers.
         """
         plan = InsertPlan(partitions, by_position, columns, static)
         return self._run(InsertStatement(self.ref, self._orc_codec, rows, plan, True, merge_schema))
@@ -111,7 +113,8 @@ class TableChanges(ABC, Generic[R]):
         """Remove all rows.
 
         Args:
-            partition: Some or all partition keys with their values: only rows of these partitions.
+            partition: Some or all partition keys with their values: only rows of these partitions
+                are removed.
         """
         return self._run(TruncateStatement(self.ref, self._orc_codec, partition))
 
@@ -136,7 +139,7 @@ class TableChanges(ABC, Generic[R]):
         Args:
             set: Column to expression, each in SQL or as a column of PySpark.
             where: A condition, likewise; all rows by default.
-            inputs: What subqueries can read: view name to table or files.
+            inputs: The inputs of subqueries: view name to table or files.
             target_alias: The table's name in the condition and in expressions.
             params: The values of parameters: ``{"id": 7}`` for ``:id``.
             trusted: Whether the SQL may run scripts, call Java and read files by their paths.
@@ -160,7 +163,7 @@ class TableChanges(ABC, Generic[R]):
 
         Args:
             where: A condition in SQL, or as a column of PySpark; all rows by default.
-            inputs: What subqueries can read: view name to table or files.
+            inputs: The inputs of subqueries: view name to table or files.
             target_alias: The table's name in the condition.
             params: The values of parameters: ``{"id": 7}`` for ``:id``.
             trusted: Whether the SQL may run scripts, call Java and read files by their paths.
@@ -185,12 +188,12 @@ class TableChanges(ABC, Generic[R]):
 
         Args:
             source: The rows to compare with; evaluated once.
-            on: The condition under which a source row and a target row belong together, in SQL or
-                as a column of PySpark.
+            on: The condition for matching a source row with a target row, in SQL or as a PySpark
+                column.
             source_alias: The source's name in expressions.
             target_alias: The target's name in expressions.
-            merge_schema: Add the columns to the table that only the source has and that a clause
-                takes, and widen numbers. A clause that takes all columns then leaves alone what
+            merge_schema: Add columns to the table that only the source has and that a clause uses,
+                and widen numbers. A clause for all columns then does not change the columns that
                 the source lacks.
             params: The values of parameters in the condition and in the clauses: ``{"id": 7}`` for
                 ``:id``.
@@ -216,11 +219,10 @@ class TableChanges(ABC, Generic[R]):
 
 @dataclass(frozen=True)
 class MergeBuilder(Generic[R]):
-    """Collects the clauses of a merge; nothing happens before ``execute``.
+    """Collects the clauses of a merge; ``execute`` runs it.
 
-    Of each kind of clause the first one whose condition is true wins. Conditions and expressions
-    are SQL, or columns of PySpark, over the aliases of target and source, ``t`` and ``s`` unless the
-    merge said otherwise.
+    Of each kind of clause, the first one with a true condition applies. Conditions and expressions
+    are SQL, or PySpark columns, over the aliases of target and source, by default ``t`` and ``s``.
 
     Example::
 
@@ -250,21 +252,21 @@ class MergeBuilder(Generic[R]):
     def when_not_matched_insert(
         self, values: Mapping[str, Expression], condition: Expression | None = None
     ) -> Self:
-        """Insert a source row without a partner: column to expression, null for the others."""
+        """Insert a source row without a match: column to expression, null for the others."""
         return self._with(NotMatchedInsert(self._all_sql(values), self._sql(condition)))
 
     def when_not_matched_insert_all(self, condition: Expression | None = None) -> Self:
-        """Insert a source row without a partner, every column by its name."""
+        """Insert a source row without a match, every column by its name."""
         return self._with(NotMatchedInsert(None, self._sql(condition)))
 
     def when_not_matched_by_source_update(
         self, set: Mapping[str, Expression], condition: Expression | None = None
     ) -> Self:
-        """Update a target row without a partner; expressions can name the target only."""
+        """Update a target row without a match; expressions can name the target only."""
         return self._with(NotMatchedBySourceUpdate(self._all_sql(set), self._sql(condition)))
 
     def when_not_matched_by_source_delete(self, condition: Expression | None = None) -> Self:
-        """Delete a target row without a partner."""
+        """Delete a target row without a match."""
         return self._with(NotMatchedBySourceDelete(self._sql(condition)))
 
     def execute(self) -> R:

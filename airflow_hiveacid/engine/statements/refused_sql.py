@@ -1,8 +1,7 @@
 """Refusal of SQL that runs a script, calls Java or reads files by their paths.
 
-Whoever may write a condition or a query of a job could otherwise run programs with the rights of
-Spark. Spark's own tree decides, since only that is what Spark runs: a part that is on no list here
-is refused, too.
+Otherwise any author of a job's condition or query could run programs with the rights of Spark. The
+check uses Spark's own tree, since Spark runs exactly this tree: unknown parts are also refused.
 """
 
 import re
@@ -23,17 +22,17 @@ _REMEDY = (
     "Name the files as a PathSource among the inputs, or set trusted=True where the author of the "
     "SQL may run programs with the rights of Spark."
 )
-# What an expression needs one of to do harm: a script, a call of Java, a name that is computed, or
-# a subquery that reads something.
+# Harmful expressions contain one of these: a script, a Java call, a computed name, or a subquery
+# that reads something.
 _SUSPECT = re.compile("USING|REFLECT|JAVA_METHOD|IDENTIFIER|SELECT|FROM|TABLE|VALUES|MAP|REDUCE")
 _SPARK = "org.apache.spark.sql."
 _EXPRESSIONS = f"{_SPARK}catalyst.expressions."
 _LOGICAL_PLAN = f"{_SPARK}catalyst.plans.logical.LogicalPlan"
 _DATA_SOURCE = f"{_SPARK}execution.datasources.DataSource"
 _UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "Failed to find data source")
-# Of these nothing is below that could be refused.
+# Nodes without refusable descendants.
 _LEAVES = (".Literal", ".UnresolvedAttribute")
-# The parts of queries that Spark's parser makes.
+# The parts of queries in the trees of Spark's parser.
 _PLANS = frozenset(
     [
         "Aggregate",
@@ -79,11 +78,11 @@ def check_expression(spark: SparkSession, text: str) -> None:
     """Refuse a condition or a value that does more than compute.
 
     Raises:
-        UntrustedSql: It runs a script, calls Java or reads files by their path.
-        BadCondition: It does not parse.
+        UntrustedSql: The text runs a script, calls Java or reads files by their path.
+        BadCondition: The text is invalid.
     """
     if _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA):
-        # It is read as it will be run, without variables of the user's session.
+        # Parse it as it will be run, without variables of the user's session.
         session = scan_session(spark)
         _Check(session, f"The expression {text!r}").require(parsed(session, text))
 
@@ -148,7 +147,7 @@ class _Check:
             self._refuse(f"calls Java by {function}()")
 
     def _require_table(self, node: Any) -> None:
-        """Refuse what Spark takes for files: the name of a format, then a path."""
+        """Refuse names that Spark resolves as files: a format, then a path."""
         parts = node.multipartIdentifier()
         if parts.size() != 2:
             return

@@ -30,10 +30,10 @@ from airflow_hiveacid.progress import Phase
 
 @dataclass(eq=False)
 class RestoreStatement(Statement):
-    """Delete the rows that came after a version, and insert those that have gone since.
+    """Delete the rows that were added after a version, and insert those that were removed since.
 
-    It costs what the difference costs, and removes no version. The rows of an insert-only table cannot
-    be deleted: of that the partitions that differ are overwritten.
+    The cost depends on the difference, and no version is removed. The rows of an insert-only table
+    cannot be deleted: instead, the partitions that differ are overwritten.
 
     Attributes:
         as_of: The version.
@@ -43,34 +43,34 @@ class RestoreStatement(Statement):
 
     @property
     def operation(self) -> Operation:
-        """A merge, with the table as it was; or an overwrite by it."""
+        """A merge with the earlier version, or an overwrite by it."""
         return Operation.OVERWRITE if self._is_flat else Operation.MERGE
 
     @property
     def only_adds(self) -> bool:
-        """What is there is compared with what there was."""
+        """A restore compares existing rows with those of the version."""
         return False
 
     @property
     def name(self) -> str:
-        """A restore."""
+        """The name "restore"."""
         return "restore"
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up the table. Which partitions differ is found out, once more, under the locks."""
+        """Look up the table. The differing partitions are determined again under the locks."""
         self.look_up(preparation)
         if not self._is_flat:
             return
         preparation.reading.close()
         client, wait = preparation.client, preparation.options.lock_wait_seconds
-        # An overwrite waits for all who read the partitions that it locks.
+        # An overwrite waits for all readers of the partitions that it locks.
         if self.table.partition_keys:
             with Transaction(client, reads=[self.target], lock_wait_seconds=wait) as txn:
                 restored = self._differing(TableReader(client, txn), self.table)
             self.partitions = [each.name for each in restored if each.name is not None]
 
     def run(self, context: WriteContext) -> Counts:
-        """Stage the deletes, and the rows that come back."""
+        """Stage the deletes and the restored rows."""
         table, output = context.table, context.output
         if self.as_of.write_id == output.write_id:
             raise VersionUnknown(f"{table.ref.full_name} has no version {output.write_id} yet.")
@@ -101,7 +101,7 @@ class RestoreStatement(Statement):
         return self.table.kind is TableKind.INSERT_ONLY
 
     def _overwritten(self, context: WriteContext) -> Counts:
-        """Stage the partitions of an insert-only table that differ as they were."""
+        """Stage the earlier contents of an insert-only table's partitions that differ."""
         table, output = context.table, context.output
         with context.phases(Phase.READ, "the partitions that differ"):
             restored = self._differing(context.reader, table)
@@ -112,18 +112,18 @@ class RestoreStatement(Statement):
         with context.phases(Phase.WRITE, "them as they were"):
             if any(each.before for each in restored):
                 output.write_rows(before.rows(context.spark), replace=True)
-            # Where there were no rows, there are none again.
+            # Partitions without rows in the version become empty again.
             output.write_empty_bases([each.name for each in restored])
         return Counts(inserted=output.rows)
 
     def _differing(self, reader: TableReader, table: HiveTable) -> list[FlatDifference]:
-        """The partitions of an insert-only table that are overwritten."""
+        """The partitions of an insert-only table to overwrite."""
         all_ = reader.file_differences(self.spark, table, self.as_of)
         differing = [each for each in all_ if each.added or each.gone]
         names = {each.name for each in differing}
         if table.partition_keys:
-            # Rows get their partition from values in the types of the keys: those of hour=01 go to
-            # hour=1, whose own rows must not be lost by that.
+            # Rows get their partition from values in the types of the keys: rows of hour=01 are
+            # written to hour=1, whose own rows must not be lost.
             keys = [key.name for key in table.partition_keys]
             given = [each.partition.values for each in differing if each.partition is not None]
             canonical = canonical_values(self.spark, table, given)
@@ -132,7 +132,7 @@ class RestoreStatement(Statement):
 
     @staticmethod
     def _gone(context: WriteContext, difference: Difference) -> DataFrame | None:
-        """The rows that come back."""
+        """The rows to restore."""
         if difference.gone is None:
             return None
         check_nanoseconds(context.spark, difference.gone_from, "the restore")
@@ -141,7 +141,7 @@ class RestoreStatement(Statement):
         return difference.gone.select(*map(quoted, names))
 
     def _added(self, context: WriteContext, difference: Difference) -> RowIds | None:
-        """The row ids of those that go."""
+        """The row ids of the rows to delete."""
         if difference.added is None:
             return None
         what = f"The restore of {context.table.ref.full_name}"

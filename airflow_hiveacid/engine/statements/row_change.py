@@ -1,4 +1,4 @@
-"""Update and delete: rows chosen by a condition, which may have subqueries."""
+"""Update and delete of rows that match a condition, which may have subqueries."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
@@ -27,11 +27,11 @@ from airflow_hiveacid.progress import Phase
 
 @dataclass(eq=False)
 class RowChange(Statement):
-    """A change of the rows that a condition chooses.
+    """A change of the rows that match a condition.
 
     Attributes:
-        where: The condition; None is all rows.
-        inputs: What subqueries read: view name to table or files.
+        where: The condition; None means all rows.
+        inputs: The inputs of subqueries: view name to table or files.
         alias: The table's name in the condition and in expressions.
     """
 
@@ -42,7 +42,7 @@ class RowChange(Statement):
 
     @property
     def changes_single_rows(self) -> bool:
-        """It does."""
+        """An update or delete changes single rows."""
         return True
 
     @property
@@ -51,9 +51,9 @@ class RowChange(Statement):
         """The columns that get new values, in lower case."""
 
     def prepare(self, preparation: Preparation) -> None:
-        """Look up what subqueries read, and find out which partitions the condition leaves."""
+        """Look up the inputs of subqueries, and determine the partitions that can match."""
         self.look_up(preparation)
-        # They become views of the session that reads the table.
+        # The inputs become views of the session that reads the table.
         self._looked_up = SourceInputs(
             self.spark, preparation.client, self.inputs, batch=preparation.batch
         )
@@ -75,12 +75,12 @@ class RowChange(Statement):
         return context.snapshot(matching_partitions(context.spark, self.where, self._scope, names))
 
     def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
-        """The rows with their keys."""
+        """The matching rows with their keys."""
         self._looked_up.register(context.reader, context.shared)
         if self.where is None:
             return snapshot.rows(context.spark).alias(self.alias)
         with spark_errors_as_ours(f"The condition {self.where!r}"):
-            # A filter inside of a subquery is none of the table.
+            # A filter inside of a subquery does not apply to the table.
             own = without_subqueries(context.spark, self.where)
             search = own and search_argument(
                 context.spark,
@@ -94,11 +94,11 @@ class RowChange(Statement):
 
 
 class DeleteStatement(RowChange):
-    """Delete the chosen rows."""
+    """Delete the matching rows."""
 
     @property
     def assigned(self) -> Collection[str]:
-        """None."""
+        """A delete assigns no columns."""
         return ()
 
     @property
@@ -108,7 +108,7 @@ class DeleteStatement(RowChange):
 
     @property
     def adds_rows(self) -> bool:
-        """It does not."""
+        """A delete adds no rows."""
         return False
 
     def run(self, context: WriteContext) -> Counts:
@@ -125,7 +125,7 @@ class DeleteStatement(RowChange):
 
 @dataclass(eq=False)
 class UpdateStatement(RowChange):
-    """Change the chosen rows: delete each, and insert it again.
+    """Change the matching rows: delete each, and insert its new version.
 
     Attributes:
         set: Column to SQL expression.
@@ -140,7 +140,7 @@ class UpdateStatement(RowChange):
 
     @property
     def assigned(self) -> Collection[str]:
-        """The columns of the SET."""
+        """The columns of the SET clause."""
         return {name.strip("`").lower() for name in self.set}
 
     def run(self, context: WriteContext) -> Counts:

@@ -1,4 +1,4 @@
-"""Refusal of expressions that have no value for each row: aggregates, window functions, generators."""
+"""Refusal of expressions without a value for each row: aggregates, windows, generators."""
 
 import re
 from typing import Any
@@ -17,14 +17,14 @@ _GROUPS = {
     "window_funcs": "depends on other rows",
     "generator_funcs": _RETURNS_ROWS,
 }
-# Spark lists them in groups of other functions.
+# Spark lists these functions in other groups.
 _UNGROUPED = {
     "json_tuple": _RETURNS_ROWS,
     "schema_of_variant_agg": _AGGREGATES,
     "session_window": _RETURNS_ROWS,
     "window": _RETURNS_ROWS,
 }
-# The groups of the functions that have been looked up; every Spark has the same ones.
+# The groups of the functions that were looked up; they are the same in every Spark session.
 _groups: dict[str, str] = {}
 _NAMED = ("Alias", "MultiAlias")
 _WINDOWS = ("WindowExpression", "UnresolvedWindowExpression")
@@ -36,8 +36,8 @@ def require_row_expression(spark: SparkSession, text: str) -> None:
     Subqueries may contain anything.
 
     Raises:
-        BadCondition: It does not parse, has a name, aggregates rows, depends on other rows, or
-            returns several.
+        BadCondition: The text is invalid, has a name, aggregates rows, depends on other rows, or
+            returns several rows.
     """
     tree = parsed(spark, text, "The expression")
     if kind(tree) in _NAMED:

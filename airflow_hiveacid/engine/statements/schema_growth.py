@@ -1,4 +1,4 @@
-"""The columns of a table that grow with the columns of what is written into it."""
+"""Schema growth: adding a source's columns to a table."""
 
 import re
 from collections.abc import Collection
@@ -20,26 +20,26 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 def grown_columns(
     table: HiveTable, source: StructType, only: Collection[str] | None = None
 ) -> tuple[HiveColumn, ...]:
-    """The columns that a table needs to take all that a source has.
+    """Return the columns that a table needs to store all columns of a source.
 
-    Columns that only the source has come last. Numbers become wider where Hive can read the older
-    files as the wider type; nothing is ever dropped, or narrowed.
+    New columns are last. Numbers are widened if Hive can read older files as the wider type; no
+    column is ever dropped or narrowed.
 
     Args:
-        table: The table as it is.
+        table: The current table.
         source: The columns of the source.
-        only: The columns, in lower case, that get values of whatever kind from the source: they
-            may be new, and none becomes wider. All by default.
+        only: The columns, in lower case, that get any values from the source: they may be new, and
+            are not widened. All by default.
 
     Raises:
         TypeMismatch: A column of the source has a type that Hive lacks, or a number that the
             table's column cannot be widened to.
-        UnknownColumn: A new column has a name that Hive does not allow everywhere.
+        UnknownColumn: A new column has a name that some engines do not support.
     """
     given = {field.name.lower(): field.dataType for field in source.fields}
     if only is not None:
         given = {name: type_ for name, type_ in given.items() if name in only}
-    # Rows would belong into other buckets if the type of what they are clustered by changed.
+    # With another type of a clustering column, rows would belong into other buckets.
     fixed = {name.lower() for name in table.bucket_columns}
     columns = [
         column
@@ -53,21 +53,21 @@ def grown_columns(
 
 
 def new_columns(ref: TableRef, source: StructType) -> tuple[HiveColumn, ...]:
-    """The columns of a table that is created for all that a source has.
+    """Return the columns of a new table for all columns of a source.
 
     Raises:
         TypeMismatch: A column of the source has a type that Hive lacks.
-        UnknownColumn: A column has a name that Hive does not allow everywhere.
+        UnknownColumn: A column has a name that some engines do not support.
     """
     return tuple(_new(ref, field.name.lower(), field.dataType) for field in source.fields)
 
 
 @dataclass(frozen=True)
 class SchemaGrowth:
-    """What becomes of a table that is to have all columns of a source.
+    """A table before and after adding all columns of a source.
 
     Attributes:
-        table: The table as it is.
+        table: The current table.
         source: The columns of the source.
         only: See ``grown_columns``.
     """
@@ -77,18 +77,18 @@ class SchemaGrowth:
     only: Collection[str] | None = None
 
     def grown(self, preparation: Preparation) -> HiveTable:
-        """The table as it would be, to see first whether the statement fails with it.
+        """Return the changed table without storing it, to validate the statement first.
 
         Raises:
-            TypeMismatch: The columns do not go together.
-            UnknownColumn: A new column has a name that Hive does not allow everywhere.
+            TypeMismatch: The columns are incompatible.
+            UnknownColumn: A new column has a name that some engines do not support.
         """
         grown = replace(self.table, columns=self._columns(self.table))
         check_writable(grown, preparation.client.version)
         return grown
 
     def made(self, preparation: Preparation) -> HiveTable:
-        """The table as it is after the change, which is made if there is one to make."""
+        """Store the change, if any, and return the changed table."""
         if self._columns(self.table) == self.table.columns:
             return self.table
         preparation.phases.note(f"Changing the columns of {self.table.ref.full_name}")
@@ -120,7 +120,7 @@ def _widened(table: HiveTable, column: HiveColumn, given: DataType) -> HiveColum
     try:
         wanted = hive_type(given, column.name)
     except TypeMismatch:
-        return column  # Its values are converted, or refused, as without any growth.
+        return column  # Its values are converted or refused, as without schema growth.
     if not is_number(wanted):
         return column
     both = wider(current, wanted)

@@ -1,4 +1,4 @@
-"""Where the rows of a job come from, as a Spark frame."""
+"""The rows of a job's source, as a Spark frame."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,21 +34,22 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.sql.views import view_query
 
-# The name of a source that is no query.
+# The internal name of a source that is not a query.
 _ONLY = "source"
-# Views in one another, and tables and views that a query reads once all views are in their places.
+# Limits for nested views, and for the tables and views that a query reads after all views are
+# expanded.
 _MOST_NESTED, _MOST_READS = 20, 1000
 Frames = dict[TableSource, DataFrame]
 
 
 class AcidReader(Protocol):
-    """Shows transactional tables as whoever asks for a source sees them."""
+    """Reads transactional tables under the snapshot of the source's caller."""
 
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
-        """The visible rows of a table that a query asks for."""
+        """Return the visible rows of a table for a query."""
 
     def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
-        """What was changed in a table between two versions."""
+        """Return the changes of a table between two versions."""
 
 
 @dataclass
@@ -69,8 +70,8 @@ class SourceInputs:
     """Tables and files that a query reads by names, looked up and ready to become views.
 
     Attributes:
-        acid_tables: The transactional tables among them, also below views, which want a snapshot.
-        reads: How many tables and views are read, those of views counted each time.
+        acid_tables: The transactional tables among them, also below views, which need a snapshot.
+        reads: The number of tables and views that are read, with every use of a view counted.
     """
 
     def __init__(
@@ -84,16 +85,16 @@ class SourceInputs:
         lengths: bool = False,
         definitions: _Definitions | None = None,
     ) -> None:
-        """Look them up.
+        """Look up the inputs.
 
         Args:
             spark: The session that gets the views.
             client: The metastore.
-            inputs: View name to what stands behind it.
+            inputs: View name to input.
             within: The views of Hive that are being expanded.
             batch: The rows of a stream's batch, if the job is run for one.
             lengths: Give tables their char and varchar columns, and no rows.
-            definitions: What has been looked up for the same source.
+            definitions: The definitions that were looked up for the same source.
         """
         self._spark = spark
         self._lengths = lengths
@@ -132,7 +133,7 @@ class SourceInputs:
         shared: SharedRows | None = None,
         frames: Frames | None = None,
     ) -> None:
-        """Make a view of each in the session; see ``frame``."""
+        """Create a view of each input in the session; see ``frame``."""
         frames = {} if frames is None else frames
         for name in self._inputs:
             self.frame(name, reader, shared, frames).createOrReplaceTempView(name)
@@ -144,12 +145,13 @@ class SourceInputs:
         shared: SharedRows | None = None,
         frames: Frames | None = None,
     ) -> DataFrame:
-        """The rows behind a name.
+        """Return the rows of an input.
 
         Args:
             name: One of the inputs.
-            reader: Reads transactional tables under the caller's snapshot; None if there are none.
-            shared: What other statements of the transaction have read.
+            reader: Reads transactional tables under the caller's snapshot; None without such
+                tables.
+            shared: The rows that other statements of the transaction have read.
             frames: The frames of tables and views that the same query reads elsewhere.
         """
         given = self._inputs[name]
@@ -191,7 +193,7 @@ class SourceInputs:
         return self._tables[given.name].kind is not TableKind.NOT_ACID
 
     def _files(self, given: TableSource | PathSource | BatchSource) -> DataFrame:
-        """The rows of a batch, or of files that anybody may add to, as they are now."""
+        """Read a batch, or the current rows of files that may change."""
         if isinstance(given, BatchSource):
             if self._batch is None:
                 raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
@@ -210,11 +212,11 @@ class SourceInputs:
 
 
 class HiveView:
-    """A view of Hive: a query that the metastore keeps.
+    """A view of Hive: a query that is stored in the metastore.
 
     Attributes:
         acid_tables: The transactional tables that it reads.
-        reads: How many tables and views it reads, those of views counted each time.
+        reads: The number of tables and views that it reads, with every use of a view counted.
     """
 
     def __init__(
@@ -253,7 +255,7 @@ class HiveView:
     def frame(
         self, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
     ) -> DataFrame:
-        """The rows of the view, its columns as the metastore has them."""
+        """Return the rows of the view, with the columns as defined in the metastore."""
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
@@ -264,10 +266,10 @@ class HiveView:
 
 
 class SourceFrame:
-    """A source whose tables have been looked up.
+    """A source with its tables, which are looked up once.
 
     Attributes:
-        acid_tables: The transactional tables it reads, which want a snapshot.
+        acid_tables: The transactional tables it reads, which need a snapshot.
     """
 
     def __init__(
@@ -279,16 +281,16 @@ class SourceFrame:
         *,
         lengths: bool = False,
     ) -> None:
-        """Look up what the source reads.
+        """Look up the inputs of the source.
 
         Args:
-            spark: The session, which is left as it is.
+            spark: The session, which is not changed.
             client: The metastore.
             source: The source.
             batch: The rows of a stream's batch, if the job is run for one.
-            lengths: Prepare nothing but an empty frame that has char and varchar columns.
+            lengths: Prepare only an empty frame with char and varchar columns.
         """
-        # Views live in a session: one of its own keeps two jobs' views of one name apart.
+        # Views belong to a session: a separate one isolates equally named views of two jobs.
         self._spark = spark if isinstance(source, DataFrame) else scan_session(spark)
         if lengths:
             self._spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
@@ -303,11 +305,12 @@ class SourceFrame:
         self.acid_tables = self._inputs.acid_tables
 
     def frame(self, reader: AcidReader | None, shared: SharedRows | None = None) -> DataFrame:
-        """The rows of the source.
+        """Return the rows of the source.
 
         Args:
-            reader: Reads transactional tables under the caller's snapshot; None if there are none.
-            shared: What other statements of the transaction have read.
+            reader: Reads transactional tables under the caller's snapshot; None without such
+                tables.
+            shared: The rows that other statements of the transaction have read.
         """
         if isinstance(self._source, DataFrame):
             return self._source
@@ -323,7 +326,7 @@ class SourceFrame:
             return self._spark.sql(self._source.sql)
 
     def _bound(self, source: QuerySource) -> QuerySource:
-        """The query with its parameters bound, and refused unless it only reads or is trusted."""
+        """Bind the parameters of a query; refuse an untrusted query that does more than read."""
         bound = replace(
             source,
             sql=bound_query(self._spark, source.sql, source.params),
@@ -339,12 +342,12 @@ class SourceFrame:
         return bound
 
     def empty(self) -> DataFrame:
-        """A frame like that of the rows, which reads no transactional table."""
+        """Return an empty frame with the same columns, without reading transactional tables."""
         return self.frame(_EmptyTables())
 
 
 class _EmptyTables:
-    """Shows every transactional table without its rows."""
+    """Returns every transactional table without rows."""
 
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         return spark.createDataFrame([], spark_struct(all_columns(table)))

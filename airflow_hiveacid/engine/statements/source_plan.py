@@ -1,4 +1,4 @@
-"""What of a merge can be told from its source alone: what is written, and how pairs are found."""
+"""Analysis of a merge by its source alone: the written values, and the columns that match rows."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,19 +40,19 @@ from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
-# Two equal values of these types are the same value in every bit.
+# For these types, equal values are identical in every bit.
 _EXACT = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType)
 _NULL = "NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumn:
-    """A column of the source that pairs are found by, and where the files hold it.
+    """A source column for matching rows, and its location in the files.
 
     Attributes:
         field: The column.
         held: The name of the column in the files.
-        carried: Whether that stands behind the table's columns, for this alone.
+        carried: Whether it is an additional column behind the table's columns.
     """
 
     field: StructField
@@ -60,7 +60,7 @@ class JoinedColumn:
     carried: bool
 
     def encoded(self, alias: str) -> str:
-        """What the files hold; days and times as numbers, which no calendar and no zone changes."""
+        """The expression for the files; days and times become numbers, without calendar or zone."""
         value = f"{quoted(alias)}.{quoted(self.field.name)}"
         match self.field.dataType:
             case DateType():
@@ -70,7 +70,7 @@ class JoinedColumn:
         return value
 
     def decoded(self) -> str:
-        """The column as the source has it."""
+        """The expression that restores the source's column."""
         value = quoted(self.held)
         match self.field.dataType if self.carried else None:
             case DateType():
@@ -80,24 +80,24 @@ class JoinedColumn:
         return f"{value} AS {quoted(self.field.name)}"
 
     def arrow(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The values of the source as Arrow's, from those that a file holds."""
+        """Convert the values of a file to the source's values in Arrow."""
         is_day = self.carried and isinstance(self.field.dataType, DateType)
         return values.cast(pa.date32()) if is_day else values
 
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """How a merge is done whose new rows do not depend on the target.
+    """The plan of a merge whose new rows do not depend on the target.
 
     Attributes:
         values: The expression of every column of the table, over the source; None if the merge
             writes no row.
-        columns: The columns of the source that pairs are found by.
-        target_columns: The columns of the target that pairs are found by, in lower case.
-        decided: Whether the source alone says which clause acts on a pair.
+        columns: The source columns for matching rows.
+        target_columns: The target columns for matching rows, in lower case.
+        decided: Whether the source alone determines the clause for a pair.
         equal: Columns of the target with the columns of the source that ``=`` compares them with.
-        only_equal: Whether pairs are found by comparing columns of the same types, and by nothing
-            else: no value of any row makes that fail.
+        only_equal: Whether rows are matched only by comparing columns of the same types, which
+            cannot fail for any value.
     """
 
     values: Mapping[str, str] | None
@@ -109,14 +109,14 @@ class SourcePlan:
 
     @classmethod
     def of(cls, join: MergeJoin) -> "SourcePlan | None":
-        """The plan of a merge; None if its new rows depend on the target."""
+        """Return the plan of a merge; None if its new rows depend on the target."""
         return _Planner(join).plan()
 
 
 def equal_columns(join: MergeJoin) -> list[tuple[HiveColumn, StructField]]:
     """Columns of the target's files with the columns of the source that ``=`` compares them with.
 
-    There are none if rows of the target matter that meet no row of the source.
+    The result is empty if target rows without a match are relevant.
     """
     return [] if join.plan.not_matched_by_source else _Planner(join).equal()
 
@@ -172,7 +172,7 @@ class _Planner:
         )
 
     def equal(self) -> list[tuple[HiveColumn, StructField]]:
-        """Columns of the target's files with the columns of the source that they have to equal."""
+        """Columns of the target's files with the columns of the source that they must equal."""
         targets = {column.name.lower(): column for column in self.join.table.columns}
         return [
             (targets[target], self._fields[source])
@@ -200,7 +200,7 @@ class _Planner:
         return common and {column.name: common[name] for name, column in columns.items()}
 
     def _tied(self) -> dict[str, str]:
-        """The target's columns whose values are those of the source wherever two rows meet."""
+        """The target's columns that have the source's value in every matching pair."""
         return {
             target: f"{quoted(self.join.source_alias)}.{quoted(source)}"
             for target, source, _ in self._equalities
@@ -209,7 +209,7 @@ class _Planner:
 
     @cached_property
     def _equalities(self) -> list[tuple[str, str, str]]:
-        """Columns of target and source that are equal wherever two rows meet, and by which operator."""
+        """Columns of target and source that are equal in every matching pair, with the operator."""
         equalities = []
         for conjunct in conjuncts(parsed(self.join.spark, self.join.on)):
             operator = kind(conjunct)
@@ -236,7 +236,7 @@ class _Planner:
         return given is not None and types == [given.dataType.simpleString()]
 
     def _is_same_value(self, target: str, source: str) -> bool:
-        """Whether a column of the target holds the very value that a column of the source has."""
+        """Whether a column of the target contains exactly the value of a source column."""
         columns = {column.name.lower(): column for column in all_columns(self.join.table)}
         if not self._has_same_type(target, source):
             return False
@@ -250,20 +250,20 @@ class _Planner:
         )
 
     def _is_of_source(self, text: str) -> bool:
-        """Whether an expression takes all it needs from the source."""
+        """Whether an expression depends only on the source."""
         if self._plain_column(text) is not None:
             return True
         names = self._names(text)
         return names is not None and all(side == "source" for side, _ in names)
 
     def _plain_column(self, text: str) -> str | None:
-        """The column of the source that an expression is, in lower case."""
+        """The source column that an expression consists of, in lower case."""
         match = self._plain.fullmatch(text.strip())
         name = match and (match[1] or match[2]).replace("``", "`").lower()
         return name if name in self._fields else None
 
     def _names(self, text: str) -> list[tuple[str, str]] | None:
-        """The columns that an expression names, by side; None if that is not clear."""
+        """The columns in an expression, by side; None if ambiguous."""
         if text not in self._named:
             tree = parsed(self.join.spark, text)
             names = [(self._scope.side(name), name) for name in column_names(tree)]
@@ -285,7 +285,7 @@ class _Planner:
     def _joined(
         self, names: Iterable[str], values: Mapping[str, str] | None, fated: bool
     ) -> list[JoinedColumn] | None:
-        """Where the files hold some columns of the source; None if no file can hold one as it is."""
+        """The locations of source columns in the files; None if one cannot be stored exactly."""
         standing = {
             self._plain_column(values[column.name]): column
             for column in self.join.table.columns
@@ -297,7 +297,8 @@ class _Planner:
                 return None
             given = self._fields[name]
             column = standing.get(name)
-            # Rows that are never written have no values, but where nothing can be wrong with them.
+            # Rows that are never written have null values, except in columns that cannot cause
+            # errors.
             dated = isinstance(given.dataType, DateType) and fated
             if column and not dated and self._is_same_value(column.name.lower(), name):
                 columns.append(JoinedColumn(given, column.name, carried=False))
@@ -313,6 +314,6 @@ def _conditions(clauses: Iterable[Clause]) -> list[str]:
 
 
 def _can_be_held(given: DataType) -> bool:
-    """Whether a file gives back every value of a type as it was."""
+    """Whether a file stores every value of a type exactly."""
     texts = isinstance(given, StringType) and given.simpleString() == "string"
     return texts or isinstance(given, (*_EXACT, TimestampType))

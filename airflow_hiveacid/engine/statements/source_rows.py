@@ -1,4 +1,4 @@
-"""The rows of a merge's source, evaluated once and for all before they are compared with the target."""
+"""Rows of a merge's source, evaluated once before they are compared with the target."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -14,20 +14,20 @@ from airflow_hiveacid.engine.write.row_ids import RowIds
 from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
 
-# A source whose rows are smaller than this is sent to every task instead of shuffling the target.
+# A source whose rows are smaller than this is broadcast instead of shuffling the target.
 BROADCAST_BYTES = 64 << 20
-# Files that Spark wrote become one until it has this size: a task of Spark may have few rows.
+# Files that Spark wrote are combined up to this size: a Spark task may have few rows.
 _FILE_BYTES = 32 << 20
-# A scan of more has so many tasks that the few rows of each that change are better put together.
+# A larger scan has so many tasks that its few changed rows per task should be combined.
 _SCATTERING_BYTES = 8 << 30
 
 
 class SourceRows(ABC):
-    """Rows that have been evaluated.
+    """Evaluated rows.
 
     Attributes:
         join: The merge.
-        touched: The names of the partitions that they can touch; None if nobody knows.
+        touched: The names of the partitions that the rows can change; None if unknown.
     """
 
     join: MergeJoin
@@ -35,11 +35,11 @@ class SourceRows(ABC):
 
     @abstractmethod
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
-        """Find the rows of the target that a clause acts on, and those of the source with a partner."""
+        """Find the target rows that a clause changes, and the source rows with a match."""
 
     @abstractmethod
     def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
-        """Some rows of the target with those of the source that belong to them."""
+        """Join some rows of the target with the matching rows of the source."""
 
     @abstractmethod
     def write(self, context: WriteContext, found: RowIds) -> None:
@@ -47,18 +47,18 @@ class SourceRows(ABC):
 
 
 def hidden_folder(table: HiveTable, txn: ReadingTransaction) -> Folder:
-    """A folder for files of Spark that go when a transaction ends."""
+    """Create a folder for Spark's files that is removed when a transaction ends."""
     return Folder(table.folder, HiddenFolder.until_the_end_of(txn, table.folder).name)
 
 
 def is_scattered(snapshot: AcidSnapshot) -> bool:
-    """Whether rows of a snapshot that change come in small parts from many tasks."""
+    """Whether the changed rows of a snapshot come in small parts from many tasks."""
     files = [file for partition in snapshot.partitions for file in partition.inserts]
     return sum(file.size for file in files) > _SCATTERING_BYTES
 
 
 def grouped(files: Iterable[FlatFile]) -> list[list[FlatFile]]:
-    """The files that become one each: those of a bucket, and small ones of a partition."""
+    """Group files that become one: those of a bucket, and small files of a partition."""
 
     def goes_into(file: FlatFile) -> tuple[str, int]:
         return file.partition or "", -1 if file.bucket is None else file.bucket

@@ -1,4 +1,4 @@
-"""CREATE VIEW, and CREATE TABLE ... AS SELECT up to the empty table: both have the columns of a query."""
+"""CREATE VIEW, and the empty table of CREATE TABLE ... AS SELECT, from a query's columns."""
 
 from dataclasses import replace
 
@@ -25,14 +25,14 @@ from airflow_hiveacid.sql.views import view_query
 def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateViewJob) -> RunReport:
     """Create a view, or replace its query.
 
-    The stored query names the columns of today, so that a ``*`` in it means the same when a table
-    gets more columns.
+    The stored query names the current columns, so that a ``*`` in it has the same meaning after a
+    table gets more columns.
 
     Raises:
-        SqlError: The query has something that a view may not have.
-        InvalidJob: Two columns have the same name, or the job does not name a table that it reads.
+        SqlError: The query contains a construct that is invalid in a view.
+        InvalidJob: Two columns have the same name, or the job omits a table that the query reads.
         TypeMismatch: A column of the query has a type that Hive lacks.
-        UnknownColumn: A column has a name that not every engine reads.
+        UnknownColumn: A column has a name that some engines do not support.
         UnsupportedTable: The view would read itself.
     """
     ref = TableRef.parse(job.target)
@@ -41,7 +41,7 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
     if read != {name.lower() for name in job.reads}:
         raise InvalidJob(f"reads must name the tables of the query: {', '.join(sorted(read))}.")
     existing_view(client, ref, job.mode)
-    # Also through other views.
+    # Also detects recursion through other views.
     SourceInputs(scan_session(spark), client, query.inputs, (ref.full_name,))
     found = columns_of_query(spark, client, ref, query)
     names = [name.lower() for name in job.columns] or [column.name for column in found]
@@ -62,21 +62,21 @@ def create_view_of(spark: SparkSession, client: MetastoreClient, job: CreateView
 def create_table_of(
     spark: SparkSession, client: MetastoreClient, job: CreateTableAsJob
 ) -> RunReport | None:
-    """Create the table of a query, unless an earlier try of the run has done so.
+    """Create the table of a query, unless an earlier attempt of the run has created it.
 
     Args:
-        spark: The session, which is left as it is.
+        spark: The session, which is not changed.
         client: The metastore.
-        job: What is to be created.
+        job: The table to create.
 
     Returns:
-        The report, where another table of the name is to be left as it is; None where the rows are
-        still to be inserted.
+        The report, if another table of the name exists and must not be changed; None if rows must
+        still be inserted.
 
     Raises:
-        TableExists: There is another table of the name.
+        TableExists: Another table of the name exists.
         TypeMismatch: A column of the query has a type that Hive lacks.
-        UnknownColumn: A column has a name that not every engine reads.
+        UnknownColumn: A column has a name that some engines do not support.
     """
     ref = TableRef.parse(job.target)
     ours = False
@@ -87,7 +87,7 @@ def create_table_of(
             columns = [ColumnSpec(each.name, each.type) for each in found]
             create_table(client, ref, job.creation(columns))
         elif not job.run_token or (by := table.parameters.get(RUN_PROPERTY)) != job.run_token:
-            # It may lack the rows that the other statement was to insert.
+            # The table may lack the rows that the other statement was to insert.
             ours = bool(job.run_token and by and is_same_run(by, job.run_token))
             remedy = "Drop it: another statement of this run has created it." if ours else None
             raise TableExists(f"{ref.full_name} is there already.", remedy=remedy)

@@ -45,7 +45,7 @@ def columns_of_query(
 
     Raises:
         TypeMismatch: A column of the query has a type that Hive lacks.
-        UnknownColumn: A column has a name that Hive does not allow everywhere.
+        UnknownColumn: A column has a name that some engines do not support.
     """
     plain = new_columns(ref, SourceFrame(spark, client, query).empty().schema)
     try:
@@ -60,7 +60,7 @@ def columns_of_query(
 
 
 def _columns_of_known_length(frame: DataFrame) -> list[bool]:
-    """Whether the declared lengths hold for all values of a column, for each column of a frame."""
+    """Whether the declared lengths apply to all values, for each column of a frame."""
     analyzed = frame._jdf.queryExecution().analyzed()
     cast = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.expressions.Cast")
     return _Plans(cast.USER_SPECIFIED_CAST()).outputs(analyzed)
@@ -75,7 +75,7 @@ class _Plans:
         self._common: dict[int, list[bool]] = {}
 
     def outputs(self, plan: Any) -> list[bool]:
-        """Find out for the output of a plan, in its order."""
+        """Determine the known lengths for the output of a plan, in its order."""
         match kind(plan):
             case "WithCTE":
                 for definition in _listed(plan.cteDefs()):

@@ -1,9 +1,9 @@
-"""A source whose rows are written at once as the table stores them.
+"""A merge source whose rows are written directly in the table's format.
 
-Where all values of a merge come from the source, the new rows do not depend on the target. They are
-written first, and these files are the source from then on: only the columns that pairs are found by
-are read again, and joined with the same few columns of the target. What is found decides which rows
-count. In nearly all merges that is every row once; otherwise the files in which it is not so are
+If all values of a merge come from the source, the new rows do not depend on the target. They are
+written first, and these files then replace the source: only the columns for matching rows are read
+again, and joined with the same few columns of the target. The result determines the rows to keep.
+In nearly all merges, every row is kept once; otherwise the files where this is not the case are
 written a second time.
 """
 
@@ -50,19 +50,19 @@ from airflow_hiveacid.engine.write.row_ids import (
 from airflow_hiveacid.engine.write.staged_files import FlatFile
 from airflow_hiveacid.metastore.storage_rules import layout_of
 
-# What is known of a row before the target is looked at: it is written whatever it meets, or never,
-# or that depends on whether it meets a row.
+# The classification of a row before the target is read: it is written in any case, or never, or
+# depending on a match.
 SURE, NEVER, OPEN = "sure", "never", "open"
 _IS_PAIR, _TIMES = "_ACID_IS_PAIR", "_ACID_TIMES"
 
 
 @dataclass(frozen=True)
 class SourceWriter:
-    """Writes the rows of a source as the table stores them.
+    """Writes the rows of a source in the table's format.
 
     Attributes:
         join: The merge.
-        plan: What of it can be told from the source.
+        plan: The analysis of the source.
         codec: The compression.
         rules: The constraints of the table.
     """
@@ -74,7 +74,7 @@ class SourceWriter:
 
     @property
     def fate(self) -> str | None:
-        """The fate of all rows; None if each has its own."""
+        """The fate of all rows; None if rows differ."""
         matched, inserts = self.join.plan.matched, self.join.plan.not_matched
         if self.plan.values is None:
             return NEVER
@@ -103,7 +103,7 @@ class SourceWriter:
         keys = join.partition_keys()
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
         columns = self._columns(rows, tied)
-        # All names at once: to give one to each column takes Java's time.
+        # All names at once: renaming each column separately needs several Java calls.
         chosen = rows.selectExpr(*columns.values()).toDF(*columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
         files = AcidRowFiles(table, self.codec)
@@ -113,7 +113,7 @@ class SourceWriter:
             by = [] if tied is None else [key.name for key in table.partition_keys]
             flat = writer.write(chosen, folder, by)
         else:
-            # A row that may never be written fails here, too: its merge then keeps the source.
+            # A row that may never be written also fails here: its merge then keeps the source.
             fated = self.fate is None
             written = f"{FATE} <> '{NEVER}'" if fated else None
             flat = writer.write_rows(chosen, folder, fated=fated, written=written)
@@ -121,17 +121,17 @@ class SourceWriter:
         return WrittenSource(join, touched, self, flat)
 
     def clause_of_pair(self, is_pair: Column) -> Column:
-        """The number of the clause that acts on a row of the target, where the files are joined."""
+        """The number of the clause that changes a target row, for a join with the files."""
         return self.join.clause_of_pair(is_pair, self._clause() if self.plan.decided else None)
 
     @property
     def inserted(self) -> bool | None:
-        """Whether rows are inserted that meet no row; None if the column INSERTED says so."""
+        """Whether unmatched rows are inserted; None if the column INSERTED determines it."""
         return None if self._inserts_some else bool(self.join.plan.not_matched)
 
     @property
     def beside(self) -> list[str]:
-        """The columns of the files behind those of the table, but for those to join by."""
+        """The columns of the files behind those of the table, except those for the join."""
         given = [CLAUSE] * self._clause_differs + [INSERTED] * self._inserts_some
         return given + [SOURCE_ROW] * (self.plan.values is not None)
 
@@ -144,7 +144,7 @@ class SourceWriter:
         return _are_conditional(self.join.plan.not_matched)
 
     def _clause(self) -> Column:
-        """The clause that acts on a pair, where the source decides that."""
+        """The clause for a pair, if the source determines it."""
         return F.col(CLAUSE) if self._clause_differs else F.lit(0 if self.join.plan.matched else -1)
 
     def _fate_of_row(self) -> Column:
@@ -154,7 +154,7 @@ class SourceWriter:
         return sure.when(~updates & ~inserts, NEVER).otherwise(OPEN)
 
     def _columns(self, rows: DataFrame, tied: Mapping[str, str] | None) -> dict[str, str]:
-        """The table's columns, those beside them, and those that become folders."""
+        """The table's columns, the additional columns, and those that become folders."""
         alias, table = self.join.source_alias, self.join.table
         beside = {
             column.held: column.encoded(alias) for column in self.plan.columns if column.carried
@@ -167,7 +167,7 @@ class SourceWriter:
         what = f"An {clause} clause of the merge"
         values = assignments(rows, table, self.plan.values, what)
         if self.fate is None:
-            # What is never written may have values that could not be.
+            # Rows that are never written may have values that cannot be stored.
             held = {column.held for column in self.plan.columns}
             written = f"{FATE} <> '{NEVER}'"
             values = {
@@ -185,12 +185,12 @@ class SourceWriter:
 
 @dataclass(eq=False)
 class WrittenSource(SourceRows):
-    """Rows in files, as the table stores them.
+    """Rows in files, in the table's format.
 
     Attributes:
         join: The merge.
-        touched: The names of the partitions that the rows can touch; None if nobody knows.
-        writer: What has written them.
+        touched: The names of the partitions that the rows can change; None if unknown.
+        writer: The writer of the files.
         rows: The files.
     """
 
@@ -200,7 +200,7 @@ class WrittenSource(SourceRows):
     rows: FlatRows
 
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
-        """Find the rows of the target that a clause acts on, and those of the source with a partner."""
+        """Find the target rows that a clause changes, and the source rows with a match."""
         join, plan, spark = self.join, self.writer.plan, context.spark
         is_pair = F.coalesce(F.col(_IS_PAIR), F.lit(False))
         some = replace(
@@ -211,7 +211,7 @@ class WrittenSource(SourceRows):
         fewer, search = only_with(snapshot, spark, self._values_of_target())
         few = fewer.of_columns(plan.target_columns)
         rows = RowSearch(fewer, context.txn, "The merge")
-        # Rows that are deleted must not be compared where that could fail.
+        # Deleted rows must not be compared if the comparison could fail.
         deleted = DeletedRows.of(few) if plan.only_equal and rows.is_fetched else None
         target = few.rows(spark, search, with_deleted=deleted is not None)
         with spark_errors_as_ours("A condition of the merge"):
@@ -225,12 +225,12 @@ class WrittenSource(SourceRows):
         return rows.found(pairs.select(CLAUSE, *numbers).distinct())
 
     def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
-        """Some rows of the target with those of the source that belong to them."""
+        """Join some rows of the target with the matching rows of the source."""
         few = rows.select(*self.writer.plan.target_columns)
         return replace(self.join, source=self._joined(context)).pairs(few)
 
     def write(self, context: WriteContext, found: RowIds) -> None:
-        """Stage the rows that count."""
+        """Stage the rows to keep."""
         if self.writer.fate == NEVER:
             return
         files = [file for file in self.rows.files if file.fate != NEVER]
@@ -246,7 +246,7 @@ class WrittenSource(SourceRows):
         context.output.take(grouped(final), width=len(context.table.columns))
 
     def _values_of_target(self) -> list[ColumnValues]:
-        """What columns of the target have to hold in a row that meets one of these."""
+        """Values that target columns must have in rows that match the source."""
         equal = self.writer.plan.equal
         names = [joined.held for _, joined in equal]
         if not equal or self.rows.bytes > DRIVER_BYTES:
@@ -258,7 +258,7 @@ class WrittenSource(SourceRows):
         return [ColumnValues(column, joined.arrow(values[joined.held])) for column, joined in equal]
 
     def _joined(self, context: WriteContext) -> DataFrame:
-        """The columns that pairs are found by, and what is known of every row."""
+        """The columns for matching rows, and the additional columns."""
         columns = self.writer.plan.columns
         beside = [name for name in self.writer.beside if name != INSERTED]
         rows = self.rows.frame(context.spark, [*[column.held for column in columns], *beside])
@@ -271,7 +271,7 @@ class WrittenSource(SourceRows):
         writes: Writes,
         partners: DataFrame,
     ) -> DataFrame:
-        """The rows of some files, each as often as it has to be written."""
+        """The rows of some files, each repeated as often as it must be written."""
         table = context.table
         names = [column.name for column in table.columns]
         known = [name for name in self.writer.beside if name != CLAUSE]

@@ -1,4 +1,4 @@
-"""The checkpoint of a query of Structured Streaming, as far as a stream has to know it."""
+"""The checkpoint of a Structured Streaming query, as far as a stream needs it."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class StreamCheckpoint:
-    """A checkpoint to look at; Spark alone writes it.
+    """A read-only checkpoint; only Spark writes it.
 
     Args:
         location: The folder, with its scheme.
@@ -25,10 +25,10 @@ class StreamCheckpoint:
         self._storage = ReadOnlyStorage.of(location)
 
     def state(self) -> CheckpointState:
-        """What it says, all of it without a file if there is none.
+        """Return the state of the checkpoint, empty if it does not exist.
 
         Raises:
-            CheckpointMismatch: It is there, but does not say of which query it is.
+            CheckpointMismatch: The checkpoint exists, but does not identify its query.
         """
         content = self._storage.read_small("metadata")
         planned, done = self._last("offsets"), self._last("commits")
@@ -49,10 +49,10 @@ class StreamCheckpoint:
         return CheckpointState(self._storage.location, query_id, planned, done)
 
     def offsets_digest(self, batch_id: int) -> str:
-        """A digest of the rows that a batch has: of its offsets, and of the ones before.
+        """A digest of the rows of a batch: of its offsets, and of the preceding ones.
 
         The offsets of a source of files only count the entries of a log, so the entries are
-        included. Times and settings are not: a batch is the same when it is planned again.
+        included. Times and settings are excluded: a batch is the same when it is planned again.
 
         Raises:
             CheckpointMismatch: The checkpoint does not have the offsets.
@@ -67,7 +67,7 @@ class StreamCheckpoint:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _offsets(self, batch_id: int) -> list[Any]:
-        """The offset of each source at the end of a batch; none before the first batch."""
+        """The offset of each source at the end of a batch; empty before the first batch."""
         if batch_id == NO_BATCH:
             return []
         path = f"offsets/{batch_id}"
@@ -103,7 +103,7 @@ class StreamCheckpoint:
         return sorted(entries)
 
     def _lines(self, path: str) -> Iterator[bytes]:
-        """The lines of a file, which may have millions."""
+        """Yield the lines of a file, which may have millions."""
         if not self._storage.exists(path):
             raise self._unreadable(path)
         left = b""
@@ -127,7 +127,7 @@ class StreamCheckpoint:
 
 
 def _offset(line: bytes) -> Any:
-    """An offset as values, so that the order of keys does not matter; else as text."""
+    """Parse an offset, so that the order of keys is irrelevant; an invalid one remains text."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ def _offset(line: bytes) -> Any:
 
 
 def _log_offset(offset: Any) -> int:
-    """The number of a source's last log entry; -1 where its offsets do not count entries."""
+    """The number of a source's last log entry; -1 if its offsets do not count entries."""
     number = offset.get("logOffset") if isinstance(offset, dict) else None
     return number if type(number) is int else -1
 

@@ -1,4 +1,4 @@
-"""How fast a stream is, and how far behind."""
+"""Throughput and latency of a stream."""
 
 import json
 import time
@@ -16,15 +16,15 @@ from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.stream_report import StreamProgress, StreamReport
 from airflow_hiveacid.progress import PhaseLog, PhaseObserver
 
-# Of a stream that runs for months, those of the last days tell.
+# For a stream that runs for months, the latencies of the last days suffice.
 _LATENCIES = 100_000
 
 
 class StreamMeasures:
-    """Puts together what was committed and what Spark tells of the query.
+    """Combines the commits of a stream with Spark's progress reports.
 
-    The transactions are told from the query's thread, before Spark knows that they have ended; all
-    else happens in one other thread.
+    Commits are recorded by the query's thread, before Spark registers their end; all other methods
+    run in a single other thread.
     """
 
     def __init__(self, job: StreamJob) -> None:
@@ -35,28 +35,28 @@ class StreamMeasures:
         self._tables: dict[str, TableReport] = {}
         self._phases: dict[str, float] = {}
         self._latencies: list[float] = []
-        # When the batch before was planned, and when it was committed.
+        # The times when the preceding batch was planned and committed.
         self._before: tuple[float, float] | None = None
         self._all_done = True
 
     @property
     def untold(self) -> bool:
-        """Whether a batch was applied of which Spark has not told yet."""
+        """Whether Spark has not reported an applied batch yet."""
         return bool(self._applied)
 
     def applied(self, query_id: str, batch_id: int, report: RunReport) -> None:
-        """A batch has been committed, or was found to have been."""
+        """Record a batch that was committed now or earlier."""
         if self._report.query_id is None:
             self._report = replace(self._report, query_id=query_id)
         self._applied[batch_id] = (time.time(), report)
 
     def follow(self, query: Any, observers: Sequence[PhaseObserver]) -> None:
-        """Tell of the batches of which Spark has told since the last time."""
+        """Report the batches that Spark has reported since the last call."""
         if not self._applied:
             return
         told = []
         with suppress(PySparkException, Py4JError):
-            # Spark's own classes for these take a hundred calls each.
+            # Spark's own classes for progress reports need a hundred calls each.
             told = [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
         for progress in told:
             batch_id = progress["batchId"]
@@ -67,7 +67,7 @@ class StreamMeasures:
                 self._tell(batch_id, {}, observers)
 
     def report(self, ended: str, seconds: float) -> StreamReport:
-        """What the run has done."""
+        """Return the report on the run."""
         ordered = sorted(self._latencies)
         latency = {
             name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
@@ -95,7 +95,7 @@ class StreamMeasures:
         latency = None
         if self._before is not None and (interval := self._job.interval) is not None:
             looked, idle_since = self._before
-            # Once the batch before had ended, Spark may have looked for rows in vain.
+            # After the end of the preceding batch, Spark may have found no rows.
             if planned - interval.total_seconds() > idle_since:
                 looked = planned - interval.total_seconds()
             latency = round(max(0.0, committed - looked), 3)
@@ -142,13 +142,13 @@ class StreamMeasures:
 
 
 def _planned_at(progress: Mapping[str, Any]) -> float | None:
-    """When Spark began to look for the rows of a batch, in seconds since 1970."""
+    """The time when Spark began to look for the rows of a batch, in seconds since 1970."""
     told = progress.get("timestamp")
     return None if told is None else datetime.fromisoformat(told).timestamp()
 
 
 def _backlog(progress: Mapping[str, Any]) -> int | None:
-    """How many rows the source had more than were read; None where it does not count them."""
+    """Number of rows in the source that were not read; None if the source does not count rows."""
     behind = []
     for source in progress.get("sources", ()):
         read, there = source.get("endOffset"), source.get("latestOffset")

@@ -1,4 +1,4 @@
-"""Running a StreamJob: a query of Structured Streaming whose batches are transactions."""
+"""Execution of a StreamJob: a Structured Streaming query whose batches are transactions."""
 
 import signal
 import threading
@@ -48,25 +48,26 @@ from airflow_hiveacid.records.stream_place import (
 from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.storage.folder import Storage
 
-# How long a batch is tried again that others, or a metastore that is away, keep from being applied.
+# Seconds for retries of a batch after conflicts or while the metastore is unreachable.
 PATIENCE = 600.0
 _LONGEST_PAUSE = 30.0
 _POLL_SECONDS = 0.5
 _SECONDS_TO_NOTE = 10.0
 _SECONDS_BETWEEN_LOOKS_FOR_STOP = 2.0
-# Every try looks through the notes of its table: those that nobody can ask for any more go.
+# Every attempt searches the notes of its table: notes that are not needed any more are removed.
 _NOTES_KEPT = 500
-# Of so many batches the progress is looked up at a time.
+# The number of batches whose progress is looked up at a time.
 _PROGRESS_KEPT = 20
 _OFFSETS_KEPT = "spark.sql.streaming.minBatchesToRetain"
 _LEAST_OFFSETS_KEPT = 3
 
 
 class StreamRun:
-    """One run of a stream, from its checkpoint on.
+    """One run of a stream, starting at its checkpoint.
 
-    Spark calls for every batch, which becomes one transaction under a run token of the query and the
-    batch. What Spark repeats after a kill finds the note on that run, as any retry does.
+    Spark calls it for every batch, which becomes one transaction under a run token of the query and
+    the batch. A batch that Spark repeats after a kill finds the note on that run, as any retry
+    does.
     """
 
     def __init__(
@@ -76,10 +77,10 @@ class StreamRun:
         metastore: MetastoreOptions,
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
-        """Look up the first table and what it knows of the stream.
+        """Look up the first table and its state of the stream.
 
         Raises:
-            CheckpointMismatch: That is not what the checkpoint says.
+            CheckpointMismatch: The table's state does not match the checkpoint.
         """
         self._spark = scan_session(spark)
         self._spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", _PROGRESS_KEPT)
@@ -107,7 +108,7 @@ class StreamRun:
         self._error: BaseException | None = None
 
     def run(self) -> StreamReport:
-        """Run until there are no more rows, until it is asked to stop, or until the time is up."""
+        """Run until the source is exhausted, a stop is requested, or the time limit is reached."""
         self._teller.begin()
         try:
             report = self._run(time.monotonic())
@@ -164,7 +165,7 @@ class StreamRun:
         return writer.start()
 
     def _wait(self, query: Any, started: float) -> str:
-        """Wait for the end of the query, and end it when that is wanted; say why it has ended."""
+        """Wait for the end of the query, or end it on request; return the reason."""
         limit, looked = self._job.limit, started
         while query.isActive:
             now = time.monotonic()
@@ -184,7 +185,7 @@ class StreamRun:
         return "no more rows"
 
     def _stop(self, query: Any) -> None:
-        """End the query after the batch that is being applied, and once Spark has noted its end."""
+        """End the query after the current batch, and after Spark has recorded its end."""
         self._stopping.set()
         with self._working:
             deadline = time.monotonic() + _SECONDS_TO_NOTE
@@ -194,10 +195,10 @@ class StreamRun:
         query.stop()
 
     def _called(self, rows: DataFrame, batch_id: int) -> None:
-        """Apply a batch, on the thread of the query; Spark goes on as soon as this returns."""
+        """Apply a batch, on the thread of the query; Spark continues when this method returns."""
         with self._working:
             if self._stopping.is_set():
-                # To return would tell Spark that the batch was applied.
+                # Returning would make Spark record the batch as applied.
                 raise _Stopped("The stream ends; this batch will be the first of the next run.")
             again = self._job.reads_batch_again
             try:
@@ -212,7 +213,7 @@ class StreamRun:
                     rows.unpersist()
 
     def _apply_patiently(self, rows: DataFrame, batch_id: int) -> None:
-        """Apply a batch, also if others get in its way or the metastore is away for a while."""
+        """Apply a batch, with retries after conflicts or while the metastore is unreachable."""
         deadline, pause = time.monotonic() + PATIENCE, 1.0
         while True:
             try:
@@ -252,7 +253,7 @@ class StreamRun:
         self._forget_old_notes(token, report)
 
     def _claim(self, client: MetastoreClient, batch_id: int) -> None:
-        """Let the table know that this query writes it from now on; two cannot do that at once."""
+        """Register this query as the writer in the table; two queries cannot do so at once."""
         state = self._checkpoint.state()
         if state.query_id is None:
             raise CheckpointMismatch(f"The checkpoint {state.location} has vanished.")
@@ -274,7 +275,7 @@ class StreamRun:
         self._query_id = state.query_id
 
     def _move_on(self, batch_id: int, offsets: str) -> None:
-        """Let the table know how far the stream has come."""
+        """Record the progress of the stream in the table."""
         assert self._query_id is not None
         if self._has_come_to(batch_id, offsets):
             return
@@ -288,7 +289,7 @@ class StreamRun:
                 raise
 
     def _has_come_to(self, batch_id: int, offsets: str) -> bool:
-        """Whether a batch is the last one that the table knows of."""
+        """Whether a batch is the last one that is recorded in the table."""
         self._place = place = self._places.known()
         if (place.query_id, place.batch_id) != (self._query_id, batch_id):
             return False
@@ -308,9 +309,10 @@ class StreamRun:
         self._place = place
 
     def _forget_old_notes(self, token: str, report: RunReport) -> None:
-        """Remove the notes on batches that the place has long been behind.
+        """Remove the notes on batches far before the recorded position.
 
-        A driver that was asleep meanwhile finds no note on its batch any more, but the place.
+        A driver that was suspended in the meantime finds no note on its batch any more, but the
+        position.
         """
         if report.txn_id is None:
             return
@@ -328,23 +330,24 @@ class _Stopped(Exception):
 
 
 class _BatchLog(PhaseLog):
-    """Says what is unusual about a batch; the phases of each are too many lines."""
+    """Logs unusual events of a batch; the phases of each batch would be too many lines."""
 
     def __init__(self, batch_id: int) -> None:
         super().__init__(f"batch {batch_id}")
 
     def step(self, name: str, seconds: float | None = None) -> None:
-        """Of no interest."""
+        """Ignore the event."""
 
     def opened(self, txn_id: int, write_ids: Any) -> None:
-        """Of no interest."""
+        """Ignore the event."""
 
 
 class _Fence(PhaseObserver):
-    """Ends the transaction of a batch that somebody else has applied, or that is nobody's any more.
+    """Ends the transaction of a batch that was applied already, or whose stream has a new owner.
 
-    The locks are held then, so that who claims the stream has either done so, or waits; and the notes
-    have been looked through before, so that what is not among them any more was behind the place.
+    The locks are held at that time, so that a new owner of the stream has either claimed it, or
+    waits. The notes were searched before, so that a missing note belongs to a batch before the
+    recorded position.
     """
 
     def __init__(self, places: StreamPlaces, query_id: str, batch_id: int) -> None:
@@ -353,13 +356,13 @@ class _Fence(PhaseObserver):
         self._batch_id = batch_id
 
     def enter(self, phase: Phase) -> None:
-        """Look at the place once all is locked."""
+        """Check the recorded position after all locks are acquired."""
         if phase is Phase.SNAPSHOT:
             self._places.known().require_before(self._query_id, self._batch_id)
 
 
 def _secret_options(spark: SparkSession) -> dict[str, str]:
-    """Options of the source that the application was given as properties, and the job doesn't have."""
+    """Source options that were submitted as application properties, outside of the job."""
     return {
         name.removeprefix(SECRET_OPTION): value
         for name, value in spark.sparkContext.getConf().getAll()
@@ -369,7 +372,7 @@ def _secret_options(spark: SparkSession) -> dict[str, str]:
 
 @contextmanager
 def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
-    """Have SIGTERM end the stream between two batches, where this is the main thread."""
+    """Let SIGTERM end the stream between two batches, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

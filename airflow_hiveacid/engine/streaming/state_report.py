@@ -1,4 +1,4 @@
-"""Letting others see how a stream is doing."""
+"""Publication of a stream's state."""
 
 import time
 from contextlib import suppress
@@ -15,12 +15,12 @@ _SECONDS_BETWEEN_SIGNS_OF_LIFE = 60.0
 
 
 class StreamTeller(PhaseObserver):
-    """Leaves the state of a stream beside its place, where the page finds it.
+    """Stores the state of a stream beside its position, for the page.
 
-    A folder that cannot be written now keeps nothing from being applied.
+    A folder that cannot be written does not prevent batches from being applied.
 
     Args:
-        places: Where to leave it.
+        places: The store of the state.
         job: The stream.
     """
 
@@ -38,7 +38,7 @@ class StreamTeller(PhaseObserver):
         self._told = 0.0
 
     def begin(self) -> None:
-        """A run begins; its last batch is that of the run before."""
+        """Record the start of a run, with the last batch of the preceding run."""
         with suppress(StorageError):
             before = self._places.told()
             if before is not None:
@@ -46,7 +46,7 @@ class StreamTeller(PhaseObserver):
         self._tell()
 
     def batch(self, progress: object) -> None:
-        """One more batch has been applied."""
+        """Record one more applied batch."""
         assert isinstance(progress, StreamProgress)
         self._state = replace(
             self._state,
@@ -57,17 +57,17 @@ class StreamTeller(PhaseObserver):
         self._tell()
 
     def alive(self) -> None:
-        """Nothing has happened, but the driver is there."""
+        """Report that the driver is alive, without other events."""
         if time.monotonic() - self._told >= _SECONDS_BETWEEN_SIGNS_OF_LIFE:
             self._tell()
 
     def end(self, why: str) -> None:
-        """The run has ended well."""
+        """Record the successful end of the run."""
         self._state = replace(self._state, ended=why)
         self._tell()
 
     def fail(self, error: BaseException) -> None:
-        """It has ended with an error, of which only the name is for everybody who sees the table."""
+        """Record a failure; only the error's name is visible to all users of the table."""
         name = error.id if isinstance(error, HiveAcidError) else type(error).__name__
         self._state = replace(self._state, ended="failed", error=name)
         self._tell()

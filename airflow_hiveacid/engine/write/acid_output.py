@@ -1,4 +1,4 @@
-"""The files that a transaction adds to a full ACID table: rows with row ids, and delete events."""
+"""Files that a transaction adds to a full ACID table: rows with row ids, and delete events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -34,7 +34,7 @@ from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
 from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 
-# Files that are smaller together are made in the driver: sooner than Spark starts a task.
+# Files whose total size is below this limit are written in the driver: faster than a Spark task.
 DRIVER_BYTES = 64 << 20
 
 
@@ -49,10 +49,10 @@ class AcidOutput(TableOutput):
         """Stage delete events.
 
         Args:
-            keys: The row ids, each once, none of them deleted before; as a table if they are few,
-                sorted by partition, bucket number, and themselves, with the bucket number as the
-                column BUCKET_NUMBER.
-            partitions: What the numbers of partitions in the keys stand for.
+            keys: Unique row ids that are not deleted yet. A small number is given as a table,
+                sorted by partition, bucket number, and row id, with the bucket number as the column
+                BUCKET_NUMBER.
+            partitions: The partitions that the partition numbers in the keys refer to.
         """
         self.record_read(partitions)
         self._deleted.append((keys, partitions))
@@ -90,10 +90,10 @@ class AcidOutput(TableOutput):
             self._keep(folders[row["partition"]], directory, reported_file(row))
 
     def restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
-        """Stage delete events that were staged before, with the write id of this transaction.
+        """Stage earlier staged delete events again, with the write id of this transaction.
 
         Args:
-            files: Where they are.
+            files: The staged files, by folder.
         """
         directory = self._delta(is_delete=True)
         row_types = orc_row_types(self.table)
@@ -123,7 +123,7 @@ class AcidOutput(TableOutput):
         return AcidRowFiles(self.table, self.codec, for_base=replace)
 
     def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
-        """Give the rows their row ids, file by file."""
+        """Assign row ids to the rows, file by file."""
         if max(file.bucket for file in files) > MAX_WRITER_ID:
             raise UnsupportedTable(
                 f"Too many tasks wrote rows of one partition of {self.table.ref.full_name}; "

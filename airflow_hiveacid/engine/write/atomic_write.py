@@ -1,4 +1,4 @@
-"""The transaction of a write: statements are run in it, published and committed together."""
+"""The transaction of a write: runs, publishes, and commits statements together."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ from airflow_hiveacid.records.run_note import RunNote, origin_of
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.storage.folder import Storage
 
-# For each statement the partitions that are locked; None is the whole table.
+# The locked partitions of each statement; None means the whole table.
 _Locks = Sequence[Sequence[str] | None]
 
 
@@ -57,20 +57,21 @@ def run_statements(
     reading: ExitStack | None = None,
     batch: DataFrame | None = None,
 ) -> RunReport:
-    """Run statements in one transaction and commit it, unless an earlier try of the run has.
+    """Run statements in one transaction and commit it, unless an earlier attempt has committed.
 
     Args:
         spark: The user's session.
         client: The metastore.
-        options: How the write behaves.
-        observers: Are told about the phases.
-        statements: What to do, in this order.
-        reading: The transactions of frames that the caller has read; an overwrite ends them.
+        options: The options of the write.
+        observers: Receive the phases.
+        statements: The statements, in order of execution.
+        reading: The transactions of frames that the caller has read; an overwrite ends these
+            transactions.
         batch: The rows of a stream's batch, which the statements may read.
 
     Raises:
-        InvalidJob: Several of them change the rows of one table.
-        UnprovenRun: An earlier try may have applied the run, which only a person can find out.
+        InvalidJob: Several statements change the rows of one table.
+        UnprovenRun: An earlier attempt may have applied the run; only a person can determine this.
     """
     phases = PhaseClock(observers)
     preparation = Preparation(
@@ -104,7 +105,7 @@ def run_statements(
 
 @dataclass(frozen=True)
 class AtomicWrite:
-    """Statements that are prepared, in a transaction of which everything shows, or nothing."""
+    """Prepared statements that one transaction commits atomically."""
 
     client: MetastoreClient
     options: WriteOptions
@@ -114,15 +115,15 @@ class AtomicWrite:
     overlaps: Overlaps | None
 
     def run(self, locks: _Locks) -> RunReport:
-        """The whole course of the transaction; whatever fails in it, nothing of it shows.
+        """Run the transaction; after any failure, no change is visible.
 
         Args:
-            locks: The partitions to lock for each statement; None is the whole table.
+            locks: The partitions to lock for each statement; None means the whole table.
         """
         rows = self.options.conflict_policy == "rows"
         if rows and all(statement.changes_single_rows for statement in self.statements):
             return self._run_beside_others(locks)
-        # Entering it opens it, ends the earlier tries, locks, and takes the snapshot.
+        # Entering the transaction opens it, ends earlier attempts, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
             self._require_same_tables(txn)
             look_up_constraints(self.client, self.statements)
@@ -131,11 +132,11 @@ class AtomicWrite:
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
     def _run_beside_others(self, locks: _Locks) -> RunReport:
-        """The same, but for the lock that keeps other changes out: that is taken at the end only.
+        """Run like ``run``, but take the lock that excludes other changes only at the end.
 
-        The work is done like that of a reader. To the metastore all of it is a change that begins
-        when the work is done: so it finds no conflict with a change that was committed meanwhile,
-        and every engine that looks at locks or write sets is told the truth.
+        The work is done like that of a reader. To the metastore, the whole change begins when the
+        work is done: the change does not conflict with changes that were committed in the meantime,
+        and every engine that reads locks or write sets sees correct data.
         """
         refs = [statement.table.ref for statement in self.statements]
         reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
@@ -150,14 +151,15 @@ class AtomicWrite:
             ) as reading:
                 since = reading.snapshot
                 look_up_constraints(self.client, self.statements)
-                # The one that it will have if nobody else comes first.
+                # The write id that the transaction receives if no other writer precedes it.
                 keeper.write_ids = {
                     ref.full_name: since.write_ids[ref.full_name].high_watermark + 1 for ref in refs
                 }
                 staged = self._stage(keeper, TableReader(self.client, reading), locks)
-                # Cleaners may have removed what a lost transaction had yet to read.
+                # Cleaners may have removed files that a lost transaction had yet to read.
                 reading.confirm_alive()
-            # Who waits for the reader, to replace what it has read, must not be waited for.
+            # A writer that waits for this reader, to replace the files it has read, must not be
+            # waited for.
             with self._transaction(locks) as txn:
                 self._require_same_tables(txn)
                 look_up_constraints(self.client, self.statements)
@@ -175,8 +177,9 @@ class AtomicWrite:
     def _finish_surely(
         self, txn: Transaction, since: Snapshot, parts: Sequence[Part], locks: _Locks
     ) -> RunReport:
-        """Publish and commit what is staged, once more if its transaction is lost after this confirmation."""
-        # Nothing is read from here on; cleaners may have removed what a lost transaction had yet to read.
+        """Publish and commit the staged files; repeat this if the transaction is lost meanwhile."""
+        # Nothing is read after this line. Cleaners may have removed files that a lost transaction
+        # still had to read.
         txn.confirm_alive()
         try:
             return self._finish(txn, parts)
@@ -195,7 +198,7 @@ class AtomicWrite:
     def _finish(
         self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None = None
     ) -> RunReport:
-        """Publish and commit what is staged."""
+        """Publish and commit the staged files."""
         txn.check_alive()
         require_published_together(parts)
         with self.phases(Phase.REGISTER, "what was written"):
@@ -204,7 +207,8 @@ class AtomicWrite:
         now = datetime.now(UTC)
         for part in parts:
             with self.phases(Phase.PUBLISH, "the files"):
-                # Before any file can be seen: the notes prove to a later try what they are.
+                # Written before any file is visible: the notes prove to a later attempt which run
+                # the files belong to.
                 notes = notes or self._write_notes(txn, parts, again, now)
                 self._publish(txn, parts, part, now)
         send_write_events(self.client, txn, parts)
@@ -216,7 +220,7 @@ class AtomicWrite:
         for storage, note in notes:
             mark = partial(mark_committed, storage, note)
             if self.options.changes and not any(part.output.files for part in parts):
-                # Nothing else will prove that these versions are done with.
+                # No other record proves that these versions are processed.
                 mark()
             else:
                 txn.attempt("mark the note on the run", mark)
@@ -240,7 +244,7 @@ class AtomicWrite:
         )
 
     def _require_same_tables(self, txn: Transaction, parts: Sequence[Part] = ()) -> None:
-        """Make sure that nothing is written into what has become another table."""
+        """Make sure that the target is still the same table."""
         tables = {statement.table.ref: statement.table for statement in self.statements}
         for ref, table in tables.items():
             partitions = {
@@ -258,7 +262,7 @@ class AtomicWrite:
             )
 
     def _require_no_overlap(self, locks: _Locks) -> None:
-        """Refuse what will not be let through at the commit, where that is clear before the work.
+        """Refuse early a write that the check at the commit would certainly refuse.
 
         Raises:
             OverlapRefused: The policy strict does not let both succeed.
@@ -272,7 +276,7 @@ class AtomicWrite:
             )
 
     def _stage(self, txn: Transaction, reader: TableReader, locks: _Locks) -> list[Part]:
-        """Run the statements, one after the other.
+        """Run the statements in order.
 
         Args:
             txn: The transaction that the staged files belong to.
@@ -293,16 +297,16 @@ class AtomicWrite:
                 self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
             with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
                 counts = statement.run(context)
-            # It reads files, which cleaners may remove after the commit.
+            # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))
             parts[-1].check_counts()
         return parts
 
     def _register(self, txn: Transaction, parts: Sequence[Part]) -> None:
-        """Tell the metastore what is written, before any file of it can be seen.
+        """Register the written partitions in the metastore before any of their files is visible.
 
-        A transaction that dies in between then leaves an empty partition, which harms nobody,
-        and never a folder that no cleaner knows.
+        If a transaction dies in between, it leaves an empty partition, which is harmless, and never
+        a folder that is unknown to cleaners.
         """
         self._require_same_tables(txn)
         partitions: dict[TableRef, set[str]] = defaultdict(set)
@@ -321,9 +325,9 @@ class AtomicWrite:
         self._require_same_tables(txn, parts)
 
     def _publish(self, txn: Transaction, parts: Sequence[Part], part: Part, now: datetime) -> None:
-        """Let the files of a statement appear, with a note on the transaction beside them.
+        """Publish the files of a statement, with a note on the transaction beside them.
 
-        It tells what all statements do to the table: they are one write, with one write id.
+        The note describes all statements on the table: they are one write, with one write id.
         """
         token = self.options.run_token
         report = self._report(txn, [other for other in parts if other.name == part.name])
@@ -368,9 +372,10 @@ class AtomicWrite:
     def _write_notes(
         self, txn: Transaction, parts: Sequence[Part], again: SecondCommit | None, now: datetime
     ) -> list[tuple[Storage, NoteFile]]:
-        """Leave a note in each table, so that any of them alone proves the run to a later try.
+        """Write a note in each table, so that any single note proves the run to a later attempt.
 
-        Without a run, only tables that get no directory have one: their history shows the version.
+        Without a run token, only tables without new directories receive a note: their history shows
+        the version.
         """
         token = self.options.run_token
         written = {part.ref for part in parts if part.output.directories}

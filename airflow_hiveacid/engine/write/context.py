@@ -1,4 +1,4 @@
-"""What a statement is run with, and what it gives back."""
+"""The context of a running statement, and the row counts that it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from airflow_hiveacid.progress import PhaseClock
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a write did to rows."""
+    """Numbers of rows that a write inserted, updated, and deleted."""
 
     inserted: int = 0
     updated: int = 0
@@ -39,26 +39,26 @@ class WriteContext:
     phases: PhaseClock
     locks: Sequence[str] | None
     shared: SharedRows
-    # What all statements of the transaction read their sources with.
+    # Reads the sources of all statements of the transaction.
     reader: TableReader
-    # What rows are written again from.
+    # The snapshots whose rows are rewritten.
     rewritten: list[AcidSnapshot | FlatSnapshot] = field(default_factory=list)
 
     @property
     def column_mapping(self) -> str | None:
-        """How the columns of the target were found, if another mapping would read other values."""
+        """The mapping of the target's columns, if another mapping would read other values."""
         ambiguous = any(snapshot.has_ambiguous_columns for snapshot in self.rewritten)
         return self.table.mapped_columns.mapping.value if ambiguous else None
 
     def partition_names(self) -> list[str]:
-        """The names of the target's partitions, as they are under the locks."""
+        """The names of the target's partitions under the locks."""
         return self.client.get_partition_names(self.table.ref) if self.table.partition_keys else []
 
     def snapshot(self, names: Sequence[str]) -> AcidSnapshot:
-        """Some partitions of the target as the transaction sees them, and will write them.
+        """Return partitions as the transaction reads them, and locate them for writing.
 
         Args:
-            names: Their names; there may be none of such a name.
+            names: Their names; names without a partition are ignored.
         """
         partitions = self.client.get_partitions(self.table.ref, names) if names else []
         self.output.locate(partitions)
@@ -68,7 +68,7 @@ class WriteContext:
         return found
 
     def check_nanoseconds(self, source: DataFrame) -> None:
-        """Refuse to write rows of a source whose timestamps may have been cut when it was read.
+        """Refuse to write rows of a source whose timestamps the read may have truncated.
 
         Raises:
             NanosecondsLost: A table that has been read has nanoseconds.
@@ -80,10 +80,11 @@ class WriteContext:
                 )
 
     def require_locked(self, partitions: Sequence[str] | None) -> None:
-        """Make sure that the locks cover all partitions that will be touched.
+        """Make sure that the locks cover all partitions that will be changed.
 
         Raises:
-            PartitionsMoved: They do not; the write begins again with a lock on the whole table.
+            PartitionsMoved: A partition is not locked; the write restarts with a lock on the whole
+                table.
         """
         if self.locks is not None:
             beyond = None if partitions is None else sorted(set(partitions) - set(self.locks))
@@ -92,7 +93,7 @@ class WriteContext:
 
 
 class PartitionsMoved(SnapshotMoved):
-    """The statement touched partitions that were not locked, because the source had changed."""
+    """The statement changed partitions that were not locked, because the source had changed."""
 
     def __init__(self, partitions: Sequence[str]) -> None:
         super().__init__(f"The source has got rows of other partitions: {', '.join(partitions)}.")

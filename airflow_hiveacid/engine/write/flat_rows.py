@@ -1,8 +1,7 @@
-"""Rows as Spark has written them: in files of the table's format, which are not the table's yet.
+"""Rows as Spark writes them: in files of the table's format, before the table takes them.
 
-They are evaluated by that, and nobody does it again: whatever is found out about them afterwards is
-read from these files. Behind the columns of the table there may be others, of which the table gets
-nothing.
+Writing evaluates the rows, once: any later information about them is read from these files. The
+files may have more columns than the table; the table takes only its own.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.storage.folder import Storage
 
-# Columns that become folders: what is known of the rows, and the number of their bucket.
+# Columns that become folders: the classification of rows, and their bucket number.
 FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
 
 # Hive's orc.base.delta.ratio.
@@ -45,12 +44,12 @@ _STRIPES_OF_DELTAS = 8
 
 @dataclass(frozen=True)
 class AcidRowFiles:
-    """How Spark writes rows of a full ACID table.
+    """Spark's settings for writing rows of a full ACID table.
 
     Attributes:
         table: The table.
         codec: The compression.
-        for_base: Whether the rows are for a base, or for a delta.
+        for_base: Whether the rows are for a base (True) or a delta (False).
     """
 
     table: HiveTable
@@ -58,17 +57,17 @@ class AcidRowFiles:
     for_base: bool = False
 
     def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
-        """Let Spark write rows.
+        """Write rows by Spark.
 
         Args:
-            frame: The columns of the files, and those to make folders by.
-            by: The names of the latter.
-            location: Where the folders go.
+            frame: The columns of the files, and the columns that become folders.
+            by: The names of the columns that become folders.
+            location: The location of the folders.
         """
         options = orc_options(self.table, self.codec)
         if not self.for_base:
-            # As Hive does: what a delete hits must be written again in a compaction, stripe by
-            # stripe, and what it does not hit is copied.
+            # As Hive does: a compaction must rewrite the stripes that contain deleted rows, and
+            # copies the other stripes.
             size = stripe_size(self.table) // _STRIPES_OF_DELTAS
             options[STRIPE_SIZE] = str(max(size, 1))
         padded = pad_chars(frame, self.table.columns)
@@ -89,18 +88,18 @@ class FlatRows:
 
     @property
     def bytes(self) -> int:
-        """How large they are together."""
+        """Total size of the files."""
         return sum(file.bytes for file in self.files)
 
     @cached_property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return sum(in_threads(_count, self.files))
 
     def frame(
         self, spark: SparkSession, names: Sequence[str], files: Sequence[FlatFile] | None = None
     ) -> DataFrame:
-        """Some columns of the rows, as Spark reads them again.
+        """Some columns of the rows, read back by Spark.
 
         Args:
             spark: A session made by ``scan_session``.
@@ -108,7 +107,7 @@ class FlatRows:
             files: The files to read; all by default.
         """
         chosen = StructType([self.schema[name] for name in names])
-        # Named one by one: if one of them goes, that is an error, and no smaller result.
+        # Paths are named one by one: a missing file is then an error instead of a smaller result.
         given = self.files if files is None else files
         paths = [escape_glob(file.full_path) for file in given]
         if not paths:
@@ -117,20 +116,20 @@ class FlatRows:
         return reader.option("recursiveFileLookup", "true").orc(paths)
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
-        """Some columns of some files, read here, where the files are few and small."""
+        """Read some columns of some files in the driver; the files must be few and small."""
         return in_threads(lambda file: _read(file, names), files)
 
 
 @dataclass(frozen=True)
 class FlatRowsWriter:
-    """Lets Spark write rows for a table.
+    """Writes rows of a table by Spark.
 
     Attributes:
-        spark: The session that says how many tasks there can be.
+        spark: The session that determines the number of tasks.
         table: The table.
-        files: How a file is written.
+        files: Writes a file.
         layout: The distribution of rows over files; None without buckets.
-        rules: The constraints of the table; None if nothing is written that it will hold.
+        rules: The constraints of the table; None if no row is written that the table will hold.
     """
 
     spark: SparkSession
@@ -152,11 +151,11 @@ class FlatRowsWriter:
 
         Args:
             frame: The table's columns and partition columns, in their types, and any others.
-            folder: Where the files go.
-            fated: Whether there is the column FATE, to keep rows apart by it.
+            folder: The folder of the files.
+            fated: Whether the frame has the column FATE, which separates rows.
             scattered: Whether the rows may come in small parts from many tasks.
-            written: A condition in SQL for the rows that the table can get; all by default. Others
-                need not meet its constraints.
+            written: An SQL condition for the rows that the table may take; all rows by default.
+                Other rows need not satisfy the constraints.
 
         Raises:
             ConstraintViolated: A row violates a constraint.
@@ -173,17 +172,17 @@ class FlatRowsWriter:
             )
             by.append(BUCKET_NUMBER)
         elif by or scattered:
-            # Otherwise every task would write a file, and one for every partition.
+            # Otherwise every task would write one file for each partition.
             frame = frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
         return self.write(frame, folder, [FATE, *by] if fated else by)
 
     def write(self, frame: DataFrame, folder: Folder, by: Sequence[str]) -> FlatRows:
-        """Write rows as they come.
+        """Write rows without redistributing them.
 
         Args:
-            frame: Any columns, and those to make folders by.
-            folder: Where the files go.
-            by: The names of the latter: FATE, partition keys, BUCKET_NUMBER.
+            frame: Any columns, and the columns that become folders.
+            folder: The folder of the files.
+            by: The columns that become folders: FATE, partition keys, BUCKET_NUMBER.
         """
         root = folder.root.rstrip("/")
         with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
@@ -218,11 +217,11 @@ def _bucket_number(layout: BucketLayout) -> Any:
     types = [parse_type(column.type) for column in layout.columns]
     count, version = layout.count, layout.version
 
-    # Spark reads from the annotations that whole columns come and go.
+    # Spark derives from the annotations that the function maps whole columns.
     def number(*values: pa.Array) -> pa.Array:
         return pa.array(bucket_numbers(values, types, count, version))
 
-    udf: Any = arrow_udf  # Its stubs know functions of up to ten columns only.
+    udf: Any = arrow_udf  # Its type stubs support at most ten columns.
     return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in layout.columns])
 
 

@@ -1,4 +1,4 @@
-"""The files that a transaction adds to an insert-only table: plain rows in the table's format."""
+"""Files that a transaction adds to an insert-only table: plain rows in the table's format."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ class InsertOnlyOutput(TableOutput):
         return self._files
 
     def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
-        """Move the files to where they are staged, and count their rows, in Spark's tasks."""
+        """Move the files to their staging folders and count their rows, in Spark tasks."""
         tasks = self.spark.sparkContext.parallelize(files, len(files))
         return tasks.map(self._files.taker()).collect()
 

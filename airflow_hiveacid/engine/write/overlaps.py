@@ -1,8 +1,8 @@
-"""What others commit while a job is at work, found by what has appeared in folders since it began.
+"""Detection of concurrent commits by the directories that have appeared since a job began.
 
-The metastore tells which write ids were committed meanwhile, and mostly that is nothing, and costs
-two calls. Else the folders of the partitions that the job writes tell which of these write ids are
-there, and the notes in new directories tell whose they are.
+The metastore reports the write ids that were committed in the meantime; usually this list is empty,
+at the cost of two calls. Otherwise the folders of the partitions that the job writes show which of
+these write ids are present, and the notes in new directories identify their writers.
 """
 
 from collections import defaultdict
@@ -44,11 +44,11 @@ class Overlaps:
 
     Attributes:
         client: The metastore.
-        by: Whose job it is, in words.
-        limit_seconds: How long to wait for others who are about to commit.
-        since: What was committed when it began.
-        compacted: The directories of compactions that were there then, by table and partition; only
-            another compaction asks for them.
+        by: A description of the job's user and run.
+        limit_seconds: Seconds to wait for other writers that are about to commit.
+        since: The snapshot of committed write ids when the job began.
+        compacted: The compaction directories at that time, by table and partition; used only by
+            another compaction.
     """
 
     client: MetastoreClient
@@ -69,19 +69,19 @@ class Overlaps:
 
         Args:
             client: The metastore.
-            run_token: The job's run, if it has one.
-            limit_seconds: How long to wait for others who are about to commit.
-            tables: What the job is going to write.
+            run_token: The token of the job's run, if any.
+            limit_seconds: Seconds to wait for other writers that are about to commit.
+            tables: The tables that the job is going to write.
         """
         by = written_by(run_token, client.user)
         return cls(client, by, limit_seconds, Snapshot.take(client, [*tables]))
 
     def compacting(self, table: TableRef, partitions: Collection[str | None]) -> Self:
-        """The same, with an eye on compactions of some partitions.
+        """Return a copy that also watches compactions of some partitions.
 
         Args:
             table: The table.
-            partitions: Their names; None stands for a table without partitions.
+            partitions: Their names; None means a table without partitions.
         """
         there = {
             (table, name): {found for found, _ in _compactions(storage)}
@@ -94,11 +94,11 @@ class Overlaps:
         txn: LiveTransaction,
         written: Sequence[tuple[TableRef, WriteKind, Collection[str | None]]],
     ) -> None:
-        """The same as ``require_none``, while no other writer who does this can commit.
+        """Run ``require_none`` while no other writer that uses this check can commit.
 
         Args:
             txn: The transaction that is about to commit.
-            written: The tables, with what is done to which partitions of them.
+            written: The tables, each with the kind of write and the written partitions.
         """
         if written:
             txn.commit_alone((table for table, _, _ in written), self.limit_seconds)
@@ -108,15 +108,16 @@ class Overlaps:
     def require_none(
         self, table: TableRef, later: WriteKind, partitions: Collection[str | None]
     ) -> None:
-        """Refuse to let a writer commit where the matrix lets only the first succeed.
+        """Refuse the commit of a writer where the matrix lets only the first writer succeed.
 
         Args:
-            table: What it writes.
-            later: What it does.
-            partitions: Where; None stands for a table without partitions.
+            table: The table that is written.
+            later: The kind of the write.
+            partitions: The written partitions; None means a table without partitions.
 
         Raises:
-            OverlapRefused: Somebody has committed since the job began whom the matrix puts first.
+            OverlapRefused: A writer that takes precedence in the matrix has committed since the job
+                began.
         """
         if not partitions or later is WriteKind.OVERWRITE:
             return
@@ -141,16 +142,17 @@ class Overlaps:
 
 
 def committed_since(since: ValidWriteIdList, now: ValidWriteIdList) -> frozenset[int]:
-    """The write ids that are committed now, and were not then."""
+    """The write ids that are committed now and were not committed then."""
     candidates = {*since.open, *range(since.high_watermark + 1, now.high_watermark + 1)}
     return frozenset(filter(now.is_valid, candidates))
 
 
 def written_by(run_token: str | None, user: object) -> str:
-    """Say in words who has written something, or is about to.
+    """Describe the user and the run of a write.
 
     Args:
-        run_token: The run, marked or not, if it is a job of ours that has one.
+        run_token: The run token, marked or unmarked, if the write belongs to a job of this package
+            that has a token.
         user: The user, if known.
     """
     who = f"user {user}" if user and isinstance(user, str) else "an unknown user"
@@ -164,14 +166,14 @@ def writers_in(
     write_ids: Collection[int],
     txns: ValidTxnList,
 ) -> Iterator[Finished]:
-    """Who has written some write ids, in which of some partitions.
+    """Yield the writers of some write ids, by partition.
 
     Args:
         client: The metastore.
         table: The table.
-        partitions: Their names; None stands for a table without partitions.
+        partitions: Their names; None means a table without partitions.
         write_ids: The write ids.
-        txns: The transactions whose compactions are seen.
+        txns: The transactions whose compactions are visible.
     """
     for name, storage in _folders(client, table, partitions):
         yield from _writers(storage, name, write_ids, txns)
@@ -180,7 +182,7 @@ def writers_in(
 def _folders(
     client: MetastoreClient, table: TableRef, names: Collection[str | None]
 ) -> Iterator[tuple[str | None, Storage]]:
-    """The folders of partitions, as far as there are such."""
+    """The folders of the partitions that exist."""
     if None in names:
         yield None, Storage.of(client.get_table(table).folder)
     named = sorted(name for name in names if name is not None)
@@ -191,13 +193,13 @@ def _folders(
 def _writers(
     storage: Storage, partition: str | None, new: Collection[int], txns: ValidTxnList
 ) -> Iterator[Finished]:
-    """Who of some writers has written into a partition."""
+    """Yield the writers, among some write ids, that have written into a partition."""
     written: dict[int, list[str]] = defaultdict(list)
     merged: dict[str, list[int]] = {}
     for name, parsed in _parsed(storage):
         if parsed.visibility_txn and not txns.is_valid(parsed.visibility_txn):
             continue
-        # Whose it is alone; None is what somebody has put together.
+        # The write id of the directory's only writer; None for a merged directory.
         if isinstance(parsed, Base):
             own = None if _is_compacted(storage, name, parsed) else parsed.write_id
         else:
@@ -213,14 +215,14 @@ def _writers(
         note = next(filter(None, notes), {})
         yield Finished(_kind(names, note), partition, f"write id {write_id}", _author(note))
     for name, covered in sorted(merged.items()):
-        # Any of them may be there, unless it says itself what it has put together.
+        # Any of these write ids may be contained, unless the note lists the merged directories.
         for write_id in _among(read_note(storage, name), {*covered} - written.keys()):
             by = f"somebody whose rows {name} has taken over"
             yield Finished(WriteKind.CHANGE, partition, f"write id {write_id}", by)
 
 
 def _among(note: Mapping[str, Any] | None, covered: Collection[int]) -> list[int]:
-    """Which write ids of a range may be in what has put it together."""
+    """Return the write ids of a range that a merged directory may contain."""
     replaced = None if note is None else replaced_by(note)
     if replaced is None:
         return sorted(covered)
@@ -237,8 +239,8 @@ def _among(note: Mapping[str, Any] | None, covered: Collection[int]) -> list[int
 def _compactors(
     storage: Storage, partition: str | None, before: Collection[str], txns: ValidTxnList
 ) -> Iterator[Finished]:
-    """Who has compacted a partition since somebody looked."""
-    # A minor compaction makes two directories.
+    """Yield the compactions of a partition since the given listing."""
+    # A minor compaction creates two directories.
     found: dict[tuple[WriteKind, int, int], str] = {}
     for name, parsed in _compactions(storage):
         seen = not parsed.visibility_txn or txns.is_valid(parsed.visibility_txn)
@@ -255,7 +257,8 @@ def _compactions(storage: Storage) -> Iterator[tuple[str, Base | Delta]]:
         if isinstance(parsed, Base):
             compacted = _is_compacted(storage, name, parsed)
         else:
-            # Hive 3 leaves the number of a statement away, and writes no other name of ours.
+            # Hive 3 omits the statement number, and writes no other directory with a name of our
+            # form.
             compacted = parsed.visibility_txn > 0 or parsed.statement_id is None
         if compacted:
             yield name, parsed
@@ -273,7 +276,7 @@ def _is_compacted(storage: Storage, name: str, base: Base) -> bool:
 
 
 def _kind(names: Iterable[str], note: Mapping[str, Any]) -> WriteKind:
-    """What a write was: as its note says, else as its directories look."""
+    """Determine the kind of a write from its note, or else from its directories."""
     operation = note.get("operation")
     if isinstance(operation, str) and operation in _OPERATIONS:
         return kind_of(Operation(operation))
@@ -293,6 +296,6 @@ def _author(note: Mapping[str, Any]) -> str:
 
 
 def read_note(storage: Storage, name: str) -> dict[str, Any] | None:
-    """Read the note of a directory; None if it has none, or has been removed."""
+    """Read the note of a directory; None if the note is absent or removed."""
     content = storage.read_small(f"{name}/{SIDECAR_FILE}")
     return None if content is None else parse_note(content)

@@ -1,4 +1,4 @@
-"""A statement of a transaction, once its files are staged."""
+"""A statement of a transaction with staged files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ class Part:
 
     Attributes:
         statement: The statement.
-        context: What it was run with.
-        counts: What it did to rows.
-        column_mapping: How the columns of the rewritten rows were mapped, if another mapping would
+        context: The context that the statement ran in.
+        counts: The numbers of changed rows.
+        column_mapping: The mapping of the columns of the rewritten rows, if another mapping would
             read other values.
     """
 
@@ -35,7 +35,7 @@ class Part:
 
     @property
     def output(self) -> TableOutput:
-        """What it has staged."""
+        """The staged output."""
         return self.context.output
 
     @property
@@ -50,32 +50,32 @@ class Part:
 
     @property
     def overwrites(self) -> bool:
-        """Whether it replaces rows without looking at them."""
+        """Whether the statement replaces rows without reading them."""
         return self.statement.operation is Operation.OVERWRITE
 
     @property
     def kind(self) -> WriteKind:
-        """What it is to others who overlap with it."""
+        """The kind of the write, for the conflict matrix."""
         return kind_of(self.statement.operation)
 
     def moved_to(self, txn: Transaction) -> Self:
-        """The same as the work of another transaction."""
+        """Return the same part as work of another transaction."""
         output = self.output.moved_to(txn)
         return replace(self, context=replace(self.context, txn=txn, output=output))
 
     def kept_by(self, taken: TakenFolders) -> Self:
-        """The same as nobody's work yet; see ``TableOutput.kept_by``."""
+        """Return the part without an owning transaction; see ``TableOutput.kept_by``."""
         return replace(self, context=replace(self.context, output=self.output.kept_by(taken)))
 
     def made_again_in(self, txn: Transaction) -> Self:
-        """What ``kept_by`` has made, as the work of a transaction."""
+        """Assign a part from ``kept_by`` to a transaction."""
         output = self.output.made_again_in(txn)
         made = replace(self, context=replace(self.context, txn=txn, output=output))
         made.check_counts()
         return made
 
     def check_counts(self) -> None:
-        """Compare what the statement says it did with what stands in its files.
+        """Compare the statement's row counts with the contents of its files.
 
         Raises:
             CorruptFile: They differ.
@@ -90,7 +90,7 @@ class Part:
             )
 
     def report(self) -> TableReport:
-        """What it does to the table."""
+        """Return the report on the table's changes."""
         return TableReport(
             table=self.name,
             rows_inserted=self.counts.inserted,
@@ -104,12 +104,12 @@ class Part:
 
 
 def require_published_together(parts: Sequence[Part]) -> None:
-    """Refuse what must not be published, now that it is known which partitions are written.
+    """Refuse parts that must not be published, once the written partitions are known.
 
     Raises:
         PartitionsMoved: A statement has written partitions that are not locked.
-        UserError: Two statements write the same partition, and one of them overwrites it: the
-            rows of the other one would vanish.
+        UserError: Two statements write the same partition, and one of them overwrites it: the rows
+            of the other statement would be lost.
     """
     for part in parts:
         part.context.require_locked(part.output.partitions)

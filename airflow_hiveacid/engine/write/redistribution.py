@@ -1,8 +1,8 @@
-"""Redistribution of rows over the buckets of partitions that have others than their table.
+"""Redistribution of rows for partitions whose bucket layout differs from their table's.
 
-Spark writes all rows by the layout of the table, before it is known which partitions they belong
-to. The metastore keeps a layout for each partition, too: it stays when that of the table is
-altered. Files of a partition with another layout are read and written a second time.
+Spark writes all rows by the layout of the table, before the partitions of the rows are known. The
+metastore also stores a layout for each partition, which does not change when the layout of the
+table is altered. Files of a partition with another layout are read and written a second time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,13 +42,13 @@ def redistributed(
     folders: Mapping[str | None, OutputFolder],
     write: RowWriter,
 ) -> Groups:
-    """Return files whose rows are distributed as their partitions are.
+    """Redistribute the rows of files by the layouts of their partitions.
 
     Args:
         spark: Any session.
         table: The table.
-        groups: Files of one partition, and of one bucket, that become one.
-        folders: Where the partitions of the files are, by their names.
+        groups: Files of one partition and bucket that become one file.
+        folders: The folders of the partitions, by partition name.
         write: Writes the rows of files once more.
 
     Raises:
@@ -80,7 +80,7 @@ def redistributed(
 def _rows(spark: SparkSession, table: HiveTable, files: Sequence[FlatFile]) -> DataFrame:
     """The columns and the partition keys of a table, from files that Spark wrote for it."""
     session = scan_session(spark)
-    # Header and footer lines are added only when the table gets the files.
+    # Header and footer lines are added later, when the table takes the files.
     stored = replace(RowFormat.of(table), header=0, footer=0)
     rows = stored.scan(session, [file.full_path for file in files])
     located = [

@@ -1,4 +1,4 @@
-"""Writing files that hold nothing but rows, in the formats that Hive reads them in."""
+"""Writer for files of plain rows, in the formats that Hive reads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from airflow_hiveacid.orc.copying.spark_files import copy_readable
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
 
-# What Hive reads in a file of Parquet: decimals and lists as it writes them itself, timestamps of
-# 96 bits, and the calendar that was in use.
+# Settings for Parquet files that Hive can read: decimals and lists in Hive's own layout, timestamps
+# of 96 bits, and the calendar that was in use.
 _AS_HIVE_WRITES_PARQUET = {
     "spark.sql.parquet.writeLegacyFormat": "true",
     "spark.sql.parquet.outputTimestampType": "INT96",
@@ -35,7 +35,7 @@ _COPY_BYTES = 8 << 20
 
 
 def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
-    """What Spark's writer of ORC files is told: the table's own properties, and the compression."""
+    """Options for Spark's ORC writer: the table's own properties, and the compression."""
     given = table.parameters.items()
     options = {key: value for key, value in given if key.startswith("orc.")}
     options.pop("orc.compress", None)
@@ -44,12 +44,12 @@ def orc_options(table: HiveTable, codec: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RowFiles:
-    """How new files of a table are written.
+    """Settings for writing new files of a table.
 
     Attributes:
         table: The table.
-        orc_codec: The compression of files of ORC; other formats have their own.
-        partition: The partition whose format the files get; None is that of the table.
+        orc_codec: The compression of ORC files; other formats have their own.
+        partition: The partition whose format the files get; None means the format of the table.
     """
 
     table: HiveTable
@@ -57,12 +57,12 @@ class RowFiles:
     partition: HivePartition | None = None
 
     def save(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
-        """Let Spark write rows.
+        """Write rows by Spark.
 
         Args:
-            frame: The columns of the table, and those to make folders by.
-            by: The names of the latter.
-            location: Where the folders go.
+            frame: The columns of the table, and the columns that become folders.
+            by: The names of the columns that become folders.
+            location: The location of the folders.
         """
         form = self._format.format
         if form.is_text:
@@ -82,7 +82,7 @@ class RowFiles:
             writer.options(**options).orc(location)
 
     def save_lines(self, frame: DataFrame, by: Sequence[str], location: str) -> None:
-        """Let Spark write lines as they are; see ``save``."""
+        """Write lines unchanged by Spark; see ``save``."""
         writer = file_writer(frame, location).partitionBy(*by)
         writer.option("compression", "none").text(location)
 
@@ -97,7 +97,7 @@ class RowFiles:
         return int(sink.tell())
 
     def taker(self) -> Callable[[NewFile], StagedFile]:
-        """A function for tasks that copies one of Spark's files to where it goes, counting rows."""
+        """Return a task function that copies one of Spark's files and counts its rows."""
         form, (header, footer) = self._format.format, self._edges
 
         def take(new: NewFile) -> StagedFile:
@@ -114,7 +114,7 @@ class RowFiles:
                 elif form is StorageFormat.ORC:
                     tail = OrcTail.read(source)
                     rows = tail.rows
-                    # Not even its statistics are ours to touch if some are encrypted.
+                    # If any column is encrypted, even the file's statistics must not be changed.
                     if not tail.is_encrypted:
                         size = copy_readable(source, tail, sink)
                 if size is None:
@@ -135,13 +135,13 @@ class RowFiles:
 
     @property
     def _edges(self) -> tuple[bytes, bytes]:
-        """The lines at both ends of a file that readers skip."""
+        """The header and footer lines of a file, which readers skip."""
         names = ",".join(column.name for column in self.table.columns)
         header = [names, *[""] * self._format.header][: self._format.header]
         return "".join(f"{line}\n" for line in header).encode(), b"\n" * self._format.footer
 
     def _padded(self, frame: DataFrame) -> DataFrame:
-        """Hive searches files of ORC for a char with all its blanks."""
+        """Pad char values: Hive searches ORC files for a char including its trailing blanks."""
         types = {column.name: parse_type(column.type) for column in self.table.columns}
         chars = {name: type_.length for name, type_ in types.items() if isinstance(type_, Char)}
         return frame.withColumns(

@@ -1,7 +1,7 @@
-"""The rows of the target that a statement acts on, by their row ids: few in the driver, many in Spark.
+"""Row ids of the target rows that a statement changes: in the driver if few, in Spark if many.
 
-What is found by a join is written down once, and everything else follows from that: the delete
-events, the counts, and which rows of a source have found a partner.
+The result of the join is written once, and all other results are derived from it: the delete
+events, the counts, and the source rows that matched a target row.
 """
 
 from abc import ABC, abstractmethod
@@ -36,17 +36,18 @@ from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
 from airflow_hiveacid.engine.write.staged_files import FlatFile
 from airflow_hiveacid.engine.write.table_output import TableOutput
 
-# Beside the parts of the row id: the number of the clause that acts on a row, -1 for none, and the
-# number of the row of the source that it has met.
+# Columns beside the parts of the row id: the number of the clause that changes a row, -1 without a
+# clause, and the number of the matching row of the source.
 CLAUSE, SOURCE_ROW = "_ACID_CLAUSE", "_ACID_SOURCE_ROW"
-# Of a row of the source: how many rows it updates, and whether it is inserted if it meets none.
+# Columns of a source row: the number of rows that it updates, and whether it is inserted if it
+# matches no row.
 UPDATES, INSERTED = "_ACID_UPDATES", "_ACID_INSERTED"
 
-# So many row ids are sorted in the driver, where each takes some 80 bytes meanwhile.
+# Up to this number, row ids are sorted in the driver, which needs about 80 bytes for each.
 FEW = 2_000_000
-# So many are fetched without being counted before; each takes less than 40 bytes.
+# Up to this number, row ids are fetched without counting them first; each needs less than 40 bytes.
 _MOST_FETCHED = 5_000_000
-# The tails of more files than this are not read only to count their rows.
+# With more files than this, the tails are not read merely to count their rows.
 _FEW_FILES = 1000
 
 RowKey = tuple[int, int, int, int]
@@ -57,54 +58,54 @@ class RowIds(ABC):
 
     @abstractmethod
     def by_clause(self) -> dict[int, int]:
-        """How many rows each clause acts on, and how many none does (-1)."""
+        """Number of rows that each clause changes; -1 counts rows without a clause."""
 
     @abstractmethod
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
-        """Row ids that several clauses or rows of the source act on, with how many do.
+        """Row ids that several clauses or source rows change, with the number of changes.
 
         Args:
-            limit: How many of them are wanted.
+            limit: The maximum number of row ids to return.
         """
 
     @abstractmethod
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
-        """Stage a delete event for each row that a clause acts on."""
+        """Stage a delete event for each row that a clause changes."""
 
     @abstractmethod
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
-        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES.
+        """The source rows that matched a target row: SOURCE_ROW, and UPDATES.
 
         Args:
-            spark: The session that gets the frame.
+            spark: The session of the returned frame.
             updating: The clauses that are updates.
         """
 
     @abstractmethod
     def uneven(self, rows: FlatRows, writes: "Writes", updating: Collection[int]) -> list[FlatFile]:
-        """The files in which a row is not written exactly once.
+        """The files that contain a row that is not written exactly once.
 
         Args:
             rows: All rows of the source.
-            writes: How often a row is written that has met none.
+            writes: How often an unmatched row is written.
             updating: The clauses that are updates.
         """
 
 
 @dataclass(frozen=True)
 class Writes:
-    """Whether a row of a source that has met no row of the target is written.
+    """Whether an unmatched row of a source is written.
 
     Attributes:
         files: The files whose rows may be written.
-        inserted: Whether they are; None if the column INSERTED says so.
+        inserted: Whether unmatched rows are written; None if the column INSERTED determines it.
     """
 
     files: Sequence[FlatFile]
     inserted: bool | None
 
     def times(self) -> Column:
-        """How often a row is written, in a frame with UPDATES beside it, if it has met any."""
+        """Number of times that a row is written, in a frame with UPDATES for matched rows."""
         inserted = F.col(INSERTED) if self.inserted is None else F.lit(self.inserted)
         return F.coalesce(UPDATES, inserted.cast("long"))
 
@@ -120,12 +121,12 @@ class FewRowIds(RowIds):
     table: pa.Table
 
     def by_clause(self) -> dict[int, int]:
-        """How many rows each clause acts on, and how many none does (-1)."""
+        """Number of rows that each clause changes; -1 counts rows without a clause."""
         clauses, counts = np.unique(self._column(CLAUSE), return_counts=True)
         return dict(zip(clauses.tolist(), counts.tolist(), strict=True))
 
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
-        """Row ids that several clauses or rows of the source act on, with how many do."""
+        """Row ids that several clauses or source rows change, with the number of changes."""
         keys = np.stack([self._sorted[name] for name in KEY]) if len(self._acting) else None
         if keys is None:
             return []
@@ -135,21 +136,21 @@ class FewRowIds(RowIds):
         return [(tuple(keys[:, begins[at]].tolist()), int(counts[at])) for at in several]
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
-        """Stage a delete event for each row that a clause acts on."""
+        """Stage a delete event for each row that a clause changes."""
         if len(self._acting):
             output.write_deletes(pa.table(self._sorted), partitions)
 
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
-        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES."""
+        """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""
         numbers, updates = self._updates(updating)
         return F.broadcast(spark.createDataFrame(pa.table({SOURCE_ROW: numbers, UPDATES: updates})))
 
     def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
-        """The files in which a row is not written exactly once."""
+        """The files that contain a row that is not written exactly once."""
         partners, updates = self._updates(updating)
         names = [SOURCE_ROW] if writes.inserted is not None else [SOURCE_ROW, INSERTED]
 
-        # File by file: the source may be far larger than what it has met.
+        # One file at a time: the source may be far larger than its matched part.
         def is_uneven(file: FlatFile) -> bool:
             (table,) = rows.columns(names, [file])
             numbers = np.asarray(table[SOURCE_ROW])
@@ -165,7 +166,7 @@ class FewRowIds(RowIds):
         return [file for file, is_so in zip(writes.files, found, strict=True) if is_so]
 
     def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The numbers of the rows of the source that have met a row, and how often one updates."""
+        """Numbers of the matched source rows, and the number of updates for each."""
         numbers = self._column(SOURCE_ROW)
         met = numbers >= 0
         numbers, which = np.unique(numbers[met], return_inverse=True)
@@ -182,10 +183,10 @@ class FewRowIds(RowIds):
 
     @cached_property
     def _sorted(self) -> dict[str, NDArray[Any]]:
-        """The row ids that are acted on, in the order of their delete events."""
+        """Row ids of the changed rows, in the order of their delete events."""
         columns = {name: self._column(name)[self._acting] for name in KEY}
         buckets = columns[BUCKET]
-        # As acid.row_id.decode_bucket, for many at once.
+        # Vectorized form of acid.row_id.decode_bucket.
         columns[BUCKET_NUMBER] = np.where(buckets >> 29 == 1, buckets >> 16 & 0xFFF, buckets)
         order = np.lexsort([columns[n] for n in (ROW, BUCKET, WRITE_ID, BUCKET_NUMBER, PARTITION)])
         return {name: column[order] for name, column in columns.items()}
@@ -196,34 +197,34 @@ class ManyRowIds(RowIds):
     """Row ids as a frame.
 
     Attributes:
-        frame: The columns, the same ones whenever they are read.
+        frame: The columns, which are the same at every evaluation.
     """
 
     frame: DataFrame
 
     def by_clause(self) -> dict[int, int]:
-        """How many rows each clause acts on, and how many none does (-1)."""
+        """Number of rows that each clause changes; -1 counts rows without a clause."""
         rows = self.frame.groupBy(CLAUSE).count().collect()
         return {row[CLAUSE]: row["count"] for row in rows}
 
     def repeated(self, limit: int) -> list[tuple[RowKey, int]]:
-        """Row ids that several clauses or rows of the source act on, with how many do."""
+        """Row ids that several clauses or source rows change, with the number of changes."""
         counted = self._acting.groupBy(*KEY).agg(F.count(F.lit(1)).alias("_ACID_COUNT"))
         rows = counted.where("_ACID_COUNT > 1").limit(limit).collect()
         return [(tuple(row[name] for name in KEY), row["_ACID_COUNT"]) for row in rows]
 
     def write_deletes(self, output: TableOutput, partitions: Sequence[PartitionFiles]) -> None:
-        """Stage a delete event for each row that a clause acts on."""
+        """Stage a delete event for each row that a clause changes."""
         output.write_deletes(self._acting.select(*KEY), partitions)
 
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
-        """The rows of the source that have met a row: SOURCE_ROW, and UPDATES."""
+        """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""
         updates = F.col(CLAUSE).isin(list(updating)).cast("long")
         met = self.frame.where(F.col(SOURCE_ROW).isNotNull())
         return met.groupBy(SOURCE_ROW).agg(F.sum(updates).alias(UPDATES))
 
     def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
-        """The files in which a row is not written exactly once."""
+        """The files that contain a row that is not written exactly once."""
         if not writes.files:
             return []
         spark = self.frame.sparkSession
@@ -243,12 +244,12 @@ class ManyRowIds(RowIds):
 
 @dataclass(frozen=True)
 class RowSearch:
-    """Lets Spark find rows of a snapshot, once.
+    """Finds rows of a snapshot by Spark, once.
 
     Attributes:
         snapshot: The rows.
-        txn: The transaction that they are found in.
-        what: What finds them, to begin an error's message with.
+        txn: The transaction of the search.
+        what: The name of the search, at the beginning of error messages.
     """
 
     snapshot: AcidSnapshot
@@ -257,17 +258,17 @@ class RowSearch:
 
     @cached_property
     def is_fetched(self) -> bool:
-        """Whether the driver takes the row ids of all rows of the snapshot."""
+        """Whether the driver fetches the row ids of all rows of the snapshot."""
         files = [file for partition in self.snapshot.partitions for file in partition.inserts]
         few = len(files) <= _FEW_FILES
         return few and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
 
     def found(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
-        """The row ids of a frame, which nobody evaluates again.
+        """Return the row ids of a frame, which is evaluated only once.
 
         Args:
             frame: KEY and CLAUSE, and SOURCE_ROW in a merge.
-            deleted: What has to be left out of it, if it has TOUCHED, and is fetched.
+            deleted: The deleted rows to filter out, if the frame has TOUCHED and is fetched.
         """
         spark = frame.sparkSession
         with spark_errors_as_ours(self.what):
@@ -284,7 +285,7 @@ class RowSearch:
 
 
 def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -> RowIds:
-    """Row ids that stand beside rows that have been written.
+    """Row ids that were written beside rows.
 
     Args:
         rows: The rows.

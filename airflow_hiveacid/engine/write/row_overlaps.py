@@ -1,9 +1,9 @@
-"""Whether a change that was worked out beside others still holds: row by row, under the policy rows.
+"""Row-level validation of a change that was prepared concurrently, under the policy rows.
 
-The change was worked out on one snapshot and is about to be committed on a later one, under the lock
-that keeps all other changes out. Between both, others may have committed. The change holds where the
-row ids that it names still identify the same rows, no other change has deleted one of these, and no
-new row is one that a merge would have met.
+The change was prepared on one snapshot and is about to be committed on a later one, under the lock
+that excludes all other changes. In between, others may have committed. The change is valid if the
+row ids that it names still identify the same rows, no other change has deleted one of these rows,
+and a merge would have matched no new row.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -36,13 +36,13 @@ from airflow_hiveacid.storage.folder import Storage
 
 @dataclass(frozen=True)
 class RowOverlaps:
-    """What others have committed between the snapshot of a change and its commit.
+    """Concurrent commits between the snapshot of a change and its commit.
 
     Attributes:
         client: The metastore.
-        by: Whose job it is, in words.
-        since: The snapshot that the change was worked out on.
-        txn: The transaction that commits it; it keeps other changes out.
+        by: A description of the job's user and run.
+        since: The snapshot that the change was prepared on.
+        txn: The transaction that commits the change and excludes other changes.
     """
 
     client: MetastoreClient
@@ -51,19 +51,19 @@ class RowOverlaps:
     txn: Transaction
 
     def require_none(self, part: Part) -> None:
-        """Make sure that a change holds.
+        """Make sure that a change is still valid.
 
         Args:
-            part: The change, as it was staged.
+            part: The staged change.
 
         Raises:
-            OverlapRefused: Others have changed a row of it, written one that it would have met, or
-                renumbered rows.
+            OverlapRefused: Others have changed a row of the change, written a row that the change
+                would have matched, or renumbered rows.
         """
         write_ids = self.txn.snapshot.write_ids[part.name]
         new = committed_since(self.since.write_ids[part.name], write_ids)
         new -= {self.txn.write_ids[part.name]}
-        # Also where nothing was written: a rebalance gives rows other row ids.
+        # Also without concurrent writes: a rebalance assigns new row ids.
         for folder, files in part.output.staged_deletes().items():
             if deleted := self._count_deleted(part, folder, files, new):
                 names = [folder.name]
@@ -76,13 +76,14 @@ class RowOverlaps:
 
         Args:
             part: The statement.
-            partition: What is there now of a partition.
+            partition: The current files of a partition.
 
         Returns:
             The directories that compactions have replaced since they were read.
 
         Raises:
-            OverlapRefused: The partition may have been renumbered, or it is unknown what was read.
+            OverlapRefused: The rows may have new row ids, or the files that were read are
+                unknown.
         """
         read = part.output.read_from.get(partition.name, frozenset())
         note = partial(read_note, Storage.of(partition.location))
@@ -103,7 +104,7 @@ class RowOverlaps:
         files: Sequence[StagedFile],
         new: Collection[int],
     ) -> int:
-        """Count the rows it deletes that others have deleted since."""
+        """Count the rows that the change deletes and others have deleted since."""
         partitions = [] if folder.partition is None else [folder.partition]
         now = TableReader(self.client, self.txn).acid_snapshot(part.statement.table, partitions)
         (partition,) = now.partitions
@@ -145,7 +146,7 @@ class RowOverlaps:
                     yield AcidFile(path, directory, data.bucket, file.size, exact=False)
 
     def _require_no_new_match(self, part: Part, new: Collection[int]) -> None:
-        """Make sure that no row which has come since is one that the change would have met."""
+        """Make sure that the change would not have matched a new row."""
         context, statement = part.context, part.statement
         names: Sequence[str] = ()
         if statement.table.partition_keys:
@@ -162,7 +163,7 @@ class RowOverlaps:
             if partition.name not in part.output.read_from:
                 is_new |= F.col(PARTITION) == number
             elif added[number].inserts:
-                # An ordered rebalance gives new rows the write ids of others.
+                # An ordered rebalance assigns existing write ids to new rows.
                 self.require_same_row_ids(part, partition)
         rows = replace(snapshot, partitions=added).rows(context.spark).where(is_new)
         with spark_errors_as_ours(f"Comparing {part.name} with what was written meanwhile"):
@@ -202,6 +203,6 @@ def _only_new(partition: PartitionFiles, new: Collection[int]) -> PartitionFiles
 
 
 def _may_have(file: AcidFile, write_ids: Collection[int]) -> bool:
-    """Whether rows or events of some write ids may be in a file."""
+    """Whether a file may contain rows or events of some write ids."""
     directory = file.directory
     return directory is not None and any(own in directory.write_ids for own in write_ids)

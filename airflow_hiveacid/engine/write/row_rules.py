@@ -1,4 +1,4 @@
-"""The constraints of a table, applied to rows on their way into it."""
+"""Validation of written rows against the constraints of a table."""
 
 from datetime import UTC, datetime
 
@@ -14,22 +14,22 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import constraints_on_writes
 
-# How much of a row a message shows.
+# Limits for the part of a row that a message shows.
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 20, 400
 
 
 class DeclaredRules:
-    """The constraints of a statement's target, as the metastore has declared them.
+    """The constraints of a statement's target, as declared in the metastore.
 
-    They are looked up when the statement first needs them, and once more under the locks: Hive waits
-    for these before it declares or drops a constraint.
+    The constraints are looked up when the statement first needs them, and again under the locks:
+    Hive waits for the locks before it declares or drops a constraint.
     """
 
     def __init__(self) -> None:
         self._known: tuple[TableConstraints, Moment] | None = None
 
     def look_up(self, client: MetastoreClient, table: HiveTable) -> None:
-        """Look the constraints up, or make sure that they still are what they were.
+        """Look up the constraints, or make sure that they have not changed since the last lookup.
 
         Raises:
             TableReplaced: They have changed.
@@ -54,14 +54,14 @@ class DeclaredRules:
 
 
 def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> DataFrame:
-    """The same rows, of which one that violates a constraint fails its task.
+    """Add a check to a frame: a row that violates a constraint fails its task.
 
-    The check is part of the pass that writes the rows: it evaluates nothing twice.
+    The check is part of the pass that writes the rows, so that no row is evaluated twice.
 
     Args:
-        frame: Rows with all columns of the table in their types, and perhaps others.
+        frame: Rows with all columns of the table in their types, and possibly others.
         rules: The constraints.
-        written: A condition in SQL for the rows that are written; all by default.
+        written: An SQL condition for the rows that are written; all rows by default.
     """
     if not rules.rules:
         return frame
@@ -84,7 +84,7 @@ def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> 
             text_as_sql("."),
         )
     )
-    # One column carries the check: every column of a row is written.
+    # Only one column contains the check, since every column of a row is written.
     carrier = named[0]
     check = (
         f"CASE WHEN {condition} THEN raise_error(concat({message})) ELSE {quoted(carrier)} END"

@@ -1,4 +1,4 @@
-"""The second commit of files whose first transaction was lost when they were all there."""
+"""Second commit of files whose first transaction was lost after all files were staged."""
 
 import time
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 
 @dataclass(frozen=True)
 class SecondCommit:
-    """Commits the work of a transaction that is aborted for sure, without doing it again.
+    """Commits the work of a transaction that is certainly aborted, without repeating the work.
 
-    Where that can't be done, the error that ended the first transaction is what the job ends with.
+    If this is impossible, the job ends with the error that ended the first transaction.
 
     Attributes:
         client: The metastore.
-        options: How the write behaves.
+        options: The options of the write.
         phases: The clock of the run.
         first: The transaction that was lost.
-        since: The snapshot that the work was done on.
-        lost: What ended it.
+        since: The snapshot of the work.
+        lost: The error that ended the first transaction.
     """
 
     client: MetastoreClient
@@ -59,10 +59,10 @@ class SecondCommit:
         object.__setattr__(self, "_saved", work)
 
     def keep(self, parts: Sequence[Part], stack: ExitStack) -> list[Part]:
-        """Save the files from cleaners, who may remove what belongs to an aborted transaction.
+        """Protect the files from cleaners, which may remove files of an aborted transaction.
 
         Args:
-            parts: What was staged.
+            parts: The staged statements.
             stack: Is closed when the files are not needed any more.
         """
         self.phases.note(f"Committing once more what is written: {self.lost.what}")
@@ -84,11 +84,11 @@ class SecondCommit:
         return kept
 
     def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
-        """Make sure that the work would be the same if it was done again, as far as it matters.
+        """Make sure that a repetition of the work would have the same result where it matters.
 
         Args:
-            txn: The transaction that is going to commit it, with all locks.
-            kept: What is staged.
+            txn: The transaction that is going to commit the work, with all locks.
+            kept: The staged statements.
 
         Raises:
             OverlapRefused: Under the policy rows, others have changed the same rows.
@@ -114,11 +114,11 @@ class SecondCommit:
                 self._require_unchanged_target(txn, part)
 
     def made(self, txn: Transaction, kept: Sequence[Part]) -> list[Part]:
-        """The work once more, with the write ids of a transaction: bytes are copied, no row is made.
+        """Restage the work with a transaction's write ids by copying bytes, not by creating rows.
 
         Args:
-            txn: The transaction that is going to commit it.
-            kept: What is staged.
+            txn: The transaction that is going to commit the work.
+            kept: The staged statements.
         """
         try:
             with self.phases(Phase.WRITE, "the same files again"):
@@ -127,7 +127,7 @@ class SecondCommit:
             raise self._refusal(error.what.rstrip(".")) from error
 
     def report(self, made: Sequence[Part]) -> CommitRetry:
-        """What it has saved so far."""
+        """Return the savings so far."""
         return CommitRetry(
             txn_id=self.first.txn_id,
             why=self.lost.what,
@@ -138,7 +138,7 @@ class SecondCommit:
         )
 
     def told(self, report: RunReport, made: Sequence[Part]) -> RunReport:
-        """The report on the run with what it has saved, which is logged as well."""
+        """Add the savings to the report on the run, and log them."""
         retry = self.report(made)
         self.phases.note(
             f"Committed {retry.rows} rows and deletes of {retry.bytes} bytes once more in"
@@ -147,7 +147,7 @@ class SecondCommit:
         return replace(report, commit_retry=retry)
 
     def _has_rival(self) -> bool:
-        """Whether a later try of the run is at work, which is the one that counts."""
+        """Whether a later attempt of the run, which takes precedence, is active."""
         tries = find_open_transactions(
             self.client, self.options.known_run_token, source_token(self.options.known_run_token)
         )
@@ -158,7 +158,7 @@ class SecondCommit:
         names: Sequence[str | None] = [None]
         if statement.table.partition_keys:
             names = part.context.partition_names() if locks is None else locks
-        # As ever, a change does not see rows that are appended while it is at work.
+        # As always, a change does not see rows that are appended concurrently.
         bears_appends = statement.changes_single_rows and not statement.minds_new_rows
         new = self._new(txn, part.ref)
         for other in (
@@ -193,7 +193,7 @@ class SecondCommit:
 
 
 def may_help(lost: HiveAcidError, options: WriteOptions) -> bool:
-    """Whether it may help to publish and commit once more what failed with an error."""
-    # Without a token nothing would tell a second commit from one of a job that was run again.
+    """Whether a second publish and commit may help after an error."""
+    # Without a token, a second commit could not be distinguished from one of a repeated job.
     wanted = options.run_token is not None and options.max_restarts > 0
     return wanted and (lost.retryable or not isinstance(lost, MetastoreError))

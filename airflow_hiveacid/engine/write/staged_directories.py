@@ -1,7 +1,8 @@
-"""Directories of a transaction, out of sight until each appears.
+"""Hidden directories of a transaction, until each is published.
 
-By one rename, or, on a store that has none, by completing the uploads of its files: these lie where
-they belong from the beginning. Either is refused once a cleaner was there after an abort.
+A directory is published by one rename, or, on a store without renames, by completing the uploads of
+its files, which have their final paths from the beginning. Both fail after a cleaner has run
+following an abort.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,14 @@ from airflow_hiveacid.storage.uploads import Upload, Uploads
 
 
 class StagedDirectories:
-    """What a transaction is about to publish below one location.
+    """The directories that a transaction is about to publish below one location.
 
     Attributes:
         storage: The location.
     """
 
     def __init__(self, location: str, txn: LiveTransaction) -> None:
-        """Have everything go that is staged here, if the transaction is aborted.
+        """Register the removal of staged files for the case that the transaction is aborted.
 
         Args:
             location: A table's or a partition's folder.
@@ -36,40 +37,40 @@ class StagedDirectories:
         self._txn = txn
         self._published: set[str] = set()
         self._uploads = Uploads.of(location)
-        # Those that nobody has completed yet, and, by directory, those that it is made of.
+        # The uploads that are not completed yet, and, by directory, the uploads of its files.
         self._pending: set[Upload] = set()
         self._complete: dict[str, list[Upload]] = {}
         self.storage = self._hidden.storage
         txn.own(self.remove, self._hidden.path)
 
     def folder(self, name: str, final: str | None = None, *, is_read: bool = False) -> Folder:
-        """A folder for files on their way, which nobody looks into.
+        """A folder for staged files, which no reader lists.
 
         Args:
             name: Its name.
-            final: The directory that they will be published in, below the location.
-            is_read: Whether they are read before.
+            final: The directory that the files will be published in, below the location.
+            is_read: Whether the files are read before they are published.
         """
         path = f"{self._hidden.name}/{name}"
         return Folder(self._location, path, final if self._uploads else None, is_read)
 
     def keep(self, file: StagedFile) -> None:
-        """Take note of a file that a task has staged, so that it goes if it is not published."""
+        """Record a file that a task has staged, so that it is removed if it is not published."""
         if file.upload is not None:
             self._pending.add(file.upload)
 
     def complete(
         self, final: str, files: Sequence[tuple[str, StagedFile]], notes: Mapping[str, bytes]
     ) -> None:
-        """Bring all files of a directory together.
+        """Collect all files of a directory.
 
         Args:
-            final: Where the directory will appear, below the location.
-            files: Names in the directory, each with what was staged.
+            final: The future path of the directory, below the location.
+            files: Names in the directory, each with its staged file.
             notes: Names of small files to their content.
 
         Raises:
-            StorageError: There is such a directory.
+            StorageError: The directory already exists.
         """
         if self._uploads is None:
             ready = self._ready(final)
@@ -86,18 +87,20 @@ class StagedDirectories:
                     sink.write(content)
                 self._complete[final].append(sink.upload)
         if self.storage.exists(final):
-            # Not of this transaction, whose ids are new: an abort must leave it alone.
+            # The directory is not from this transaction, whose ids are new: an abort must not
+            # remove it.
             raise StorageError(
                 f"{self.storage.location}/{final} exists already, from somebody else.",
                 remedy="Look whose rows these are, and move the directory away.",
             )
 
     def publish(self, final: str, *, for_good: bool = False) -> None:
-        """Let a directory appear that is complete.
+        """Publish a complete directory.
 
         Args:
-            final: Where.
-            for_good: Whether somebody may need it from now on, whatever becomes of the transaction.
+            final: Its path.
+            for_good: Whether other users may need the directory from now on, regardless of the
+                outcome of the transaction.
         """
         if not for_good:
             where = f"{self.storage.location}/{final}"
@@ -106,8 +109,9 @@ class StagedDirectories:
         parent, _, _ = final.rpartition("/")
         if parent and self._uploads is None:
             self.storage.make_directory(parent)
-        # Whoever was stopped for longer than a transaction lives must not show rows of an aborted
-        # one: its write id may be forgotten, and look committed, as soon as a cleaner was there.
+        # A job that was stopped for longer than a transaction lives must not publish rows of an
+        # aborted transaction: after a cleaner has run, its write id may be forgotten and look
+        # committed.
         self._txn.confirm_alive()
         self._published.add(final)
         if self._uploads is None:
@@ -119,10 +123,11 @@ class StagedDirectories:
         self._pending = {upload for upload in self._pending if upload.id not in done}
 
     def withdraw(self, final: str) -> str:
-        """Hide a directory again, if it was published. Its transaction must be aborted for sure.
+        """Hide a published directory again. Its transaction must certainly be aborted.
 
         Returns:
-            Where its files are, if it was complete. What was uploaded stays where it was read.
+            The path of its files, if the directory was complete. Uploaded files remain at the path
+            that they were read from.
         """
         ready = self._ready(final)
         hidden = self._uploads is not None or self.storage.exists(ready)
@@ -131,27 +136,27 @@ class StagedDirectories:
         return ready
 
     def remove(self) -> None:
-        """Remove what is left, once everything is published."""
+        """Remove leftover files after everything is published."""
         if self._uploads is not None:
             pending, self._pending = self._pending, set()
             in_threads(self._take_back, pending)
         self._hidden.remove()
 
     def _unpublish(self, final: str) -> None:
-        """Remove a directory that was published.
+        """Remove a published directory.
 
-        Once the transaction is lost, its table may be created again, with the same write ids.
+        After the transaction is lost, its table may be recreated with the same write ids.
         """
         if not self._is_own(final):
             if self._uploads is None or not self.storage.exists(final):
                 return
-            # The note may be among what was not uploaded to its end. What is there is ours while we hold
-            # the lock, and else left to a cleaner.
+            # The note may belong to an incomplete upload. The files are ours while we hold the
+            # lock; otherwise they are left to a cleaner.
             self._txn.confirm_alive()
         self.storage.delete_directory(final)
 
     def _is_own(self, final: str) -> bool:
-        """Whether a directory is there, and of this transaction."""
+        """Whether a directory exists and belongs to this transaction."""
         content = self.storage.read_small(f"{final}/{SIDECAR_FILE}")
         note = None if content is None else parse_note(content)
         return note is not None and note.get("txn_id") == self._txn.txn_id

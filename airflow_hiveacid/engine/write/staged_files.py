@@ -1,7 +1,7 @@
-"""What runs inside of Spark's tasks to make ACID files, each under a name of its own.
+"""Task code that writes ACID files, each under a unique name.
 
-A task may be tried twice, or run twice at a time. So every attempt writes a file that only it
-knows, and the driver publishes the files that the successful attempts reported.
+A task may be retried, or run twice at a time. So every attempt writes a file under a name of its
+own, and the driver publishes the files that the successful attempts reported.
 """
 
 import io
@@ -25,7 +25,7 @@ from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 
-# What a delete task reports of each file.
+# The report of a delete task on each file.
 DELETE_REPORT = (
     "partition int, bucket int, path string, rows bigint, bytes bigint,"
     " upload struct<path: string, id: string, parts: array<string>>"
@@ -39,10 +39,10 @@ class Folder:
 
     Attributes:
         root: The location.
-        path: The folder, which nobody looks into.
-        final: The directory that the files will be published in, where the store lets them be
-            uploaded there beforehand; None where they are renamed.
-        is_read: Whether somebody reads the files before they are published: what is uploaded only
+        path: The folder, which no reader lists.
+        final: The directory that the files will be published in, if the store allows uploads to it
+            in advance; None if the files are renamed.
+        is_read: Whether the files are read before they are published: a file that is only uploaded
             cannot be read.
     """
 
@@ -54,15 +54,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A finished ACID file that nobody can see yet.
+    """A finished ACID file that is not visible yet.
 
     Attributes:
-        path: Where it can be read, below the root of the folder it was written to; of what is
-            uploaded only that is where it will be.
-        bucket: The number that its published name gets.
-        rows: How many rows or delete events it holds.
+        path: The readable path, below the root of the folder it was written to; for a file that is
+            only uploaded, the future path.
+        bucket: The number in its published name.
+        rows: The number of rows or delete events.
         bytes: Its size.
-        upload: What lets it appear, if it is uploaded to where it will be.
+        upload: The upload that publishes the file, if it is uploaded to its final path.
     """
 
     path: str
@@ -73,22 +73,23 @@ class StagedFile:
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be read before it is published."""
+        """Whether the file can be read before it is published."""
         return self.upload is None or self.upload.path != self.path
 
 
 @dataclass(frozen=True, slots=True)
 class FlatFile:
-    """A file that Spark wrote, on its way into a delta or base.
+    """A file that Spark wrote, to be moved into a delta or base.
 
     Attributes:
         root: The location its path is relative to.
-        path: Where Spark wrote it.
+        path: The path that Spark wrote it to.
         bytes: Its size.
-        partition: The name of the partition that its rows belong to; None is a table without any.
+        partition: The name of the partition that its rows belong to; None for a table without
+            partitions.
         bucket: The bucket of its rows by `layout`; None without buckets.
         layout: The distribution of rows over files when it was written; None without buckets.
-        fate: What was known of its rows when they were written; see ``engine.write.flat_rows``.
+        fate: The classification of its rows when they were written; see ``engine.write.flat_rows``.
     """
 
     root: str
@@ -101,17 +102,17 @@ class FlatFile:
 
     @property
     def full_path(self) -> str:
-        """Its path as Spark takes it."""
+        """Its full path, for Spark."""
         return f"{self.root.rstrip('/')}/{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that is yet to be made out of those that Spark wrote.
+    """A file that is to be made from files that Spark wrote.
 
     Attributes:
-        parts: Files whose rows it gets, one after the other.
-        folder: Where it goes.
+        parts: The files whose rows it gets, in order.
+        folder: The folder of the new file.
         bucket: The bucket or writer number of its rows.
     """
 
@@ -121,20 +122,20 @@ class NewFile:
 
     @property
     def bytes(self) -> int:
-        """How large its parts are."""
+        """Total size of its parts."""
         return sum(part.bytes for part in self.parts)
 
 
 def row_stager(
     write_id: int, statement: int, row_types: Sequence[bytes], width: int | None = None
 ) -> Callable[[NewFile], StagedFile]:
-    """A function that gives the rows of flat ORC files their row ids.
+    """Return a function that assigns row ids to the rows of flat ORC files.
 
     Args:
         write_id: The transaction's write id.
         statement: The number of the statement within the transaction.
         row_types: The types of the table's row.
-        width: How many columns go along, from the first on; None is all.
+        width: The number of leading columns to copy; None means all.
     """
 
     def stage(new: NewFile) -> StagedFile:
@@ -161,13 +162,14 @@ def row_stager(
 def delete_stager(
     folders: Sequence[Folder], write_id: int, row_types: Sequence[bytes], codec: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` that writes delete events, one file per partition and bucket.
+    """Return a function for ``mapInArrow`` that writes delete events by partition and bucket.
 
-    Its input holds a partition's number, a bucket number and the three parts of the row id, sorted
-    by all five, and all rows of one bucket of a partition.
+    Each partition and bucket gets one file. The input holds a partition's number, a bucket number
+    and the three parts of the row id, sorted by all five, and all rows of one bucket of a
+    partition.
 
     Args:
-        folders: Where the files of each partition go.
+        folders: The folder for the files of each partition.
         write_id: The transaction's write id.
         row_types: The types of the table's row.
         codec: The compression.
@@ -205,14 +207,14 @@ class FileToStage:
     """A file that one attempt of a task writes.
 
     Attributes:
-        sink: What it is written into.
+        sink: The open file.
     """
 
     def __init__(self, folder: Folder, name: str) -> None:
-        """Begin it; ``staged_file`` ends it, too.
+        """Begin the file; ``staged_file`` also ends it.
 
         Args:
-            folder: Where it is staged.
+            folder: The staging folder.
             name: The name that it will be published under.
         """
         self.sink: Any
@@ -239,7 +241,7 @@ class FileToStage:
         self.sink = copy if self._upload is None else _Both(self._upload, copy)
 
     def made(self, bucket: int, rows: int, size: int) -> StagedFile:
-        """What it became, once it is closed."""
+        """Return the staged file after it is closed."""
         if self._upload is None:
             assert self._path is not None
             return StagedFile(self._path, bucket, rows, size)
@@ -247,7 +249,7 @@ class FileToStage:
         return StagedFile(self._path or upload.path, bucket, rows, size, upload)
 
     def give_up(self) -> None:
-        """Let nothing be left of it."""
+        """Remove all traces of the file."""
         try:
             if self._upload is not None:
                 self._upload.give_up()
@@ -275,7 +277,7 @@ class _Both(io.RawIOBase):
         return len(memoryview(content).cast("B"))
 
     def close(self) -> None:
-        # Arrow's file would else be closed by its end, which lets no other thread run meanwhile.
+        # Otherwise Arrow's file would be closed by its finalizer, which blocks all other threads.
         with closing(self._files[1]):
             self._files[0].close()
         super().close()
@@ -283,10 +285,10 @@ class _Both(io.RawIOBase):
 
 @contextmanager
 def staged_file(folder: Folder, name: str) -> Iterator[FileToStage]:
-    """A file that only this attempt of a task knows, and that goes if the attempt fails.
+    """Stage a file that belongs to this attempt of a task only; remove it if the attempt fails.
 
     Args:
-        folder: Where it is staged.
+        folder: The staging folder.
         name: The name that it will be published under.
     """
     file = FileToStage(folder, name)
@@ -299,7 +301,7 @@ def staged_file(folder: Folder, name: str) -> Iterator[FileToStage]:
 
 
 def by_delete_file(keys: pa.Table) -> list[pa.Table]:
-    """Cut all that a stager of deletes may be given into what makes one file each.
+    """Split all input of a stager of deletes into the parts that become one file each.
 
     Args:
         keys: At least one row; see ``delete_stager``.
@@ -311,7 +313,7 @@ def by_delete_file(keys: pa.Table) -> list[pa.Table]:
 def _by_file(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[int, int, tuple[np.ndarray[Any, Any], ...]]]:
-    """Cut sorted rows where the partition or the bucket changes."""
+    """Split sorted rows where the partition or the bucket changes."""
     current: tuple[int, int] | None = None
     pieces: list[tuple[np.ndarray[Any, Any], ...]] = []
     for batch in batches:
@@ -330,7 +332,7 @@ def _by_file(
 
 
 def _parts_of_files(columns: Sequence[np.ndarray[Any, Any]]) -> Iterable[tuple[int, int]]:
-    """Where the rows of each partition and bucket begin and end among sorted ones."""
+    """Ranges of rows of each partition and bucket among sorted rows."""
     file_of = np.stack(columns[:2])
     changes = np.flatnonzero((file_of[:, 1:] != file_of[:, :-1]).any(axis=0)) + 1
     return pairwise([0, *changes.tolist(), file_of.shape[1]])

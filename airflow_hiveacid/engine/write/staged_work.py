@@ -1,4 +1,4 @@
-"""What a statement has staged: its files by the directories that they will be in, and their sums."""
+"""Staged files of a statement, by the directories that they will be in, and their totals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class OutputFolder:
         root: The location that staged files can be renamed within.
         path: The folder below it; empty if it is the location itself.
         partition: The partition; ``None`` for a table without partitions.
-        is_new: Whether the partition has to be added to the metastore first.
+        is_new: Whether the partition must be added to the metastore first.
     """
 
     name: str | None
@@ -30,13 +30,13 @@ class OutputFolder:
 
 
 class StagedWork(ABC):
-    """What the files that are staged amount to.
+    """Totals of the staged files.
 
     Attributes:
         table: The table.
         txn: The transaction.
-        staged: The files, by the folder and the name of the directory that they will be
-            published in.
+        staged: The files, by the folder and the name of the directory that they will be published
+            in.
     """
 
     table: HiveTable
@@ -45,12 +45,12 @@ class StagedWork(ABC):
 
     @property
     def write_id(self) -> int:
-        """The write id of all that is written."""
+        """The write id of the transaction on the table."""
         return self.txn.write_ids[self.table.ref.full_name]
 
     @property
     def rows(self) -> int:
-        """How many rows will be added."""
+        """Number of rows that will be added."""
         return sum(
             f.rows
             for (_, name), files in self.staged.items()
@@ -60,19 +60,19 @@ class StagedWork(ABC):
 
     @property
     def deletes(self) -> int:
-        """How many delete events will be added."""
+        """Number of delete events that will be added."""
         return sum(
             f.rows for (_, name), files in self.staged.items() if holds_deletes(name) for f in files
         )
 
     @property
     def files(self) -> int:
-        """How many files will be added."""
+        """Number of files that will be added."""
         return sum(len(files) for files in self.staged.values())
 
     @property
     def size(self) -> int:
-        """How large they are together."""
+        """Total size of the files."""
         return sum(file.bytes for files in self.staged.values() for file in files)
 
     @property
@@ -82,7 +82,7 @@ class StagedWork(ABC):
 
     @property
     def directories(self) -> list[str]:
-        """Where the directories that get files will be."""
+        """The paths of the directories that get files."""
         return [
             "/".join(filter(None, [folder.root.rstrip("/"), folder.path, name]))
             for folder, name in self.staged
@@ -94,7 +94,7 @@ class StagedWork(ABC):
 
     @property
     def partition_names(self) -> set[str | None]:
-        """The names of the partitions that get files; None is a table without any."""
+        """The names of the partitions that get files; None for a table without partitions."""
         return {folder.name for folder, _ in self.staged}
 
     def staged_deletes(self) -> dict[OutputFolder, Sequence[StagedFile]]:
@@ -109,13 +109,13 @@ class StagedWork(ABC):
         return [partition for partition in self.located if partition.name in new]
 
     def take_places(self) -> None:
-        """Make the folders of new partitions, which the metastore then leaves as they are."""
+        """Create the folders of new partitions, which the metastore then leaves unchanged."""
         for partition in self.new_partitions():
             Storage.of(partition.folder).take_place()
 
     @property
     def located(self) -> list[HivePartition]:
-        """The partitions that get files, as they were when it was found out where they are."""
+        """The partitions that get files, as they were when they were located."""
         partitions = {folder.name: folder.partition for folder, _ in self.staged}
         return [partition for partition in partitions.values() if partition is not None]
 

@@ -1,4 +1,4 @@
-"""A statement: one change of one table, prepared before anything is locked, then run."""
+"""A statement: one change of one table, prepared before locks are acquired, then run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.progress import PhaseClock
 
-# More partitions than this are locked as a whole table: each lock is a row in the metastore.
+# With more partitions than this, the whole table is locked: each lock is a row in the metastore.
 MAX_PARTITION_LOCKS = 256
 
 
@@ -54,17 +54,16 @@ class WriteOptions(RunOptions):
 
 @dataclass(frozen=True)
 class Preparation:
-    """What statements are prepared with, before anything is locked.
+    """The context for preparing statements, before locks are acquired.
 
     Attributes:
-        spark: The user's session, which is left as it is.
+        spark: The user's session, which is not changed.
         client: The metastore.
-        options: How the write behaves.
+        options: The options of the write.
         phases: The clock of the run.
-        stack: Is closed when all is done, or has failed.
+        stack: Is closed when all statements are done, or have failed.
         reading: The transactions of frames that the caller has read. An overwrite waits for every
-            reader, and must not wait for these: they may well be what the table is overwritten
-            with.
+            reader, but must not wait for these: their rows may be the source of the overwrite.
         batch: The rows of a stream's batch, if the statements are run for one.
     """
 
@@ -84,11 +83,12 @@ class Statement(ABC):
     Attributes:
         target: The table.
         orc_codec: The compression of new files; by default the table's.
-        spark: The session that it uses; this and what follows are known once it is prepared.
-        table: What the metastore says of the target.
+        spark: The session that the statement uses; this and the following attributes are set by
+            ``prepare``.
+        table: The target as described by the metastore.
         codec: The compression of its files.
         reads: Transactional tables that it reads.
-        partitions: The partitions that can be touched, if known.
+        partitions: The partitions that can be changed, if known.
         declared: The constraints of the target.
     """
 
@@ -104,63 +104,63 @@ class Statement(ABC):
     @property
     @abstractmethod
     def operation(self) -> Operation:
-        """What is done to the table."""
+        """The operation on the table."""
 
     @property
     def name(self) -> str:
-        """How reports and the history call it."""
+        """The name of the statement in reports and the history."""
         return self.operation.value.lower()
 
     @property
     def changes_single_rows(self) -> bool:
-        """Whether it changes rows one by one, so that others may change others meanwhile."""
+        """Whether the statement changes single rows, so that others may change other rows."""
         return False
 
     @property
     def adds_rows(self) -> bool:
-        """Whether it can write rows, which have to meet the constraints of the table."""
+        """Whether the statement can write rows, which must satisfy the constraints of the table."""
         return True
 
     @property
     def rules(self) -> WriteRules | None:
-        """The constraints for the rows that it writes, once they have been looked up; None without rows."""
+        """The constraints for written rows, after their lookup; None if no rows are written."""
         return self.declared.of(self.table) if self.adds_rows else None
 
     @property
     def minds_new_rows(self) -> bool:
-        """Whether it would have done something else if there had been other rows beside its own."""
+        """Whether additional rows in the target would have changed the outcome of the statement."""
         return False
 
     def meets(self, context: WriteContext, rows: DataFrame) -> bool:
-        """Whether it would have done something about some rows, or because of them.
+        """Whether the statement would have acted on some rows, or because of them.
 
         Args:
-            context: What it was run with.
+            context: The context that the statement ran in.
             rows: Rows of the table, with all columns and KEY.
         """
         return False
 
     @abstractmethod
     def prepare(self, preparation: Preparation) -> None:
-        """Look up all that is needed, refuse what cannot be done, and find out what to lock."""
+        """Look up all inputs, refuse unsupported statements, and determine the locks."""
 
     @abstractmethod
     def run(self, context: WriteContext) -> Counts:
-        """Stage files under the locks; may be called once more with another transaction."""
+        """Stage files under the locks; may be called again with another transaction."""
 
     @property
     def locks(self) -> Sequence[str] | None:
-        """The partitions to lock; None is the whole table."""
+        """The partitions to lock; None means the whole table."""
         few = self.partitions and len(self.partitions) <= MAX_PARTITION_LOCKS
         return self.partitions if few else None
 
     @property
     def only_adds(self) -> bool:
-        """Whether it changes no row that is there, but for replacing all of them."""
+        """Whether the statement leaves existing rows unchanged, unless it replaces all of them."""
         return self.operation in (Operation.INSERT, Operation.OVERWRITE)
 
     def look_up(self, preparation: Preparation) -> None:
-        """Look up the target, and refuse what cannot be done to it."""
+        """Look up the target, and refuse unsupported changes of it."""
         client = preparation.client
         self.table = existing_table(client, self.target)
         check_kind(self.table, self.operation)
@@ -170,10 +170,10 @@ class Statement(ABC):
         self.spark = scan_session(preparation.spark)
 
     def _codec(self, version: MetastoreVersion) -> str:
-        """The compression of new files: the one that is wanted, else the table's own.
+        """Return the compression of new files: the requested codec, else the table's own.
 
         Raises:
-            UserError: It is none that we, or the readers of the table, know.
+            UserError: The codec is unsupported by this package or by the readers of the table.
         """
         given = self.orc_codec or self.table.orc_codec
         codec = given.lower()
@@ -190,7 +190,7 @@ class Statement(ABC):
 
 
 def accesses_of_statements(statements: Sequence[Statement]) -> list[Access]:
-    """List the accesses of statements that are not prepared yet, by what they name.
+    """List the accesses of statements that are not prepared yet, by the tables they name.
 
     Args:
         statements: The statements.
@@ -208,12 +208,12 @@ def accesses_of_statements(statements: Sequence[Statement]) -> list[Access]:
 
 
 def look_up_constraints(client: MetastoreClient, statements: Sequence[Statement]) -> None:
-    """Look up the constraints of all targets, or make sure that they still are what they were.
+    """Look up the constraints of all targets, or make sure that they have not changed.
 
     Call it under the locks: Hive waits for them before it changes constraints.
 
     Raises:
-        TableReplaced: They have changed.
+        TableReplaced: The constraints have changed.
         UnsupportedTable: An enabled constraint cannot be enforced.
     """
     for statement in statements:

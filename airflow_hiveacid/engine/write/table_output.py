@@ -1,6 +1,6 @@
-"""What one statement of a transaction adds to its table: staged out of sight, then published.
+"""Output of one statement of a transaction: staged in hidden folders, then published.
 
-This is the half that all kinds of tables share; what goes into a file is up to the kind.
+This module contains the part that all kinds of tables share; the kind determines the file contents.
 """
 
 import dataclasses
@@ -56,11 +56,11 @@ class TableOutput(StagedWork):
         txn: The transaction.
         codec: The compression of the files.
         statement: The number of the statement within the transaction.
-        rules: The constraints that rows have to meet; None if no rows are written.
-        staged: The files, by the folder and the name of the directory that they will be
-            published in.
-        read_from: The directories and original files that rows of each partition were read from.
-            A partition that is missing was not read, or it is unknown what was read.
+        rules: The constraints that rows must satisfy; None if no rows are written.
+        staged: The files, by the folder and the name of the directory that they will be published
+            in.
+        read_from: The directories and original files that rows of each partition were read from. A
+            missing partition was not read, or the files that were read are unknown.
     """
 
     # Published beside the files of every directory.
@@ -79,17 +79,17 @@ class TableOutput(StagedWork):
         self._folders: dict[str | None, OutputFolder] = {}
         self._staged_below: dict[str, StagedDirectories] = {}
         self._flat_folders = 0
-        # What was staged, so that it can be staged once more with another write id.
+        # The staged inputs, to stage them again with another write id.
         self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
         self._deleted: list[tuple[DataFrame | pa.Table, Sequence[PartitionFiles]]] = []
         self.read_from: dict[str | None, frozenset[str]] = {}
 
     def locate(self, partitions: Sequence[HivePartition], *, are_new: bool = False) -> None:
-        """Learn where partitions are: what is read in a folder is written there, too.
+        """Record the folders of partitions: a partition is written to the folder it is read from.
 
         Args:
             partitions: Some partitions.
-            are_new: Whether they have yet to be added to the metastore.
+            are_new: Whether they must still be added to the metastore.
         """
         root = self.table.folder.rstrip("/")
         for partition in partitions:
@@ -100,11 +100,11 @@ class TableOutput(StagedWork):
             self._folders.setdefault(partition.name, folder)
 
     def write_rows(self, frame: DataFrame, *, replace: bool = False) -> None:
-        """Stage the rows of a frame, a file for each of Spark's.
+        """Stage the rows of a frame, one file for each file that Spark writes.
 
         Args:
             frame: The table's columns and partition columns, in their types.
-            replace: Whether they become a base, which hides all earlier rows, or a delta.
+            replace: Whether the rows become a base, which hides all earlier rows, or a delta.
         """
         flat = self.write_flat(frame, replace=replace)
         self.take([(file,) for file in flat.files], replace=replace)
@@ -119,15 +119,16 @@ class TableOutput(StagedWork):
         written: str | None = None,
         layout: BucketLayout | None = None,
     ) -> FlatRows:
-        """Let Spark write rows that may be staged later on.
+        """Write rows by Spark that may be staged later.
 
         Args:
-            frame: The table's columns, others that it gets nothing of, and its partition columns.
-            fated: Whether there is the column FATE, to keep rows apart by it.
+            frame: The table's columns, other columns that the table does not take, and its
+                partition columns.
+            fated: Whether the frame has the column FATE, which separates rows.
             scattered: Whether the rows may come in small parts from many tasks.
             replace: See ``write_rows``.
             written: See ``FlatRowsWriter.write_rows``.
-            layout: The distribution of rows over files; None is that of the table.
+            layout: The distribution of rows over files; None means the layout of the table.
         """
         self._flat_folders += 1
         folder = self._stage_below(self.table.folder).folder(f"flat{self._flat_folders}")
@@ -143,12 +144,12 @@ class TableOutput(StagedWork):
         replace: bool = False,
         width: int | None = None,
     ) -> None:
-        """Stage what Spark has written.
+        """Stage files that Spark has written.
 
         Args:
-            groups: Files of one partition, and of one bucket, that become one.
+            groups: Files of one partition and bucket that become one file.
             replace: See ``write_rows``.
-            width: How many columns belong to the table, from the first on; None is all.
+            width: The number of leading columns that belong to the table; None means all.
         """
         self._locate([*dict.fromkeys(group[0].partition for group in groups)])
         write = partial(self.write_flat, replace=replace)
@@ -179,18 +180,18 @@ class TableOutput(StagedWork):
         """Stage delete events.
 
         Args:
-            keys: The row ids, each once, none of them deleted before.
-            partitions: What the numbers of partitions in the keys stand for.
+            keys: Unique row ids that are not deleted yet.
+            partitions: The partitions that the partition numbers in the keys refer to.
 
         Raises:
-            InsertOnlyTable: The table cannot hold any.
+            InsertOnlyTable: The table cannot hold delete events.
         """
         raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only: nothing can be deleted.")
 
     def write_empty_bases(self, names: Sequence[str | None]) -> None:
-        """Stage a base without rows wherever an overwrite leaves none.
+        """Stage a base without rows for each partition that an overwrite leaves empty.
 
-        It holds a real file of no rows, because Trino does not see a directory without one.
+        The base contains a file without rows, because Trino ignores a directory without a file.
         """
         directory = Base(self.write_id)
         self._locate(names)
@@ -204,17 +205,17 @@ class TableOutput(StagedWork):
             self._keep(folder, directory, file.made(0, 0, size))
 
     def record_read(self, partitions: Sequence[PartitionFiles]) -> None:
-        """Record which directories and original files rows are read from."""
+        """Record the directories and original files that rows are read from."""
         for each in partitions:
             known = self.read_from.get(each.name, frozenset())
             self.read_from[each.name] = known | each.read_from
 
     def moved_to(self, txn: Transaction) -> Self:
-        """The same as the work of another transaction, which nothing has to be read again for.
+        """Return the same output as work of another transaction, without reading anything again.
 
         Args:
-            txn: The transaction. Where it has the write id that the files were staged with, they
-                stay what they are; else they are made once more out of what Spark has written.
+            txn: The transaction. If it has the write id that the files were staged with, the files
+                are kept; otherwise they are made again from the files that Spark has written.
         """
         moved = dataclasses.replace(self, txn=txn, staged={})
         moved._folders = dict(self._folders)
@@ -230,18 +231,18 @@ class TableOutput(StagedWork):
         return moved
 
     def kept_by(self, taken: TakenFolders) -> Self:
-        """The same as nobody's work yet, after the transaction that it belonged to was aborted.
+        """Detach the output from its aborted transaction.
 
-        Rows stay in what Spark has written of them, delete events in the files that were staged.
+        Rows are kept in the files that Spark has written, delete events in the staged files.
 
         Args:
-            taken: Takes over the hidden folders that the files are in.
+            taken: Takes over the hidden folders of the files.
 
         Raises:
-            StorageError: A cleaner was there before.
+            StorageError: A cleaner has already removed the files.
         """
         kept = dataclasses.replace(self, txn=taken.txn, staged={})
-        # Those that were new may have been added.
+        # New partitions may exist by now.
         kept._folders = {name: each for name, each in self._folders.items() if not each.is_new}
         kept.read_from = self.read_from
         found: list[tuple[OutputFolder, str, StagedFile]] = []
@@ -255,7 +256,7 @@ class TableOutput(StagedWork):
                     found.append((folder, name, dataclasses.replace(file, path=at, upload=None)))
             elif not any(file.rows for file in files):
                 kept.staged[folder, name] = []
-        # When all is in its hidden folder, these get other names.
+        # The paths change after all files are in the hidden folder.
         for folder, name, file in found:
             moved = dataclasses.replace(file, path=taken.path(folder.root, file.path))
             kept.staged.setdefault((folder, name), []).append(moved)
@@ -266,7 +267,7 @@ class TableOutput(StagedWork):
         return kept
 
     def made_again_in(self, txn: Transaction) -> Self:
-        """What ``kept_by`` has made, as the work of a transaction with a write id of its own.
+        """Assign the output from ``kept_by`` to a transaction with its own write id.
 
         Args:
             txn: The transaction.
@@ -282,24 +283,24 @@ class TableOutput(StagedWork):
         return made
 
     def restamp_deletes(self, files: Mapping[OutputFolder, Sequence[StagedFile]]) -> None:
-        """Stage delete events that were staged before, with the write id of this transaction.
+        """Stage earlier staged delete events again, with the write id of this transaction.
 
         Args:
-            files: Where they are.
+            files: The staged files, by folder.
         """
         if files:
             raise InsertOnlyTable(f"{self.table.ref.full_name} is insert-only.")
 
     def discard(self) -> None:
-        """Remove what is staged, and not needed any more."""
+        """Remove staged files that are not needed any more."""
         for staged in self._staged_below.values():
             staged.remove()
 
     def publish(self, sidecar: Mapping[str, Any]) -> None:
-        """Let the staged files appear, each directory by one rename.
+        """Publish the staged files, each directory by one rename.
 
         Args:
-            sidecar: What the hidden note about the transaction says in every directory.
+            sidecar: The content of the hidden note about the transaction in every directory.
         """
         bases = [folder for folder, name in self.staged if name.startswith("base_")]
         replaced = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
@@ -320,16 +321,16 @@ class TableOutput(StagedWork):
             for file in files:
                 if not file.is_readable:
                     self._verify(staged.storage, file)
-        # Not before: if the commit fails, a second one may need what the files were made of.
+        # Not earlier: after a failed commit, a second one may need the files that Spark wrote.
         self.txn.own_temporarily(self.discard, "what was staged")
 
     @abstractmethod
     def _row_files(self, replace: bool) -> RowFiles | AcidRowFiles:
-        """How Spark writes the rows."""
+        """The writer of Spark's row files."""
 
     @abstractmethod
     def _finish(self, files: Sequence[NewFile], width: int | None) -> Sequence[StagedFile]:
-        """Make the files that the table holds, below the folders that they go into."""
+        """Make the final files of the table, below their folders."""
 
     @abstractmethod
     def _write_empty(self, sink: Any) -> int:
@@ -337,14 +338,14 @@ class TableOutput(StagedWork):
 
     @abstractmethod
     def _verify(self, storage: Storage, file: StagedFile) -> None:
-        """Compare what a task reported with what its file says.
+        """Compare the report of a task with the contents of its file.
 
         Raises:
             CorruptFile: They differ.
         """
 
     def _replaced(self, folder: OutputFolder) -> dict[str, Any]:
-        """What a base puts out of use, so that older versions can be read while all of it is there."""
+        """Describe the replaced files: older versions are readable while all of them exist."""
         rules = Rules.of(self.client.version)
         storage = Storage.of("/".join(filter(None, [folder.root.rstrip("/"), folder.path])))
         seen = self.txn.snapshot
@@ -354,13 +355,13 @@ class TableOutput(StagedWork):
             several = [name for name in state.deltas if only_write_id(name) is None]
             notes = read_notes(storage, state, several)
         except DataError:
-            # What is damaged can be overwritten, and nobody can read it later on.
+            # A damaged partition can be overwritten, but older versions are not readable later.
             return {}
         read = [*filter(None, [state.base]), *state.originals, *state.deltas]
         return replacing(read, write_ids, notes)
 
     def _locate(self, names: Sequence[str | None]) -> None:
-        """Find out where partitions are, or will be."""
+        """Locate existing and future partitions."""
         wanted = [name for name in names if name not in self._folders]
         if None in wanted:
             self._folders[None] = OutputFolder(None, self.table.folder, "")
@@ -373,7 +374,7 @@ class TableOutput(StagedWork):
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
 
     def _stage_below(self, location: str) -> StagedDirectories:
-        """Where to stage what will appear below a location."""
+        """The staging area for directories that will appear below a location."""
         if location not in self._staged_below:
             self._staged_below[location] = StagedDirectories(location, self.txn)
         return self._staged_below[location]
@@ -384,11 +385,11 @@ class TableOutput(StagedWork):
     def _staging_folder(
         self, folder: OutputFolder, directory: Base | Delta, *, is_read: bool = False
     ) -> Folder:
-        """Where the files of a directory wait until it is published."""
+        """The staging folder for the files of a directory."""
         final = f"{folder.path}/{directory.name}".lstrip("/")
         return self._stage_below(folder.root).folder(f"out/{final}", final, is_read=is_read)
 
     def _keep(self, folder: OutputFolder, directory: Base | Delta, file: StagedFile) -> None:
-        """Have a file published."""
+        """Register a file for publication."""
         self._stage_below(folder.root).keep(file)
         self.staged.setdefault((folder, directory.name), []).append(file)

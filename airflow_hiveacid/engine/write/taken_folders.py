@@ -1,4 +1,4 @@
-"""Hidden folders that one transaction takes over from another one."""
+"""Hidden folders that one transaction takes over from another."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,31 +11,31 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 @dataclass(frozen=True)
 class TakenFolders:
-    """Gives hidden folders of a lost transaction the name of one that is alive.
+    """Renames hidden folders of a lost transaction to the name of an active transaction.
 
-    Any cleaner may remove the former at any time. Those that have another name go when the
-    transaction ends.
+    Any cleaner may remove the folders of the lost transaction at any time. The renamed folders are
+    removed when the active transaction ends.
 
     Attributes:
-        txn: The transaction.
+        txn: The active transaction.
     """
 
     txn: Transaction
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def flat(self, file: FlatFile) -> FlatFile:
-        """A file of Spark's at its new path."""
+        """One of Spark's files at its new path."""
         return replace(file, path=self.path(file.root, file.path))
 
     def path(self, root: str, path: str) -> str:
-        """The new path of a file; its folder is taken over with all that is in it.
+        """The new path of a file; its folder is taken over with all its contents.
 
         Args:
-            root: The folder that the hidden folder lies in.
+            root: The folder that contains the hidden folder.
             path: The path below it, which begins with the hidden folder.
 
         Raises:
-            StorageError: A cleaner was there before.
+            StorageError: A cleaner has already removed the hidden folder.
         """
         name, _, rest = path.partition("/")
         if (root, name) not in self._names:

@@ -36,7 +36,7 @@ def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence
 
 
 def _added(parts: Sequence[Part]) -> list[AddedFiles]:
-    """The files of statements of one table: a partition that several of them write has one event."""
+    """The files of one table's statements: one event for each written partition."""
     partitions: dict[str | None, HivePartition | None] = {}
     files: dict[str | None, list[AddedFile]] = defaultdict(list)
     for part in parts:
