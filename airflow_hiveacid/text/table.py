@@ -21,10 +21,10 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Itera
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a notebook; whatever stands in a cell is text there, and no markup.
+    """Format rows as an HTML table for a notebook; cell content is escaped.
 
     Args:
-        title: What it shows.
+        title: The title of the table.
         head: The names of the columns.
         rows: The cells.
     """
