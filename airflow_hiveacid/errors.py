@@ -243,7 +243,7 @@ class VersionGone(DataError):
 
 
 class BeyondArrow(UnsupportedFile):
-    """A file holds values that only Spark, and not Arrow, can represent or convert to a new type."""
+    """A file holds values that only Spark, not Arrow, can represent or convert to a new type."""
 
 
 class ConflictError(HiveAcidError):

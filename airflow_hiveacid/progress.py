@@ -67,8 +67,8 @@ class PhaseObserver:
 class PhaseClock:
     """Measures phases and notifies observers: `with clock(Phase.READ, "the source"): ...`.
 
-    A phase may be repeated (a restart) and may be nested in another one: each second is counted once,
-    for the innermost phase. One thread at a time uses a clock.
+    A phase may be repeated (a restart) and may be nested in another one: each second is counted
+    once, for the innermost phase. One thread at a time uses a clock.
     """
 
     def __init__(

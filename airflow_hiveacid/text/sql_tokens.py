@@ -1,7 +1,8 @@
 """Tokens of Spark SQL expressions, and checks that find expressions that are certainly invalid.
 
-Only Spark knows its complete language, and Spark is not available while a DAG is parsed. This module
-is therefore not a parser: it rejects text that is invalid in every reading and leaves the rest to Spark.
+Only Spark can parse its complete language, and it is not available while a DAG is parsed. So this
+module is not a parser: it rejects text that is invalid in every reading, and leaves the rest to
+Spark.
 """
 
 import re
@@ -98,7 +99,7 @@ def require_expression(text: str, what: str, *, query: bool = False) -> None:
 
 
 def columns_of(text: str, alias: str) -> list[str]:
-    """Return the columns that an expression certainly takes from the table of an alias, in lower case.
+    """Return the columns that an expression takes from the table of an alias, in lower case.
 
     Args:
         text: The expression.
@@ -168,7 +169,7 @@ def _is_value_before(before: Token | None, colon: Token) -> bool:
 
 
 class _Unreadable(Exception):
-    """A quote, comment or bracket is opened and never closed."""
+    """A quoted name, a quoted text or a comment has no end."""
 
 
 def _tokens(text: str) -> Iterator[Token]:
