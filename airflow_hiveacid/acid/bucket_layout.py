@@ -57,7 +57,7 @@ class BucketLayout:
 
     @classmethod
     def of_note(cls, note: Mapping[str, Any]) -> Self | None:
-        """Read the layout that a note records; None if it records none, or no valid one."""
+        """Read the layout in a note; None if the note has no layout, or no valid one."""
         noted = note.get(NOTED_LAYOUT)
         if not isinstance(noted, dict) or not isinstance(noted.get("columns"), list):
             return None
@@ -72,11 +72,11 @@ class BucketLayout:
 
 
 def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
-    """The layout that a compaction of some directories keeps.
+    """Return the layout that a compaction of some directories keeps.
 
     Args:
-        notes: The notes of all directories that rows come from; an empty one for a directory
-            without a note.
+        notes: The notes of all directories that rows come from; an empty note for a directory
+            without one.
 
     Returns:
         None if a note records no layout or lists no files, or if there are several layouts.

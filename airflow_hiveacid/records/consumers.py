@@ -53,8 +53,9 @@ class KnownConsumer:
 def consumer_versions(table: HiveTable) -> dict[str, int]:
     """Return the last version copied by each consumer of a table, by name.
 
-    It is 0 where the cursors cannot be read, or belong to another creation of the table or to several
-    targets: no version is known then, and a cleaning must keep everything this consumer may need.
+    It is 0 where the cursors cannot be read, or belong to another creation of the table or to
+    several targets: no version is known then, and a cleaning must keep everything that this
+    consumer may need.
 
     Args:
         table: The table.
