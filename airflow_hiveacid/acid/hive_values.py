@@ -88,7 +88,7 @@ def arithmetic(left: Value, sign: str, right: Value) -> Value:
     """Return the result of an operator on integers and doubles.
 
     Raises:
-            UnsupportedTable: Spark may compute another result.
+        UnsupportedTable: Spark may compute another result.
     """
     require_kind((Kind.INTEGER, Kind.DOUBLE), left, right)
     double = Kind.DOUBLE in (left.kind, right.kind)
