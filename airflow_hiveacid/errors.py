@@ -2,7 +2,7 @@
 
 HiveAcidError
 ├── UserError               exit 20  the job asks for something that cannot be done
-├── DataError               exit 30  the rows or the files are not what the job needs
+├── DataError               exit 30  the rows or the files are unsuitable for the job
 ├── ConflictError           exit 10  a concurrent change was first; a retry can help
 ├── MetastoreError          exit 40  the metastore did not carry out a call
 ├── StorageError            exit 50  files could not be read, written or moved
@@ -168,7 +168,7 @@ class VersionUnknown(UserError):
 
 
 class DataError(HiveAcidError):
-    """The rows or the files are not what the job needs."""
+    """The rows or the files are unsuitable for the job."""
 
     exit_code = 30
 

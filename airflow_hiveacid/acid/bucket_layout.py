@@ -1,4 +1,4 @@
-"""Distribution of rows over numbered files: by which columns, and over how many files.
+"""Distribution of rows over numbered files: the columns, and the number of files.
 
 The metastore keeps one such definition for a table and one for each of its partitions. Neither
 proves how the rows of an existing file were distributed: ``ALTER TABLE ... CLUSTERED BY`` changes
@@ -79,7 +79,7 @@ def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
             without one.
 
     Returns:
-        None if a note records no layout or lists no files, or if there are several layouts.
+        None if a note records no layout or lists no files, or if the notes differ.
     """
     layouts = {
         None if written_files(note) is None else BucketLayout.of_note(note) for note in notes

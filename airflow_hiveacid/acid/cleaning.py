@@ -370,7 +370,7 @@ def _is_cover(read: Base | Delta) -> bool:
 
 
 def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
-    """Whether a visible directory can hold the complete content of an obsolete one, or of a file."""
+    """Whether a visible directory can hold all content of an obsolete one, or of a file."""
     if old is None:
         return isinstance(cover, Base)  # A file older than the first write id.
     last = old.write_id if isinstance(old, Base) else old.max_write_id

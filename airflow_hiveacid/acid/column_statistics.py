@@ -42,7 +42,7 @@ _PRIMITIVES = {
 
 
 def kind_of_statistics(hive_type: HiveType) -> StatisticsKind | None:
-    """Return the kind of statistics that Hive has for a type; None for a type without statistics."""
+    """Return the kind of statistics for a type; None for a type without statistics in Hive."""
     match hive_type:
         case Primitive(name):
             return _PRIMITIVES.get(name)

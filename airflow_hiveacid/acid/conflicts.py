@@ -13,8 +13,8 @@ from typing import Literal
 
 from airflow_hiveacid.acid.locks import Operation
 
-# Outcome of a write after concurrent commits: "hive" leaves it to the metastore, by locks and by its
-# check at commit; "strict" applies the matrix as well. With "rows", changes of a partition are
+# Outcome of a write after concurrent commits: "hive" leaves it to the metastore, by locks and by
+# its check at commit; "strict" applies the matrix as well. With "rows", changes of a partition are
 # computed concurrently, and those of different rows succeed.
 ConflictPolicy = Literal["hive", "strict", "rows"]
 

@@ -1,7 +1,7 @@
 """Names of directories, files and partitions of Hive tables: parsed to values and formatted.
 
-All a reader knows about a directory is in its name, so names are parsed strictly: a name that starts
-like an ACID name but does not parse is an error, and is never interpreted in another way.
+All a reader knows about a directory is in its name, so names are parsed strictly: a name that
+starts like an ACID name but does not parse is an error, and is never interpreted in another way.
 """
 
 import re
@@ -34,7 +34,7 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 CONVERTED_BASE = -(2**63)
 
 _LARGEST_ID = 2**63 - 1
-# Some of Hive's tools number their attempts by the clock; Python refuses to parse thousands of digits.
+# Some of Hive's tools number attempts by the clock; Python refuses to parse thousands of digits.
 _MOST_DIGITS = 100
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")

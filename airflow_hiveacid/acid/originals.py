@@ -1,7 +1,7 @@
 """Files without row ids: older than their table's first write id, or moved in by LOAD DATA.
 
-Hive numbers the rows of such files and uses the numbers as row ids. Delete events name rows by these
-ids, so the order of the files and the parsing of their names are part of the format.
+Hive numbers the rows of such files and uses the numbers as row ids. Delete events name rows by
+these ids, so the order of the files and the parsing of their names are part of the format.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def synthetic_ids(
     Args:
         rows: The number of rows of every file, by its path; all files of the partition, those in
             folders of unions included, or all of one base or delta.
-        write_id: The write id of the base or delta; 0 for what is older than all write ids.
+        write_id: The write id of the base or delta; 0 for files older than all write ids.
         statement_id: The statement id of the delta.
 
     Returns:
@@ -89,7 +89,7 @@ def synthetic_ids(
 
 
 def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
-    """Return the write id and the statement id of rows without row ids; None is an original file."""
+    """Return the write and statement id of rows without row ids; None is an original file."""
     if directory is None:
         return ORIGINAL_WRITE_ID, None
     if isinstance(directory, Base):

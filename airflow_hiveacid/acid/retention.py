@@ -5,8 +5,8 @@ to its note. While all of them exist, all versions that were visible until the r
 appeared can be read. A directory that no note mentions is not used by any version, and is not kept.
 
 A consumer of changes reads the version at its cursor. So directories that a base has replaced, and
-that are newer than the cursor, are kept for the consumer, too. This has a time limit, because the end
-of a consumer is not reported.
+that are newer than the cursor, are kept for the consumer, too. This has a time limit, because the
+end of a consumer is not reported.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -69,7 +69,7 @@ class Retention:
     def _waiting(self, directory: str) -> str:
         """Return the consumers that have not reached the content of a directory.
 
-        Changes are read from the output of a minor compaction as well: its rows keep their write ids.
+        Changes are read from outputs of minor compactions as well: the rows keep their write ids.
         """
         parsed = parse_directory(directory)
         last = parsed.write_id if isinstance(parsed, Base) else 0
@@ -103,9 +103,9 @@ def retained(
 ) -> dict[str, str]:
     """Return directories and files that must be kept for recent versions or for consumers.
 
-    A directory with rows of both committed and aborted writes is never kept, nor are directories that
-    are only useful together with it: after a request is marked as cleaned, the metastore no longer
-    has any aborted write.
+    A directory with rows of both committed and aborted writes is never kept, nor are directories
+    that are only useful together with it: after a request is marked as cleaned, the metastore no
+    longer has any aborted write.
 
     Args:
         replacements: All directories with a note on the directories that they replaced.

@@ -70,8 +70,8 @@ def first_rebalanced_row(write_id: int) -> int:
     """Return the first row number of a rebalance, which no row of the partition has had.
 
     Writers number the rows of a file from 0, and each rebalance of a partition covers a higher write
-    id than the previous one. The content of the files does not prove the highest number: compactions
-    have removed deleted rows.
+    id than the previous one. The content of the files does not prove the highest number:
+    compactions have removed deleted rows.
 
     Args:
         write_id: The last write id that the new base covers.

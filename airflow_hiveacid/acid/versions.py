@@ -74,7 +74,10 @@ def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
 
 
 def precedes(then: ValidWriteIdList, later: ValidWriteIdList) -> bool:
-    """Whether a version contains no write that a later one lacks; a time-based version may lack some."""
+    """Whether each write in a version is also in a later one.
+
+    A version by write id may contain writes that a later version by time lacks.
+    """
     return then.high_watermark <= later.high_watermark and not any(map(then.is_valid, later.open))
 
 
@@ -91,7 +94,7 @@ def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
 
 
 def _up_to(now: ValidWriteIdList, last: int, unseen: Sequence[int]) -> ValidWriteIdList:
-    """Return a version up to a write id and the aborted ids right after it: a base may have these."""
+    """Return a version up to a write id and the aborted ids after it: a base may have these."""
     while now.is_aborted(last + 1):
         last += 1
     open_ = tuple(own for own in unseen if own <= last)

@@ -36,10 +36,10 @@ def to_record(value: Any) -> dict[str, Any]:
 def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
     """Read the output of to_record, of this version or of another one.
 
-    Unknown keys are ignored, and a record without a format has the first one. A higher format is read
-    as well, because no field ever changes its meaning: a later version renames it and increases the
-    format. So known fields have the expected meaning, and a record of a version that has removed a
-    required field is an error.
+    Unknown keys are ignored, and a record without a format has the first one. A higher format is
+    read as well, because no field ever changes its meaning: a later version renames it and
+    increases the format. So known fields have the expected meaning, and a record of a version that
+    has removed a required field is an error.
 
     Args:
         class_: The class of the record.

@@ -18,11 +18,11 @@ Envelope = Literal["flat", "debezium"]
 class ExportChangesJob(Job):
     """Write the changes of a table to files, in a folder of its own for each range of versions.
 
-    The folder ``changes_after_3`` appears in one step, with a file ``_range.json`` that contains the
-    table, its creation, the consumer and the versions; only one folder begins after version 3, and an
-    existing one of another table or consumer is an error. If a store cannot rename a folder in one
-    step, the folder is complete as soon as that file exists. The operator HiveAcidChangesOperator
-    sets the range.
+    The folder ``changes_after_3`` appears in one step, with a file ``_range.json`` that contains
+    the table, its creation, the consumer and the versions; only one folder begins after version 3,
+    and an existing one of another table or consumer is an error. If a store cannot rename a folder
+    in one step, the folder is complete as soon as that file exists. The operator
+    HiveAcidChangesOperator sets the range.
 
     Attributes:
         source: The changes.

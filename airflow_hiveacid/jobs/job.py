@@ -54,7 +54,7 @@ class Job(RunOptions):
 
     Attributes:
         target: The table, "database.table".
-        metastore: The connection to the metastore; the operator sets it from its Airflow connection.
+        metastore: The metastore; the operator sets it from its Airflow connection.
     """
 
     tag: ClassVar[str]

@@ -34,8 +34,8 @@ class MetastoreOptions:
     Attributes:
         uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
         user: The user to act as; None is the user who runs the job. With Kerberos, the metastore
-            uses the ticket instead, and this is only needed if its rules map the principal to a name
-            other than its first part.
+            uses the ticket instead, and this is only needed if its rules map the principal to a
+            name other than its first part.
         connect_timeout_seconds: The time limit for one host to accept a connection.
         read_timeout_seconds: The time limit for one call as a whole, including a second attempt.
         tls: Use TLS for thrift, too; https always uses it.

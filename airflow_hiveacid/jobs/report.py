@@ -148,7 +148,7 @@ class CommitRetry:
     Attributes:
         txn_id: The transaction that was lost.
         why: The reason for its loss.
-        rows: Rows and delete events that did not have to be computed again.
+        rows: Rows and delete events that were not computed again.
         bytes: The size of their files.
         seconds: The duration of the second commit.
         seconds_saved: The time that reading and writing them had taken.
@@ -175,8 +175,8 @@ class RunReport(Report):
         files: Data files that were published.
         bytes: Their size.
         partitions: The names of the changed partitions of the target.
-        column_mapping: The mapping of the columns of rewritten rows in the target's files, "position"
-            or "name"; None if both give the same values.
+        column_mapping: The mapping of the columns of rewritten rows in the target's files,
+            "position" or "name"; None if both give the same values.
         tables: The changes of each table.
         changes: The versions whose changes were read, if the job named them by write ids.
         offsets: A digest of the offsets of a stream's batch; None for other runs.

@@ -1,9 +1,9 @@
 """Run tokens: names of a run in the metastore and in notes of this package.
 
-A token is "dag/run/task/map index", prefixed by the id of the Airflow instance if one is configured.
-The engine adds a digest of the statement in a script, and a mark of the job's tables: two Airflow
-instances on one metastore may have equal DAGs, and ending the earlier attempts of a run must not
-affect a run on other tables.
+A token is "dag/run/task/map index", prefixed by the id of the Airflow instance if one is
+configured. The engine adds a digest of the statement in a script, and a mark of the job's tables:
+two Airflow instances on one metastore may have equal DAGs, and ending the earlier attempts of a run
+must not affect a run on other tables.
 """
 
 import hashlib

@@ -22,7 +22,7 @@ class ScriptJob(Job):
 
     The script's metastore, run token and other options apply to all its statements; its target is
     that of the first statement with a table. A retry does not repeat the completed statements, and
-    requires that they have not been changed.
+    requires them to be unchanged.
 
     Attributes:
         statements: The jobs, in order.
@@ -102,7 +102,7 @@ def _digest(job: Job) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a part of a job as JSON values, without defaults, as a later version may add fields."""
+    """Return a part of a job as JSON, without defaults, as a later version may add fields."""
     if is_dataclass(value):
         given = {
             field.name: _plain(getattr(value, field.name))

@@ -57,8 +57,9 @@ class TableSource:
 class ChangesSource:
     """Changes of a table between two versions, with a row for each change.
 
-    In addition to the table's columns, it has ``_change_type`` ("insert", "delete", "update_before" or
-    "update_after"), ``_write_id`` of the transaction, and ``_row_id`` in the form of Hive's ROW__ID.
+    In addition to the table's columns, it has ``_change_type`` ("insert", "delete", "update_before"
+    or "update_after"), ``_write_id`` of the transaction, and ``_row_id`` in the form of Hive's
+    ROW__ID.
 
     Example::
 

@@ -115,7 +115,7 @@ class StreamJob(StatementsJob):
 
     @property
     def reads_batch_again(self) -> bool:
-        """Whether the rows of a batch are read more than once, or beside what takes two looks."""
+        """Whether the rows of a batch are read by several statements, or beside tables or changes."""
         return len(self.statements) > 1 or _has(self.statements, (TableSource, ChangesSource))
 
     @property

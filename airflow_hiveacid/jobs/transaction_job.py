@@ -59,7 +59,7 @@ class StatementsJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionJob(StatementsJob, ScriptedJob):
-    """Change several tables, or one by several statements, so that either all or no changes are visible.
+    """Change several tables, or one by several statements; the changes become visible together.
 
     All sources are read as of the beginning of the transaction: no statement sees the changes of
     another one. Several statements can insert into a table, but only one may update, delete, merge

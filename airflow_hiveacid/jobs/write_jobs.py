@@ -55,8 +55,8 @@ class InsertJob(RowJob):
         source: The source of the rows.
         overwrite: Replace instead of append.
         partitions: The written partitions, which an overwrite replaces even without rows. If None,
-            an append writes to the partitions of its rows; an overwrite replaces the whole table or,
-            if it is partitioned, the partitions for which the source has rows.
+            an append writes to the partitions of its rows; an overwrite replaces the whole table
+            or, if it is partitioned, the partitions for which the source has rows.
         by_position: The source's columns are those of the table in order, as in SQL, with the
             partition keys last; otherwise they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the

@@ -58,8 +58,8 @@ class EarlierTries:
     """Prevents two attempts of one run from both being applied, however they overlap.
 
     An attempt may still be starting when the next one searches for attempts to end. Both open a
-    transaction later, and transactions have an order: so each attempt searches before it begins, and
-    again after it has opened its own transaction.
+    transaction later, and transactions have an order: so each attempt searches before it begins,
+    and again after it has opened its own transaction.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ class NumberedFile:
             content: Its content.
 
         Returns:
-            Whether this process wrote it. If not, another process wrote this number or a higher one.
+            Whether this process wrote it. If not, another one wrote this number or a higher one.
         """
         path = self.path(number)
         try:

@@ -4,9 +4,10 @@ Each table that the transaction writes has a note of its own, which is judged by
 by its creation, its write ids and its directories. Proof by one table is sufficient.
 
 A note is written before the commit, so it proves nothing by itself. Nor does a write id that is
-valid in the metastore: after a compaction was cleaned, the metastore forgets which ids were aborted.
-Two proofs outlive that: a mark that was made after the commit, and a directory of the transaction.
-Every cleaner removes the directories of aborted transactions before the metastore may forget them.
+valid in the metastore: after a compaction was cleaned, the metastore forgets which ids were
+aborted. Two proofs outlive that: a mark that was made after the commit, and a directory of the
+transaction. Every cleaner removes the directories of aborted transactions before the metastore may
+forget them.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """Position of a stream in its table, and its comparison with the checkpoint.
 
 Spark's checkpoint contains the rows of each batch, and the notes on runs record the applied
-batches. Neither helps if the checkpoint is lost, or is an old copy: a new query begins with batch 0,
-and would apply all rows again. So the table also stores the id of the query that writes it, the last
-applied batch, and a digest of the batch's offsets. A query is refused before it reads a row if it
-has another id, has not planned that batch yet, or has planned it with other rows.
+batches. Neither helps if the checkpoint is lost, or is an old copy: a new query begins with batch
+0, and would apply all rows again. So the table also stores the id of the query that writes it, the
+last applied batch, and a digest of the batch's offsets. A query is refused before it reads a row if
+it has another id, has not planned that batch yet, or has planned it with other rows.
 """
 
 import json
@@ -45,8 +45,8 @@ class StreamPlace:
         batch_id: The last batch of it that is known to be applied; -1 before the first batch.
         number: The number of the position, ascending: a new one is never written over another.
         checkpoint: The location of the query's checkpoint.
-        offsets: A digest of the offsets of that batch; None before the first batch, and in positions
-            written before digests existed.
+        offsets: A digest of the offsets of that batch; None before the first batch, and in
+            positions written before digests existed.
     """
 
     name: str

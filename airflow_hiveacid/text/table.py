@@ -5,7 +5,7 @@ from html import escape
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Lay out the cells of each row in columns, indented by two.
+    """Arrange the cells of each row in columns, indented by two.
 
     Args:
         rows: The cells; all rows have the same number of them.
