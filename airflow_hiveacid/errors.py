@@ -1,14 +1,14 @@
-"""All errors that this package raises: what went wrong, where, and what to do about it.
+"""All errors that this package raises. Each names the problem, the object and the remedy.
 
 HiveAcidError
 ├── UserError               exit 20  the job asks for something that cannot be done
-├── DataError               exit 30  the rows or the files are not what the job needs
-├── ConflictError           exit 10  somebody else was first; trying again can help
-├── MetastoreError          exit 40  the metastore did not do what it was asked
+├── DataError               exit 30  the rows or the files are unsuitable for the job
+├── ConflictError           exit 10  a concurrent change was first; a retry can help
+├── MetastoreError          exit 40  the metastore did not carry out a call
 ├── StorageError            exit 50  files could not be read, written or moved
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
 ├── DemoFailed              exit 1   a program that the demo runs has failed
-└── SparkJobFailed          exit 1   Spark failed for a reason of its own
+└── SparkJobFailed          exit 1   Spark failed for another reason
 """
 
 from typing import ClassVar
@@ -18,8 +18,8 @@ class HiveAcidError(Exception):
     """Root of every error this package raises on purpose.
 
     Attributes:
-        remedy: What the reader of the message can do.
-        retryable: Whether the same job may succeed when it is simply run again.
+        remedy: The action that the message suggests to its reader.
+        retryable: Whether the same job may succeed when it is run again unchanged.
         exit_code: The exit status of an application that ends with this error.
     """
 
@@ -42,7 +42,7 @@ class HiveAcidError(Exception):
 
 
 class ClusterUnreachable(HiveAcidError):
-    """The cluster that runs a Spark application did not answer, or not as it should."""
+    """The cluster that runs a Spark application did not answer, or answered unexpectedly."""
 
     retryable = True
     exit_code = 60
@@ -50,11 +50,11 @@ class ClusterUnreachable(HiveAcidError):
 
 
 class DemoFailed(HiveAcidError):
-    """A program that the demo or the quickstart runs has failed: Airflow, or a Spark of its own."""
+    """A program that the demo or the quickstart runs has failed: Airflow, or its own Spark."""
 
 
 class SparkJobFailed(HiveAcidError):
-    """Spark failed for a reason that has no class of its own."""
+    """Spark failed for a reason without a class of its own."""
 
     retryable = True
 
@@ -70,17 +70,17 @@ class AccessRefused(UserError):
 
 
 class ApplicationNotFound(UserError):
-    """The packaged Spark application is not where it should be."""
+    """The packaged Spark application is not at its expected path."""
 
     default_remedy = "Install the package again."
 
 
 class InvalidConnection(UserError):
-    """An Airflow connection is missing, or lacks what is needed of it."""
+    """An Airflow connection is missing or incomplete."""
 
 
 class InvalidJob(UserError):
-    """A job is malformed; found without touching any server."""
+    """A job is malformed; detected without contacting any server."""
 
 
 class BadCondition(UserError):
@@ -92,7 +92,7 @@ class UntrustedSql(UserError):
 
 
 class CheckpointMismatch(UserError):
-    """The checkpoint of a stream and the table that it writes do not tell the same."""
+    """The checkpoint of a stream and the table that it writes disagree."""
 
 
 class ConsumerMismatch(UserError):
@@ -112,7 +112,7 @@ class KerberosLibraryMissing(UserError):
 
 
 class NothingToCompact(UserError):
-    """A compaction would leave the partition none the better."""
+    """Compaction would have no effect."""
 
 
 class NotTransactional(UserError):
@@ -122,27 +122,27 @@ class NotTransactional(UserError):
 
 
 class InsertOnlyTable(UserError):
-    """Update, delete or merge was asked of an insert-only table."""
+    """Update, delete or merge was requested for an insert-only table."""
 
     default_remedy = "Convert the table to full ACID before changing rows in place."
 
 
 class ScriptChanged(UserError):
-    """A script is tried again with other statements than those that were completed before."""
+    """A script is retried with statements that differ from those already completed."""
 
 
 class SharedLocation(UserError):
-    """Two tables, or two partitions, have their files in one place."""
+    """Two tables, or two partitions, share one location."""
 
     default_remedy = "Give each of them a folder of its own."
 
 
 class SqlError(UserError):
-    """A statement cannot be read, or says something that is not supported."""
+    """A statement cannot be parsed, or uses an unsupported feature."""
 
 
 class TableExists(UserError):
-    """A table that is to be created is there already."""
+    """A table to be created already exists."""
 
     default_remedy = "Write IF NOT EXISTS to keep it."
 
@@ -164,33 +164,33 @@ class UnsupportedTable(UserError):
 
 
 class VersionUnknown(UserError):
-    """A version of a table is asked for that does not exist, or cannot be told."""
+    """A requested version of a table does not exist, or cannot be determined."""
 
 
 class DataError(HiveAcidError):
-    """The rows or the files are not what the job needs."""
+    """The rows or the files are unsuitable for the job."""
 
     exit_code = 30
 
 
 class BadMetadataFile(DataError):
-    """The marker file of a base says something that the chosen rules do not know."""
+    """The marker file of a base contains a value that is unknown to the chosen rules."""
 
     default_remedy = "Compact the table with the version of Hive that wrote the directory."
 
 
 class ConstraintViolated(DataError):
-    """A row does not meet an enabled constraint of its table."""
+    """A row violates an enabled constraint of its table."""
 
     default_remedy = "Nothing was written. Correct or filter such rows in the source."
 
 
 class CorruptFile(DataError):
-    """A file does not hold what its name and its place promise."""
+    """The content of a file does not match its name and location."""
 
 
 class DuplicateMergeKeys(DataError):
-    """Several source rows want to change the same target row."""
+    """Several source rows match the same target row."""
 
     default_remedy = "Make the source unique on the columns of the merge condition."
 
@@ -204,27 +204,27 @@ class MalformedSnapshot(DataError):
 
 
 class NanosecondsLost(DataError):
-    """Timestamps have more digits than the microseconds of Spark, which would cut them."""
+    """Timestamps have more digits than Spark's microseconds, and would be truncated."""
 
 
 class NotEnoughHistory(DataError):
-    """The directories needed for the snapshot have been cleaned."""
+    """The directories that the snapshot needs have been cleaned."""
 
     default_remedy = "Read again with a fresh snapshot."
 
 
 class OutOfOrder(DataError):
-    """The rows of files that belong together do not ascend by their row ids."""
+    """The rows of files that belong together are not in ascending order of row ids."""
 
 
 class ProofFailed(DataError):
-    """A compaction did not write what it had read."""
+    """The output of a compaction differs from its input."""
 
     default_remedy = "Nothing was published. Please report it, with the log."
 
 
 class UnprovenRun(DataError):
-    """Whether an earlier try of the run was applied can't be found out by a program any more."""
+    """A program can no longer determine whether an earlier attempt of the run was applied."""
 
     default_remedy = (
         "Look whether its rows are there. If they are not, delete the notes and run the task again; "
@@ -233,7 +233,7 @@ class UnprovenRun(DataError):
 
 
 class UnsupportedFile(DataError):
-    """A file is sound but uses something that we do not handle."""
+    """A file is valid but uses an unsupported feature."""
 
 
 class VersionGone(DataError):
@@ -243,18 +243,18 @@ class VersionGone(DataError):
 
 
 class BeyondArrow(UnsupportedFile):
-    """A file holds values that Arrow cannot, or that only Spark can bring to their new type."""
+    """A file holds values that only Spark, not Arrow, can represent or convert to a new type."""
 
 
 class ConflictError(HiveAcidError):
-    """Somebody else was first; trying again can help."""
+    """A concurrent change was first; a retry can help."""
 
     retryable = True
     exit_code = 10
 
 
 class AlreadyCompacting(ConflictError):
-    """Somebody else compacts the same partition, or has been asked to."""
+    """Another process compacts the same partition, or has a request to do so."""
 
     default_remedy = "Run the job again when that is done."
 
@@ -264,25 +264,25 @@ class LockTimeout(ConflictError):
 
 
 class OverlapRefused(ConflictError):
-    """Somebody committed first while the job was at work, and its conflict policy refuses both."""
+    """Another writer committed first, and the job's conflict policy refuses both changes."""
 
     default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
 
 
 class ScriptOvertaken(ConflictError):
-    """Another try of the same script has begun."""
+    """Another attempt of the same script has begun."""
 
     default_remedy = "No further statement was run. Let only one try of the script run."
 
 
 class SnapshotMoved(ConflictError):
-    """The table kept changing while the job tried to begin."""
+    """The table kept changing while the job tried to start."""
 
     default_remedy = "Run the job again when fewer others write there, or raise max_restarts."
 
 
 class StreamOvertaken(ConflictError):
-    """Another driver of the same stream has come further than this one."""
+    """Another driver of the same stream has applied more batches than this one."""
 
     retryable = False
     default_remedy = "No batch is applied twice. Let only one driver run the stream."
@@ -295,7 +295,7 @@ class TableReplaced(ConflictError):
 
 
 class TransactionAborted(ConflictError):
-    """The metastore aborted the transaction, or no longer knows it."""
+    """The metastore aborted the transaction, or no longer has it."""
 
     default_remedy = "Nothing of it is visible; run the job again."
 
@@ -307,32 +307,32 @@ class WriteConflict(ConflictError):
 
 
 class MetastoreError(HiveAcidError):
-    """The metastore did not do what it was asked."""
+    """The metastore did not carry out a call."""
 
     exit_code = 40
 
 
 class EmbeddedMetastoreFailed(MetastoreError):
-    """A metastore of our own could not be fetched or did not start."""
+    """A metastore started by this package could not be downloaded or did not start."""
 
 
 class AuthenticationFailed(MetastoreError):
-    """The metastore does not take who is calling, or has not proved who it is itself."""
+    """The metastore rejects the caller's identity, or has not proved its own."""
 
 
 class AuthenticationMismatch(AuthenticationFailed):
-    """The metastore and its connection do not agree on whether there is Kerberos."""
+    """The metastore and its connection disagree on the use of Kerberos."""
 
 
 class KdcUnreachable(AuthenticationFailed):
-    """No Kerberos server answered, or nobody knows where one is."""
+    """No Kerberos server answered, or none is configured."""
 
     retryable = True
     default_remedy = "Check realms and kdc in /etc/krb5.conf, or in the file KRB5_CONFIG names."
 
 
 class NoTicket(AuthenticationFailed):
-    """There is no valid Kerberos ticket to log in with."""
+    """No valid Kerberos ticket is available for the login."""
 
     retryable = True
     default_remedy = (
@@ -342,37 +342,37 @@ class NoTicket(AuthenticationFailed):
 
 
 class TokenRefused(AuthenticationFailed):
-    """The metastore does not take a driver's delegation token any more."""
+    """The metastore no longer accepts a driver's delegation token."""
 
     retryable = True
     default_remedy = "Run the task again, which gets a new one, also where it has expired."
 
 
 class AnswerLost(MetastoreError):
-    """The connection broke while a call was answered; nobody knows whether it was carried out."""
+    """The connection broke during a call; it is unknown whether the call was carried out."""
 
     retryable = True
 
 
 class AnswerGarbled(AnswerLost):
-    """An answer came that cannot be read; nobody knows whether the call was carried out."""
+    """The answer to a call cannot be parsed; it is unknown whether the call was carried out."""
 
     default_remedy = "Look for what stands between here and the metastore, like a proxy."
 
 
 class CommitUncertain(MetastoreError):
-    """The metastore went away during a commit; nobody knows whether it was carried out."""
+    """The metastore became unavailable during a commit; its outcome is unknown."""
 
     retryable = True
     default_remedy = "Look for the rows, or run the job again once the metastore is back."
 
 
 class MetastoreCallFailed(MetastoreError):
-    """A call was answered with an error that has no class of its own."""
+    """The metastore answered a call with an error without a class of its own."""
 
 
 class MetastoreTroubled(MetastoreCallFailed):
-    """The metastore failed inside, mostly because its database did."""
+    """The metastore had an internal failure, usually of its database."""
 
     retryable = True
     default_remedy = "Look into the metastore's log, and run the job again."
@@ -386,7 +386,7 @@ class MetastoreUnreachable(MetastoreError):
 
 
 class UnsupportedMetastore(MetastoreError):
-    """The server is not a Hive Metastore we can work with."""
+    """The server is not a supported Hive Metastore."""
 
 
 class StorageError(HiveAcidError):
@@ -396,7 +396,7 @@ class StorageError(HiveAcidError):
 
 
 class DiskFull(StorageError):
-    """There is no space left for the job's files."""
+    """No space is left for the job's files."""
 
     default_remedy = "Free space on the file system of the table, then run the job again."
 
@@ -412,7 +412,7 @@ class PermissionRefused(StorageError):
 
 
 class StorageLoginFailed(StorageError):
-    """The file system does not know who asks for files: there is no valid ticket or token."""
+    """The file system cannot identify the caller: the ticket or token is missing or invalid."""
 
     retryable = True
     default_remedy = (
@@ -422,6 +422,6 @@ class StorageLoginFailed(StorageError):
 
 
 class StorageUnreachable(StorageError):
-    """The file system does not answer, or has just started and does not take changes yet."""
+    """The file system does not answer, or has just started and does not accept changes yet."""
 
     retryable = True

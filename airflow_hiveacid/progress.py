@@ -12,16 +12,16 @@ from typing import ClassVar, Self
 from airflow_hiveacid.errors import DiskFull, InvalidJob
 
 FAULT_VARIABLE = "HIVEACID_FAULT"
-# When an application was submitted, in seconds since 1970: for its report.
+# Submission time of an application in seconds since 1970, for its report.
 SUBMITTED_VARIABLE = "HIVEACID_SUBMITTED"
-# How the lines of a PhaseLog begin, which tells them from all that Spark says.
+# Prefix of the lines of a PhaseLog, which distinguishes them from Spark's output.
 PROGRESS = "hiveacid: "
-# How often those who wait are told what goes on.
+# Interval between progress messages.
 TELL_SECONDS = 10.0
 
 
 class Phase(StrEnum):
-    """The steps of a write or of a compaction, in their order; cleaning has one of its own."""
+    """Steps of a write or of a compaction, in their order; cleaning has its own step."""
 
     OPEN = "open"
     LOCK = "lock"
@@ -35,40 +35,40 @@ class Phase(StrEnum):
 
 
 class PhaseObserver:
-    """Is told what a run is doing; whoever inherits from it takes what it wants to know."""
+    """Base class of observers of a run; subclasses override the events that they need."""
 
     def step(self, name: str, seconds: float | None = None) -> None:
-        """The same as the phases, for people: "read the source" begins, or has ended well.
+        """Report that a named step, like "read the source", begins or has ended successfully.
 
         Args:
-            name: The phase, and what it does here.
-            seconds: How long it has taken, inner phases not counted; None is not ended yet.
+            name: The phase and its object.
+            seconds: The duration without inner phases; None if the step begins.
         """
 
     def enter(self, phase: Phase) -> None:
-        """A phase begins."""
+        """Report the beginning of a phase."""
 
     def leave(self, phase: Phase, seconds: float) -> None:
-        """A phase ended well after so many seconds, inner phases not counted."""
+        """Report the successful end of a phase, and its duration without inner phases."""
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
-        """A transaction was opened and got its write ids; nothing is done in it yet."""
+        """Report a new transaction and its write ids, before any work is done in it."""
 
     def note(self, text: str) -> None:
-        """Something worth a line happened within a phase."""
+        """Report an event within a phase."""
 
     def work(self, done: int, total: int) -> None:
-        """So many of all partitions are done, well or not."""
+        """Report how many of all partitions are done, successfully or not."""
 
     def batch(self, progress: object) -> None:
-        """A stream has applied one more batch."""
+        """Report that a stream has applied one more batch."""
 
 
 class PhaseClock:
-    """Measures phases and tells observers: `with clock(Phase.READ, "the source"): ...`.
+    """Measures phases and notifies observers: `with clock(Phase.READ, "the source"): ...`.
 
-    A phase may come again (a restart) and may lie within another one: each second is counted once,
-    for the innermost phase. One thread at a time uses a clock.
+    A phase may be repeated (a restart) and may be nested in another one: each second is counted
+    once, for the innermost phase. One thread at a time uses a clock.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PhaseClock:
 
         Args:
             phase: The phase.
-            what: What is read or written in it, since a run does that more than once.
+            what: The object that is read or written, as a run may repeat the phase for several.
         """
         name = f"{phase.value} {what}".rstrip()
         started = self._now()
@@ -116,34 +116,34 @@ class PhaseClock:
             observer.leave(phase, own)
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
-        """Tell the observers of a transaction that was opened."""
+        """Notify the observers of a new transaction."""
         for observer in self._observers:
             observer.opened(txn_id, write_ids)
 
     def step(self, name: str) -> None:
-        """Tell the observers of people what comes next."""
+        """Notify the observers of the next step."""
         for observer in self._observers:
             observer.step(name)
 
     def work(self, done: int, total: int) -> None:
-        """Tell the observers how many of all partitions are done."""
+        """Notify the observers of the number of partitions that are done."""
         for observer in self._observers:
             observer.work(done, total)
 
     def note(self, text: str) -> None:
-        """Pass a line on to the observers."""
+        """Pass a message on to the observers."""
         for observer in self._observers:
             observer.note(text)
 
 
 class PhaseLog(PhaseObserver):
-    """Prints a line for every step, for whoever watches the task's log.
+    """Prints a line for every step to the task's log.
 
     Args:
-        about: What the lines are about, where several things are done side by side.
+        about: The subject of the lines, if several operations run concurrently.
 
     Attributes:
-        last: When a line was printed last, of whatever log, by time.monotonic().
+        last: The time of the last line of any log, by time.monotonic().
     """
 
     last: ClassVar[float] = 0.0
@@ -152,37 +152,37 @@ class PhaseLog(PhaseObserver):
         self._head = f"{PROGRESS}{about}: " if about else PROGRESS
 
     def step(self, name: str, seconds: float | None = None) -> None:
-        """A step begins, or is over."""
+        """Print the beginning or the end of a step."""
         self.note(f"{name} ..." if seconds is None else f"{name} done in {seconds:.2f} s")
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
-        """A transaction was opened."""
+        """Print a new transaction."""
         written = "".join(f", write id {number} of {table}" for table, number in write_ids.items())
         self.note(f"transaction {txn_id}{written}")
 
     def work(self, done: int, total: int) -> None:
-        """Partitions are done."""
+        """Print the number of partitions that are done."""
         if done and total > 1:
             self.note(f"{done} of {total} partitions done")
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Print a message."""
         PhaseLog.last = time.monotonic()
-        # A log that nobody can write or read any more must not change what is done.
+        # A log that can no longer be written must not change the outcome of the run.
         with suppress(OSError):
-            # In one piece, or lines of compactions that run side by side get mixed up.
+            # One call, as the lines of concurrent compactions would be mixed otherwise.
             sys.stdout.write(f"{self._head}{text}\n")
             sys.stdout.flush()
 
 
 class InjectedFault(RuntimeError):
-    """The error that HIVEACID_FAULT asked for."""
+    """Error requested by HIVEACID_FAULT."""
 
 
 class FaultInjector(PhaseObserver):
-    """Breaks a run on purpose at the edge of a phase, to prove that nothing half-done shows.
+    """Breaks a run on purpose at the edge of a phase, to prove that partial results stay invisible.
 
-    It is asked for by the environment variable HIVEACID_FAULT=<phase>:<kind>[:before|after], where
+    The environment variable HIVEACID_FAULT=<phase>:<kind>[:before|after] enables it, where
     the kind is "kill" (SIGKILL to this process), "raise" or "disk_full".
     """
 
@@ -193,10 +193,10 @@ class FaultInjector(PhaseObserver):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """The injector that the environment asks for, or None.
+        """Return the injector that the environment requests, or None.
 
         Raises:
-            InvalidJob: The variable is set to something else.
+            InvalidJob: The value of the variable is invalid.
         """
         if not (text := environment.get(FAULT_VARIABLE)):
             return None
@@ -211,12 +211,12 @@ class FaultInjector(PhaseObserver):
         return cls(Phase(phase), kind, edge == "after")
 
     def enter(self, phase: Phase) -> None:
-        """Strike before the phase when asked to."""
+        """Inject the fault before the phase if requested."""
         if phase is self._phase and not self._after:
             self._strike()
 
     def leave(self, phase: Phase, seconds: float) -> None:
-        """Strike after the phase when asked to."""
+        """Inject the fault after the phase if requested."""
         if phase is self._phase and self._after:
             self._strike()
 

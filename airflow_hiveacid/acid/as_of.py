@@ -1,4 +1,4 @@
-"""Which earlier version of a table is asked for: by a write id, or by a time."""
+"""Selection of an earlier version of a table by a write id or by a time."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from airflow_hiveacid.errors import InvalidJob
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Which version of a table is wanted: one of both is given.
+    """Requested version of a table: exactly one of both attributes is set.
 
     Attributes:
         write_id: The last write id of the version.
-        time: When a reader would have seen it.
+        time: A time at which a reader saw the version.
     """
 
     write_id: int | None = None
@@ -21,14 +21,14 @@ class AsOf:
 
     @classmethod
     def of(cls, write_id: int | None, time: datetime | str | None) -> Self | None:
-        """A version as it is asked for; None is the newest.
+        """Return the requested version; None means the newest.
 
         Args:
             write_id: The last write id.
             time: The moment, also in ISO form; without a zone it is in UTC.
 
         Raises:
-            InvalidJob: It is no version, or two.
+            InvalidJob: The arguments are not a version, or both are given.
         """
         if write_id is None and time is None:
             return None
@@ -38,20 +38,20 @@ class AsOf:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A version by a text: a write id, or a time in ISO form.
+        """Parse a version: a write id, or a time in ISO form.
 
         Raises:
-            InvalidJob: It is neither.
+            InvalidJob: The text is neither.
         """
         number = text.strip()
         return cls.of_write_id(int(number)) if number.isdecimal() else cls.of_time(number)
 
     @classmethod
     def of_write_id(cls, write_id: object) -> Self:
-        """A version by its last write id.
+        """Return a version by its last write id.
 
         Raises:
-            InvalidJob: It is none.
+            InvalidJob: The value is not a write id.
         """
         if type(write_id) is not int or write_id < 0:
             raise InvalidJob(f"A version must be a whole number, not {write_id!r}.")
@@ -59,10 +59,10 @@ class AsOf:
 
     @classmethod
     def of_time(cls, time: object) -> Self:
-        """A version by a time, also in ISO form; without a zone it is in UTC.
+        """Return a version by a time, also in ISO form; without a zone it is in UTC.
 
         Raises:
-            InvalidJob: It is none.
+            InvalidJob: The value is not a time.
         """
         known = time
         if isinstance(known, str):

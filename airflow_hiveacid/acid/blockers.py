@@ -11,13 +11,13 @@ class Blocker:
     """An open transaction or a lock.
 
     Attributes:
-        txn_id: The transaction; None is a lock without one.
-        lock_id: The lock; None is a transaction without one.
-        user: Whose it is.
-        host: The machine that it was opened from, if known.
-        run: The run token of a job of ours: "dag/run/task/map index" of an Airflow task; None is
-            somebody else's work.
-        since: When it began, if known.
+        txn_id: The transaction; None for a lock without one.
+        lock_id: The lock; None for a transaction without one.
+        user: The owner.
+        host: The machine that opened it, if known.
+        run: The run token of a job of this package: "dag/run/task/map index" of an Airflow task;
+            None for other programs.
+        since: The time when it began, if known.
     """
 
     txn_id: int | None = None
@@ -28,7 +28,7 @@ class Blocker:
     since: datetime | None = None
 
     def describe(self, now: datetime) -> str:
-        """Say who it is in words, to go into a sentence."""
+        """Describe the blocker in words for use in a sentence."""
         what = f"lock {self.lock_id}" if self.txn_id is None else f"transaction {self.txn_id}"
         run = "" if self.run is None else f" ({describe_run(self.run)})"
         age = ""
@@ -38,7 +38,7 @@ class Blocker:
 
 
 def describe_run(token: str) -> str:
-    """Say in words which run a token is of.
+    """Describe the run of a token in words.
 
     Args:
         token: A run token, without the mark of its tables.
@@ -53,7 +53,7 @@ def describe_run(token: str) -> str:
 
 
 def task_of_run(token: str) -> str:
-    """Say in short whose a run is: "dag.task" of an Airflow task, else the token.
+    """Return a short name of a run: "dag.task" of an Airflow task, else the token.
 
     Args:
         token: A run token, without the mark of its tables.
@@ -63,13 +63,13 @@ def task_of_run(token: str) -> str:
 
 
 def _parts(token: str) -> tuple[str, str, str, str, str, str] | None:
-    """The instance of Airflow, whether there is one, the DAG, run, task and map index."""
-    # Only the first and the last two parts are sure to be free of slashes.
+    """The Airflow instance, its separator if present, the DAG, run, task and map index."""
+    # Only the first and the last two parts never contain slashes.
     dag, slash, rest = token.partition("/")
     parts = rest.rsplit("/", 2)
     if not slash or len(parts) != 3:
         return None
     run, task, map_index = parts
-    map_index, _, _ = map_index.partition("#")  # Of a script, a statement follows.
+    map_index, _, _ = map_index.partition("#")  # In a script, a statement follows.
     airflow, colon, dag = dag.rpartition(":")
     return airflow, colon, dag, run, task, map_index

@@ -1,4 +1,4 @@
-"""Distribution of rows over numbered files: by which columns, and over how many files.
+"""Distribution of rows over numbered files: the columns, and the number of files.
 
 The metastore keeps one such definition for a table and one for each of its partitions. Neither
 proves how the rows of an existing file were distributed: ``ALTER TABLE ... CLUSTERED BY`` changes
@@ -57,7 +57,7 @@ class BucketLayout:
 
     @classmethod
     def of_note(cls, note: Mapping[str, Any]) -> Self | None:
-        """Read the layout that a note records; None if it records none, or no valid one."""
+        """Read the layout in a note; None if the note has no layout, or no valid one."""
         noted = note.get(NOTED_LAYOUT)
         if not isinstance(noted, dict) or not isinstance(noted.get("columns"), list):
             return None
@@ -72,14 +72,14 @@ class BucketLayout:
 
 
 def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
-    """The layout that a compaction of some directories keeps.
+    """Return the layout that a compaction of some directories keeps.
 
     Args:
-        notes: The notes of all directories that rows come from; an empty one for a directory
-            without a note.
+        notes: The notes of all directories that rows come from; an empty note for a directory
+            without one.
 
     Returns:
-        None if a note records no layout or lists no files, or if there are several layouts.
+        None if a note records no layout or lists no files, or if the notes differ.
     """
     layouts = {
         None if written_files(note) is None else BucketLayout.of_note(note) for note in notes

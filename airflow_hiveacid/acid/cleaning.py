@@ -1,8 +1,8 @@
-"""What may be removed from a partition, what must stay, and why.
+"""Decision which files of a partition to remove and which to keep, with reasons.
 
-A directory may go when a newer one holds its content, and all transactions have ended that began
-before the newer one appeared. Later ones do not look at the old directory, unless they ask for an
-earlier version: what such may need stays for the time of the retention.
+A directory may be removed when a newer one holds its content, and all transactions have ended that
+began before the newer one appeared. Later transactions do not read the old directory, unless they
+request an earlier version: files for such versions are kept for the retention time.
 """
 
 import json
@@ -33,27 +33,28 @@ _NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
 
 @dataclass(frozen=True, slots=True)
 class ReaderNote:
-    """Who could still read what a directory replaced, when that directory became visible.
+    """Transactions and locks that could read replaced directories when their replacement appeared.
 
-    It lies in that directory as a small JSON file. One of a later format counts as none: then
-    everybody who is there may still read what was replaced, which is late and so safe, and a note
-    of this format takes its place. Notes without a format are of the first versions, and the same.
+    The note is a small JSON file in the replacing directory. A note of a later format is ignored:
+    then every present blocker may still read the replaced directories, which delays the removal and
+    is safe, and a note of this format replaces it. Notes without a format number, of the first
+    versions, have the same content.
 
     Attributes:
-        high_watermark: The youngest transaction.
-        locks: The locks on the table.
+        high_watermark: The youngest transaction at that time.
+        locks: The locks on the table at that time.
     """
 
     high_watermark: int
     locks: tuple[int, ...] = ()
 
     def to_json(self) -> str:
-        """The content of the note's file."""
+        """Return the content of the note's file."""
         return json.dumps({"format": _NOTE_FORMAT, **asdict(self)})
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self | None:
-        """Read a note, whatever else may be in it; None for half a note and for a later format."""
+        """Parse a note and ignore unknown fields; None for an incomplete note or a later format."""
         try:
             note = json.loads(text)
             if note.get("format", _NOTE_FORMAT) != _NOTE_FORMAT:
@@ -63,7 +64,7 @@ class ReaderNote:
             return None
 
     def remaining(self, blockers: Iterable[Blocker]) -> list[Blocker]:
-        """Those of the present transactions and locks that were there then."""
+        """Return those of the present transactions and locks that existed at that time."""
         return [
             blocker
             for blocker in blockers
@@ -74,12 +75,12 @@ class ReaderNote:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A directory, or an original file, that may go, and why.
+    """Directory, or original file, that may be removed, with the reason.
 
     Attributes:
         path: Its name.
-        why: What made it useless.
-        cover: The directory that holds its content, if that is why.
+        why: The reason for the removal.
+        cover: The directory that holds its content, if this is the reason.
     """
 
     path: str
@@ -89,13 +90,13 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A directory or a file that stays, and why.
+    """Directory or file that is kept, with the reason.
 
     Attributes:
         path: Its name.
-        reason: Why it stays.
-        useless_from: The first write id in it, when it only waits to be removed.
-        retained: Whether it stays for those who read earlier versions.
+        reason: The reason.
+        useless_from: The first write id in it, if it is only waiting for its removal.
+        retained: Whether it is kept for readers of earlier versions.
         bytes: The size of its files.
     """
 
@@ -108,14 +109,14 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class CleaningPlan:
-    """What is to be done about one partition.
+    """Decisions for one partition.
 
     Attributes:
-        remove: What may go now.
-        keep: What stays although no new reader looks at it.
-        unmarked: Directories that replaced something that stays, without a note on its readers.
-        partly_aborted: The first write ids of directories that are read and hold rows of aborted
-            write ids, too.
+        remove: The files and directories that may be removed now.
+        keep: Those that are kept although no new reader uses them.
+        unmarked: Directories that replaced a kept one and have no note on its readers.
+        partly_aborted: The first write ids of directories that are read and also hold rows of
+            aborted write ids.
     """
 
     remove: tuple[Removal, ...]
@@ -124,13 +125,13 @@ class CleaningPlan:
     partly_aborted: tuple[int, ...]
 
     def is_clean_up_to(self, write_id: int | None) -> bool:
-        """Whether, with what may go now, all is gone that a compaction made useless.
+        """Whether the removals leave no input of a compaction behind.
 
-        The metastore then forgets which of these write ids are aborted: nothing may be left that
-        would come to life.
+        The metastore then forgets which of these write ids are aborted, so a remaining directory
+        with aborted rows would become visible.
 
         Args:
-            write_id: The last write id of the compaction; None is any.
+            write_id: The last write id of the compaction; None for any compaction.
         """
         waiting = [stay.useless_from for stay in self.keep if stay.useless_from is not None]
         left = (*waiting, *self.partly_aborted)
@@ -149,19 +150,19 @@ def plan_cleaning(
     retained: Mapping[str, str],
     now: datetime,
 ) -> CleaningPlan:
-    """Decide on every directory of a partition.
+    """Decide which directories and files of a partition to remove or keep.
 
     Args:
-        state: What a new reader sees of the partition, strictly.
-        directories: The names of all directories in it.
-        write_ids: What that reader sees of the table's write ids.
-        txns: What it sees of transactions.
-        notes: On who can still read what a directory replaced, as far as there are such notes.
-        blockers: All open transactions, and the locks on the table; both asked for after the
-            listing was made.
-        forbidden: What must stay whatever the rules say, with the reason.
-        retained: What stays for earlier versions, with the reason. No request waits for that.
-        now: The time, for the age of blockers.
+        state: The state of the partition for a new reader, in strict mode.
+        directories: The names of all directories in the partition.
+        write_ids: The write ids of the table that this reader sees.
+        txns: The transactions that it sees.
+        notes: The existing notes on readers, by replacing directory.
+        blockers: All open transactions, and the locks on the table; both requested after the
+            listing.
+        forbidden: Files that must be kept regardless of the rules, with the reason.
+        retained: Files kept for earlier versions, with the reason. No request waits for them.
+        now: The current time, for the age of blockers.
     """
     rules = _Rules(state, txns, notes, blockers, forbidden, retained, now)
     originals = {
@@ -170,7 +171,7 @@ def plan_cleaning(
     live = {*filter(None, [state.base]), *state.deltas, *originals}
     strange = _strange(state.obsolete)
     for name in sorted(state.obsolete):
-        if "/" in name:  # A file in a directory that is judged as a whole.
+        if "/" in name:  # A file in a directory, which is judged as a whole.
             continue
         if parse_directory(name) is None and name in strange:
             rules.keep.append(Stay(name, _NO_ORIGINAL))
@@ -185,7 +186,7 @@ def plan_cleaning(
         delta.min_write_id
         for delta in map(parse_directory, state.deltas)
         if isinstance(delta, Delta)
-        and not delta.visibility_txn  # A compaction has left them out.
+        and not delta.visibility_txn  # A compaction omits aborted rows.
         and write_ids.range_aborted(delta.min_write_id, delta.max_write_id) is Range.SOME
     ]
     return CleaningPlan(
@@ -194,13 +195,13 @@ def plan_cleaning(
 
 
 def stale_staging(names: Iterable[str], txns: ValidTxnList, min_open: int) -> list[str]:
-    """The folders with files that a killed driver had not yet published, and now never will.
+    """Return the staging folders of killed drivers, which can no longer be published.
 
     Args:
-        names: The directories beside the table's own.
+        names: The directories beside those of the table.
         txns: A fresh list.
-        min_open: The smallest transaction of any kind that was open then: version 4 does not list
-            those that only read, which may have copies there.
+        min_open: The smallest open transaction of any kind at that time: HMS 4 does not list
+            transactions that only read, which may have copies in these folders.
     """
     return [
         name
@@ -217,14 +218,14 @@ def _has_ended(txn: int, txns: ValidTxnList, min_open: int) -> bool:
 def is_stale_upload(
     path: str, write_ids: WriteIdList, txns: ValidTxnList, min_open: int, age: timedelta
 ) -> bool:
-    """Whether nobody needs the upload of a file any more that has not been completed.
+    """Whether the incomplete upload of a file is abandoned.
 
     Args:
-        path: Where the file would appear, below the table or the partition.
+        path: The final path of the file, below the table or the partition.
         write_ids: A fresh list.
         txns: A fresh list.
         min_open: See ``stale_staging``.
-        age: How long ago it began.
+        age: The time since the start of the upload.
     """
     folders = path.split("/")[:-1]
     if stale_staging(folders, txns, min_open):
@@ -239,13 +240,13 @@ def is_stale_upload(
         return _has_ended(txn, txns, min_open)
     write_id = directory.write_id if isinstance(directory, Base) else directory.max_write_id
     if write_id > write_ids.high_watermark:
-        # Who only locks when all is written uploads for the write id that he hopes to get.
+        # A writer that locks after writing uploads for the write id that it expects to get.
         return age > _LONGEST_HOPE
     return write_ids.is_valid(write_id) or write_ids.is_aborted(write_id)
 
 
 class _Rules:
-    """The decisions in the making."""
+    """Decisions during planning."""
 
     def __init__(
         self,
@@ -257,7 +258,7 @@ class _Rules:
         retained: Mapping[str, str],
         now: datetime,
     ) -> None:
-        # Of thousands of deltas few can hold what others hold.
+        # Of thousands of deltas, few can hold the content of others.
         self._covers = [
             (name, parsed)
             for name in (state.base, *state.deltas)
@@ -302,7 +303,7 @@ class _Rules:
             if self._may_go(name, parsed, ()):
                 self.remove.append(Removal(name, "Its write ids are aborted."))
             return
-        # Trino does not ask whether the compaction was committed.
+        # Trino does not check whether the compaction was committed.
         why = f"Its compaction, transaction {parsed.visibility_txn}, is aborted"
         if self._may_go(name, parsed, self._on_table, f"{why}, but these may read it all the same"):
             self.remove.append(Removal(name, f"{why}."))
@@ -349,7 +350,7 @@ class _Rules:
 
 
 def _strange(obsolete: Iterable[str]) -> set[str]:
-    """The original files, and the directories with such, that are not called as Hive does."""
+    """Return the original files, and directories with such, whose names differ from Hive's."""
     files: dict[str, list[str]] = {}
     for path in obsolete:
         name, slash, _ = path.partition("/")
@@ -364,14 +365,14 @@ def _strange(obsolete: Iterable[str]) -> set[str]:
 
 
 def _is_cover(read: Base | Delta) -> bool:
-    """Whether a directory can hold what others hold: only a compaction puts them together."""
+    """Whether a directory can hold the content of others: only the output of a compaction can."""
     return isinstance(read, Base) or read.statement_id is None
 
 
 def _covers(cover: Base | Delta, old: Base | Delta | None) -> bool:
-    """Whether a directory that is read can hold all that an obsolete one, or a file, holds."""
+    """Whether a visible directory can hold all content of an obsolete one, or of a file."""
     if old is None:
-        return isinstance(cover, Base)  # What is older than the first write id.
+        return isinstance(cover, Base)  # A file older than the first write id.
     last = old.write_id if isinstance(old, Base) else old.max_write_id
     if isinstance(cover, Base):
         return last <= cover.write_id

@@ -1,4 +1,4 @@
-"""The changes of columns under which all engines read the files of a table as before."""
+"""Column changes that do not affect how any engine reads the files of a table."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from airflow_hiveacid.acid.schema import (
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn, UnsupportedTable
 from airflow_hiveacid.text.spelling import did_you_mean
 
-# Hive's whole numbers, with the digits of their largest values.
+# Hive's integer types, with the digits of their largest values.
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _FRACTIONS = ("float", "double")
 _NEW_TABLE = "CREATE TABLE ... AS SELECT the columns as you want them."
 
 
 class Column(NamedTuple):
-    """A column: its name, its type in Hive's words, and its comment."""
+    """Column with its name, its type in Hive's words, and its comment."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """A change of one column; a field that is None keeps the present value.
+    """Change of one column; a field that is None keeps the present value.
 
     Attributes:
         column: The column.
@@ -53,7 +53,7 @@ class ColumnChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRules:
-    """The properties of a table that decide which changes are safe.
+    """Properties of a table that decide which changes are safe.
 
     Attributes:
         table: Its name, for messages.
@@ -102,14 +102,14 @@ class ChangeRules:
         return others
 
     def is_renamed(self, columns: Sequence[Column], change: ColumnChange) -> bool:
-        """Whether a column has the new name, and the type, of a change already."""
+        """Whether a column already has the new name and the type of a change."""
         types = {column.name.lower(): column.type for column in columns}
         new = (change.name or change.column).lower()
         is_there = change.column.lower() not in types and new in types
         return is_there and change.type in (None, types[new])
 
     def replaced(self, columns: Sequence[Column], wanted: Sequence[Column]) -> list[Column]:
-        """Return the columns of REPLACE COLUMNS: all of today, perhaps wider, and more behind them.
+        """Return the columns of REPLACE COLUMNS: all current ones, perhaps wider, then new ones.
 
         Raises:
             UnsupportedTable: Rows would be lost, or read differently.
@@ -185,7 +185,7 @@ class ChangeRules:
 
 
 def is_wider(old: HiveType, new: HiveType) -> bool:
-    """Whether engines read all values of files of one type as the same values of another one."""
+    """Whether engines read all values of files of one type as the same values of another type."""
     if old == new:
         return True
     match old, new:
@@ -203,7 +203,7 @@ def is_number(type_: HiveType) -> bool:
 
 
 def wider(current: HiveType, given: HiveType) -> HiveType | None:
-    """The type that holds the numbers of both, if a column may become it."""
+    """Return the type for the numbers of both types, if a column may be changed to it."""
     if current == Primitive("double"):
         return current
     if current == Primitive("float"):
@@ -220,7 +220,7 @@ def wider(current: HiveType, given: HiveType) -> HiveType | None:
 
 
 def _digits(type_: HiveType) -> tuple[int, int] | None:
-    """How many digits are in front of the point and after it."""
+    """Return the numbers of digits before and after the decimal point."""
     match type_:
         case Decimal(precision, scale):
             return precision - scale, scale

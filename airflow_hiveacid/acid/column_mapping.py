@@ -41,7 +41,7 @@ class MappedColumns:
         """
         if self.mapping is ColumnMapping.POSITION or is_unnamed(stored):
             return tuple(index if index < len(stored) else None for index in range(len(self.names)))
-        # Of names that differ only in case the first one counts.
+        # Of names that differ only in case, the first one counts.
         places = {name.lower(): index for index, name in reversed([*enumerate(stored)])}
         return tuple(places.get(name.lower()) for name in self.names)
 
@@ -66,7 +66,7 @@ class MappedColumns:
         return by_position != by_name
 
 
-# Of a file whose table is not known.
+# For a file whose table is not known.
 AS_STORED = MappedColumns()
 
 

@@ -1,4 +1,4 @@
-"""Statistics of a column: which kind a type has, and how those of several parts are united."""
+"""Column statistics: their kind for each type, and their union over several parts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _PRIMITIVES = {
 
 
 def kind_of_statistics(hive_type: HiveType) -> StatisticsKind | None:
-    """The kind of statistics that Hive keeps of a type; None if it keeps none."""
+    """Return the kind of statistics for a type; None for a type without statistics in Hive."""
     match hive_type:
         case Primitive(name):
             return _PRIMITIVES.get(name)
@@ -57,8 +57,8 @@ def kind_of_statistics(hive_type: HiveType) -> StatisticsKind | None:
 class ColumnStatistics:
     """Exact statistics of one column over some rows.
 
-    Integers are themselves, dates count days from 1970, timestamps whole seconds (rounded down), and
-    decimals units of their last digit. Without any value there is no range.
+    Integers have their own value, dates are days since 1970, timestamps whole seconds (rounded
+    down), and decimals units of their last digit. Without any value, the range is undefined.
 
     Attributes:
         values: The number of values that are not null.
@@ -66,7 +66,7 @@ class ColumnStatistics:
         low: The smallest value.
         high: The largest value.
         length: The bytes of all texts or binaries.
-        longest: The bytes of the longest one, as far as that is known: only planners use it.
+        longest: The bytes of the longest one, if known: only planners use it.
         trues: The number of values that are true.
     """
 
@@ -85,12 +85,12 @@ class ColumnStatistics:
 
     @property
     def average_length(self) -> float:
-        """The average length as Hive has it: a null counts as an empty text."""
+        """The average length in Hive's definition: a null counts as an empty text."""
         return self.length / self.rows if self.rows else 0.0
 
 
 def united(parts: Iterable[ColumnStatistics]) -> ColumnStatistics:
-    """The statistics of all rows of several parts."""
+    """Return the statistics of all rows of several parts."""
     values = nulls = length = longest = trues = 0
     low: Any = None
     high: Any = None

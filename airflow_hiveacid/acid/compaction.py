@@ -1,4 +1,4 @@
-"""What a compaction replaces, and by what."""
+"""Inputs and outputs of a compaction."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,14 +18,14 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.trino import RIGHT, Misread, overlap
 from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
 
-# What people write, which editors complete.
+# The names that users write, for completion in editors.
 CompactionTypeName = Literal["minor", "major", "rebalance"]
 
 
 class CompactionType(StrEnum):
-    """The kinds of compaction, by the names that HiveQL gives them.
+    """Kinds of compaction, by their names in HiveQL.
 
-    A rebalance sorts the rows of a major one and gives them new row ids.
+    A rebalance is a major compaction that also sorts the rows and gives them new row ids.
     """
 
     MINOR = "minor"
@@ -35,16 +35,16 @@ class CompactionType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Which directories become which.
+    """Input and output directories of a compaction.
 
     Attributes:
         type: The kind of compaction.
-        inputs: The directories that are replaced, in reading order; a base comes first, or the
-            original files do.
-        inserts: The directory that gets the rows.
-        deletes: The directory that gets the delete events; None when there are none to keep.
-        copies: What compactions that were not committed have left of the same rows. Hive does not
-            look at it, but Trino would read it beside the new directory.
+        inputs: The replaced directories, in reading order; a base, or the original files, come
+            first.
+        inserts: The new directory of rows.
+        deletes: The new directory of delete events; None without delete events to keep.
+        copies: Output of uncommitted compactions with the same rows. Hive ignores it, but Trino
+            would read it beside the new directory.
     """
 
     type: CompactionType
@@ -54,7 +54,7 @@ class CompactionPlan:
     copies: tuple[str, ...] = ()
 
     def named(self, visibility_txn: int) -> tuple[str, str | None]:
-        """The names of both directories, as the work of a transaction; 0 leaves the suffix out."""
+        """Return the names of both directories for a transaction; 0 omits the suffix."""
         deletes = None
         if self.deletes is not None:
             deletes = replace(self.deletes, visibility_txn=visibility_txn).name
@@ -70,21 +70,21 @@ def plan_compaction(
     misread: Misread = RIGHT,
     one_by_one: bool = False,
 ) -> CompactionPlan:
-    """Choose what a compaction of a partition replaces, and by what.
+    """Choose the inputs and outputs of a compaction of a partition.
 
     Args:
-        state: What the compactor's lists of valid ids read of the partition.
+        state: The state of the partition for the compactor's lists of valid ids.
         type_: The kind of compaction.
-        files: The listing that the state was made of.
-        flat: Whether files hold plain rows, as those of insert-only tables do, under any name.
-        misread: What Trino misunderstands of it, which makes it worth a compaction.
-        one_by_one: Whether the new directories have no suffix to tell them from others (Hive 3).
+        files: The listing behind the state.
+        flat: Whether all files hold plain rows, as in insert-only tables, under any name.
+        misread: The directories that Trino misreads, which justify a compaction.
+        one_by_one: Whether the new directories have no suffix that makes them unique (Hive 3).
 
     Raises:
-        CorruptFile: Directories overlap, or hold what no writer of Hive puts there.
-        NothingToCompact: The partition would be none the better.
-        SnapshotMoved: A rebalance would take away the row ids that delete events name.
-        UnsupportedFile: There are files of whose rows nothing is known.
+        CorruptFile: Directories overlap, or contain files that no writer of Hive writes.
+        NothingToCompact: The compaction would have no effect.
+        SnapshotMoved: A rebalance would change row ids that delete events refer to.
+        UnsupportedFile: A file has an unknown content.
     """
     directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
     deltas = _below_the_unfinished(state, directories)
@@ -99,7 +99,7 @@ def plan_compaction(
     inserts: Base | Delta
     deletes = None
     if type_ is not CompactionType.MINOR:
-        # Where there is a base, original files do not count any more.
+        # With a base, original files no longer count.
         inputs = (*filter(None, [state.base]), *state.originals, *deltas)
         inserts = Base(last)
     else:
@@ -110,15 +110,15 @@ def plan_compaction(
     if not flat:
         _check_files(inputs, files)
     if not flat and type_ is CompactionType.REBALANCE:
-        # What compactions have left counts only where it is read.
+        # Output of earlier compactions counts only if it is read.
         left = {name for name in directories if (_parse(name) or Base(0)).visibility_txn}
         others = (directories - left) | set(state.deltas)
         require_no_deletes(others.difference(inputs, state.obsolete, state.aborted))
     plan = CompactionPlan(type_, inputs, inserts, deletes, _copies(inserts, directories))
-    # Two copies of one range would both be read, whatever the suffix of the new one.
+    # Two copies of one range would both be read, even if the new one has a suffix.
     taken = directories.intersection(filter(None, plan.named(0)))
     if not one_by_one and misread.base is not None:
-        # Of two bases only one is read, and both have no rows.
+        # Of two bases only one is read, and both are without rows.
         taken -= {misread.base}
     if taken:
         raise NothingToCompact(
@@ -135,21 +135,21 @@ def not_worth(
     originals: bool = False,
     misread: Misread = RIGHT,
 ) -> NothingToCompact | None:
-    """Why a compaction of these directories would leave the partition none the better.
+    """Return why a compaction of these directories would have no effect.
 
     Args:
         type_: The kind of compaction.
-        base: The base, if there is one.
+        base: The base, if the partition has one.
         deltas: The deltas and delete deltas above it that may be taken.
-        originals: Whether there are files that are older than the table's first write id; only a
-            major compaction takes them.
-        misread: What Trino misunderstands of them.
+        originals: Whether the partition has files older than the table's first write id; only a
+            major compaction includes them.
+        misread: The directories that Trino misreads.
 
     Returns:
-        None when the compaction is worth it.
+        None if the compaction has an effect.
     """
     if type_ is CompactionType.REBALANCE:
-        # Which of two bases of one write id engines read is not certain.
+        # Engines may read either of two bases with the same write id.
         if deltas or (originals and base is None):
             return None
         return NothingToCompact("There is no delta, and no other base of the same write id may be.")
@@ -177,10 +177,10 @@ def not_worth(
 
 
 def mending(misread: Misread, deltas: Sequence[str]) -> CompactionType:
-    """The least compaction after which Trino does not misunderstand the deltas any more."""
+    """Return the smallest compaction that makes Trino read the deltas correctly."""
     parsed = [_parse_delta(name) for name in deltas]
     write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
-    # Next to an output of the same range both would be read.
+    # Beside an output of the same range, both would be read.
     again = any(
         delta.statement_id is None
         and {delta.min_write_id, delta.max_write_id} == {min(write_ids), max(write_ids)}
@@ -193,10 +193,10 @@ def mending(misread: Misread, deltas: Sequence[str]) -> CompactionType:
 
 
 def only_major(deltas: Sequence[str]) -> bool:
-    """Whether rows and their deletes may be of one write id.
+    """Whether one write id may have both rows and deletes of these rows.
 
-    Hive 4 then tells by the statement ids which delete applies to which row, and a minor compaction
-    takes these away.
+    Hive 4 then decides by statement ids which delete applies to which row, and a minor compaction
+    removes these ids.
     """
     parsed = [_parse_delta(name) for name in deltas]
     write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
@@ -204,18 +204,18 @@ def only_major(deltas: Sequence[str]) -> bool:
 
 
 def has_deletes(deltas: Sequence[str]) -> bool:
-    """Whether a minor compaction of these would make two directories, of rows and of deletes."""
+    """Whether a minor compaction of these deltas would make a delete directory as well as rows."""
     return any(_parse_delta(name).is_delete for name in deltas)
 
 
 def require_no_deletes(directories: Iterable[str]) -> None:
-    """Make sure that nobody has named rows that are about to get other row ids.
+    """Require that no delete event refers to rows that are about to get other row ids.
 
     Args:
-        directories: What a rebalance does not take, and what does not count for another reason.
+        directories: Directories excluded from a rebalance, or not read for another reason.
 
     Raises:
-        SnapshotMoved: There are delete events among them.
+        SnapshotMoved: Some of them contain delete events.
     """
     for name in sorted(directories):
         parsed = _parse(name)
@@ -227,7 +227,7 @@ def require_no_deletes(directories: Iterable[str]) -> None:
 
 
 def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:
-    """The deltas that end before the first directory that cannot be taken yet begins.
+    """Return the deltas that end before the first directory that cannot be compacted yet.
 
     A streaming writer's directory may begin below the compactor's watermark. An output that ends
     within its range would overlap it, and no later compaction could take both.
@@ -245,7 +245,7 @@ def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[
 
 
 def _check_ranges(base: str | None, deltas: dict[str, Delta]) -> None:
-    """Refuse ranges that are neither apart nor one within the other."""
+    """Refuse ranges that are neither disjoint nor nested."""
     furthest, end = base, _end(base)
     for name in sorted(
         deltas, key=lambda name: (deltas[name].min_write_id, -deltas[name].max_write_id)
@@ -258,7 +258,7 @@ def _check_ranges(base: str | None, deltas: dict[str, Delta]) -> None:
 
 
 def _end(base: str | None) -> int:
-    """The last write id that a base covers."""
+    """Return the last write id that a base covers."""
     if base is None:
         return CONVERTED_BASE
     parsed = parse_directory(base)
@@ -274,7 +274,7 @@ def _overlap(left: str, right: str) -> CorruptFile:
 
 
 def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
-    """Refuse what cannot be taken over file by file."""
+    """Refuse files that cannot be copied one by one."""
     chosen = frozenset(inputs)
     for file in sorted(files):
         directory, _, inside = file.path.partition("/")
@@ -297,7 +297,7 @@ def _parse(name: str) -> Base | Delta | None:
 
 
 def _copies(inserts: Base | Delta, directories: set[str]) -> tuple[str, ...]:
-    """The outputs of compactions that Trino would read together with a new delta."""
+    """Return the outputs of compactions that Trino would read together with a new delta."""
     if isinstance(inserts, Base):
         return ()
     left = {
@@ -311,7 +311,7 @@ def _copies(inserts: Base | Delta, directories: set[str]) -> tuple[str, ...]:
 
 
 def _is_within(small: Base | Delta, large: Delta) -> bool:
-    """Whether a delta is covered by a longer one, so that nobody reads it any more."""
+    """Whether a longer delta covers a delta, so that it is no longer read."""
     return (
         isinstance(small, Delta)
         and len(small.write_ids) < len(large.write_ids)

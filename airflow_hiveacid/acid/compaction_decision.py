@@ -1,4 +1,4 @@
-"""Whether a partition is worth compacting, why, and what is done first within a budget."""
+"""Decision whether to compact a partition, with the reason, and the order within a budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,37 +17,37 @@ from airflow_hiveacid.acid.trino import RIGHT, Misread
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 _NAMED_BLOCKERS = 3
-# Wrong answers come before slow ones.
+# Wrong results have priority over slow reads.
 _WRONG_ANSWERS = 1e6
-# Of what is read where there is no base that deltas could be compared with.
+# Share of everything that is read, if no base exists for a comparison with the deltas.
 MANY_DELETES = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSize:
-    """What was measured of a partition, or of a table without partitions.
+    """Measurements of a partition, or of a table without partitions.
 
     Attributes:
         table: "database.table".
-        partition: The name of the partition; None when the table has none.
-        base: The directory of the base; None when there is none.
-        base_bytes: Its size, or that of the original files where there is no base.
+        partition: The name of the partition; None for a table without partitions.
+        base: The directory of the base; None without a base.
+        base_bytes: Its size, or that of the original files if no base exists.
         deltas: The deltas and delete deltas that a compaction may take, in reading order.
         delta_bytes: Their size.
         delete_bytes: The size of the delete deltas among them.
-        base_rows: The rows of the base; None when they were not counted.
-        delta_rows: The rows and delete events of the deltas; None when they were not counted.
-        obsolete: Directories that something newer replaces.
-        aborted: Directories that nobody will ever read.
+        base_rows: The rows of the base; None if they were not counted.
+        delta_rows: The rows and delete events of the deltas; None if they were not counted.
+        obsolete: Directories with a newer replacement.
+        aborted: Directories that will never be read.
         useless: The sizes of both, by their names.
-        invisible: Directories that cannot be taken yet, because a write id in them is open.
-        aborted_write_ids: How many write ids of the table are aborted.
+        invisible: Directories that cannot be compacted yet, because a write id in them is open.
+        aborted_write_ids: The number of aborted write ids of the table.
         oldest_abort_hours: The age of the oldest of them, if known.
-        base_age_hours: The age of the base; None when there is none.
+        base_age_hours: The age of the base; None without a base.
         auto_off: The table or its database switches automatic compaction off.
-        one_by_one: The metastore has no way to let two directories appear at once (Hive 3).
-        problem: Why the partition cannot be read; None when it can.
-        misread: What Trino misunderstands of it.
+        one_by_one: The metastore cannot make two directories visible at once (Hive 3).
+        problem: Why the partition cannot be read; None without a problem.
+        misread: The directories that Trino misreads.
     """
 
     table: str
@@ -73,17 +73,17 @@ class PartitionSize:
 
     @property
     def has_originals(self) -> bool:
-        """Whether there are files that are older than the table's first write id."""
+        """Whether the partition has files older than the table's first write id."""
         return self.base is None and self.base_bytes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What of a partition is above the thresholds; what is decided and the score of a table follow it.
+    """Measurements above the thresholds, for decisions and for the score of a table.
 
     Attributes:
-        size: What was measured of the partition.
-        policy: The thresholds, those of the table included.
+        size: The measurements of the partition.
+        policy: The thresholds, including those of the table.
     """
 
     size: PartitionSize
@@ -91,21 +91,21 @@ class Excess:
 
     @property
     def base(self) -> int:
-        """The base, in the policy's measure; 0 where there is none."""
+        """The size of the base in the policy's measure; 0 without a base."""
         return self.size.base_bytes if self._base_rows is None else self._base_rows
 
     @property
     def deltas(self) -> int:
-        """The deltas, in the policy's measure."""
+        """The size of the deltas in the policy's measure."""
         rows = self.size.delta_rows
         return self.size.delta_bytes if self._base_rows is None or rows is None else rows
 
     @property
     def limit(self) -> int | None:
-        """How many directories of deltas there may be.
+        """The maximum number of delta directories.
 
-        With no limit of their number, and no base to compare their size with, the usual one counts,
-        or a first base would never come about.
+        Without this limit, and without a base for a comparison of sizes, the default applies, as a
+        first base would never be made otherwise.
         """
         lacks_base = self.base == 0 and self.policy.max_delta_ratio is not None
         if lacks_base and self.policy.max_deltas is None:
@@ -114,7 +114,7 @@ class Excess:
 
     @property
     def many(self) -> bool:
-        """Whether there are too many directories of deltas."""
+        """Whether the number of delta directories is too high."""
         return self.limit is not None and len(self.size.deltas) > self.limit
 
     @property
@@ -125,37 +125,37 @@ class Excess:
 
     @property
     def deleted(self) -> bool:
-        """Whether too much is deleted, where there is no base that would tell."""
+        """Whether too much is deleted, if no base exists for a comparison."""
         lacks_base = self.base == 0 and self.policy.max_delta_ratio is not None
         return lacks_base and self.delete_share > MANY_DELETES
 
     @property
     def delete_share(self) -> float:
-        """The size of the deletes as a share of all that is read."""
+        """The size of the deletes as a share of everything that is read."""
         read = self.size.base_bytes + self.size.delta_bytes
         return self.size.delete_bytes / read if read else 0.0
 
     def in_words(self, number: int) -> str:
-        """Say a number of the policy's measure."""
+        """Format a number of the policy's measure."""
         return bytes_in_words(number) if self._base_rows is None else f"{number} rows"
 
     @property
     def _base_rows(self) -> int | None:
-        """The rows of the base, if rows are what counts and they were counted."""
+        """The rows of the base, if the measure is rows and they were counted."""
         counted = self.policy.measure == "rows" and self.size.delta_rows is not None
         return self.size.base_rows if counted else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Whether a partition is worth compacting.
+    """Decision whether to compact a partition.
 
     Attributes:
-        size: What was measured.
-        type: What is called for; None is nothing.
-        reason: Why, or why not.
-        benefit: How much readers gain; for an order.
-        bytes: What the compaction would read.
+        size: The measurements.
+        type: The required compaction; None without one.
+        reason: The reason for or against it.
+        benefit: The benefit for readers, for ordering.
+        bytes: The size of the input of the compaction.
     """
 
     size: PartitionSize
@@ -172,13 +172,13 @@ def decide(
     now: datetime,
     blockers: Sequence[Blocker] = (),
 ) -> Decision:
-    """Decide whether a partition is worth compacting.
+    """Decide whether to compact a partition.
 
     Args:
-        size: What was measured of it.
-        policy: The thresholds, those of the table included.
-        now: The time, with its zone.
-        blockers: Who keeps the invisible directories from being taken.
+        size: Its measurements.
+        policy: The thresholds, including those of the table.
+        now: The current time, with its zone.
+        blockers: The transactions and locks that keep the invisible directories open.
     """
     type_, reason = _call(size, policy, now)
     if type_ is CompactionType.MINOR and (
@@ -202,11 +202,11 @@ def decide(
 
 
 def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
-    """Order what is called for by its benefit, and leave for the next run what is too much.
+    """Order required compactions by benefit, and postpone those beyond the budget.
 
     Returns:
-        Every decision: first what is to be done now, the most useful one first; then all others
-        in their order, those beyond the budget with a reason that says so.
+        All decisions: first the compactions to run now, by benefit; then all others in their
+        order, those beyond the budget with this reason.
     """
     called = [decision for decision in decisions if decision.type is not None]
     now: list[Decision] = []
@@ -235,7 +235,7 @@ def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
 def _call(
     size: PartitionSize, policy: CompactionPolicy, now: datetime
 ) -> tuple[CompactionType | None, str]:
-    """What the thresholds call for, and why or why not."""
+    """Return the compaction that the thresholds require, and the reason for or against it."""
     if size.problem is not None:
         return None, f"It cannot be read: {size.problem}"
     if size.auto_off:
@@ -264,7 +264,7 @@ def _call(
 
 
 def _facts(excess: Excess) -> str:
-    """What was measured, beside its limits."""
+    """Describe the measurements and their limits."""
     base, deltas, limit = excess.base, excess.in_words(excess.deltas), excess.limit
     count = f"{_directories(len(excess.size.deltas))}{'' if limit is None else f' (limit {limit})'}"
     if base:
@@ -280,7 +280,7 @@ def _facts(excess: Excess) -> str:
 def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
     why = size.misread.describe()
     if size.one_by_one and not size.deltas:
-        # Without a suffix a new base cannot get the name of the old one.
+        # Without a suffix, a new base cannot get the name of the old one.
         return None, f"{why} Clean the table, which removes what the base replaces."
     return mending(size.misread, size.deltas), why
 
@@ -289,7 +289,7 @@ def _call_of_aborts(
     size: PartitionSize, policy: CompactionPolicy
 ) -> tuple[CompactionType, str] | None:
     # The count is that of the table, and some metastores never forget an aborted write id: without
-    # looking at the directories too, every partition would be compacted after every write.
+    # a check of the directories, every partition would be compacted after every write.
     if not size.aborted:
         return None
     if policy.max_aborted is not None and size.aborted_write_ids > policy.max_aborted:
@@ -307,10 +307,10 @@ def _call_of_aborts(
 
 
 def _benefit(size: PartitionSize, policy: CompactionPolicy) -> float:
-    """What readers suffer: directories to open, by the limit of them, and the share to merge."""
+    """Return the cost for readers: open directories, relative to their limit, and merged share."""
     excess = Excess(size, policy)
     base, deltas = excess.base, excess.deltas
-    # The share of everything, so that deltas above a tiny base do not outweigh all else.
+    # The share of everything, so that deltas above a tiny base do not outweigh all others.
     share = deltas / (base + deltas) if deltas else 0.0
     limit = USUAL_DELTAS if policy.max_deltas is None else max(1, policy.max_deltas)
     wrong = policy.right_for == "trino" and bool(size.misread)

@@ -1,4 +1,4 @@
-"""The thresholds of automatic compaction: Hive's, and the time-based ones that Hive lacks."""
+"""Thresholds of automatic compaction: Hive's, and the time-based ones that Hive lacks."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,23 +22,23 @@ T = TypeVar("T", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """The thresholds of automatic compaction; the defaults are Hive's, and None is no threshold.
+    """Thresholds of automatic compaction; the defaults are Hive's, and None disables a threshold.
 
     Attributes:
-        max_deltas: More directories of deltas than this call for a minor compaction, or for a
-            major one where there is no base yet. None is ten of them there, if max_delta_ratio is not
-            None, too.
-        max_delta_ratio: Deltas above this share of the base call for a major compaction. Where there
-            is no base, deletes of more than a fifth of all that is read do, which Hive does not know.
-        measure: What the share is counted in: "bytes", as Hive does, or "rows" of the ORC footers.
-        max_aborted: More aborted write ids of the table than this call for a major compaction
-            where a partition still holds directories of some.
-        max_aborted_age_hours: An older aborted write id calls for a minor compaction there.
-        major_after_hours: A base older than this with any delta calls for a major compaction.
-        quiet_hours: When major_after_hours may act, in UTC, like "22:00-05:00"; None or empty is
-            any time.
-        right_for: "trino" calls for a compaction wherever Trino would show other rows than Hive: a
-            minor one where that is enough. None does not look at that.
+        max_deltas: More directories of deltas than this require a minor compaction, or a major one
+            if no base exists yet. If it is None, the limit is ten without a base, unless
+            max_delta_ratio is also None.
+        max_delta_ratio: Deltas above this share of the base require a major compaction. Without a
+            base, deletes of more than a fifth of everything read do, which Hive does not check.
+        measure: The measure of the share: "bytes", as in Hive, or "rows" of the ORC footers.
+        max_aborted: More aborted write ids of the table than this require a major compaction of
+            partitions that still have directories of some.
+        max_aborted_age_hours: An older aborted write id requires a minor compaction of these.
+        major_after_hours: A base older than this with any delta requires a major compaction.
+        quiet_hours: The hours for major_after_hours, in UTC, like "22:00-05:00"; None or empty
+            means any time.
+        right_for: "trino" requires a compaction where Trino would return other rows than Hive: a
+            minor one if that is sufficient. None disables the check.
     """
 
     max_deltas: int | None = USUAL_DELTAS
@@ -51,7 +51,7 @@ class CompactionPolicy:
     right_for: Engine | str | None = None
 
     def validate(self) -> None:
-        """Raise InvalidJob when a threshold makes no sense."""
+        """Raise InvalidJob if a threshold is invalid."""
         _require_one_of(get_args(Measure), self.measure, "measure")
         if self.right_for is not None:
             _require_one_of(get_args(Engine), self.right_for, "right_for")
@@ -75,9 +75,9 @@ class CompactionPolicy:
             )
 
     def for_table(self, parameters: Mapping[str, str]) -> Self:
-        """The policy with the thresholds that a table sets for itself, as Hive reads them.
+        """Return the policy with the thresholds of a table, as Hive reads them.
 
-        Where the policy has no threshold, the table's does not count either.
+        A threshold that the policy disables is disabled for the table, too.
 
         Raises:
             InvalidJob: A threshold of the table is not a number.
@@ -91,7 +91,7 @@ class CompactionPolicy:
         )
 
     def is_quiet(self, now: datetime) -> bool:
-        """Whether a time lies in the quiet hours."""
+        """Whether a time is in the quiet hours."""
         hours = _QUIET_HOURS.fullmatch(self.quiet_hours or "")
         if hours is None:
             return True
@@ -101,19 +101,19 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much one run may take on; what is left over waits for the next run.
+    """Limits for one run; further compactions wait for the next run.
 
     Attributes:
-        max_bytes: What all compactions together may read; None is without limit. The first one
-            runs even when it alone is larger, or it never would.
-        max_partitions: How many partitions; None is without limit.
+        max_bytes: The maximum input of all compactions together; None for no limit. The first
+            compaction always runs, as one above the limit would never run otherwise.
+        max_partitions: The maximum number of partitions; None for no limit.
     """
 
     max_bytes: int | None = None
     max_partitions: int | None = None
 
     def validate(self) -> None:
-        """Raise InvalidJob when a limit makes no sense."""
+        """Raise InvalidJob if a limit is invalid."""
         for name in ("max_bytes", "max_partitions"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
@@ -123,11 +123,11 @@ class Budget:
 def auto_compaction_off(
     parameters: Mapping[str, str], database_parameters: Mapping[str, str]
 ) -> bool:
-    """Whether a table is not to be compacted unasked; its database has the last word, if any.
+    """Whether automatic compaction is off for a table; a setting of its database has precedence.
 
     Args:
-        parameters: Those of the table.
-        database_parameters: Those of the database.
+        parameters: The parameters of the table.
+        database_parameters: The parameters of the database.
     """
     for given in (database_parameters, parameters):
         for key in _NO_AUTO_COMPACTION:

@@ -1,9 +1,9 @@
-"""Who may finish after whom: what the policy "strict" makes of two writers that overlap.
+"""Conflict matrix of the policy "strict": which of two overlapping writers succeed.
 
-Two writers overlap where one of them commits between the beginning and the commit of the other, in
+Two writers overlap if one of them commits between the beginning and the commit of the other, in
 the same partition, or in the same table without partitions. The one that commits first always
-succeeds. Whether the other one does is a matter of what both do, and stands in one table: that of
-MaxCompute, which has it for the same kinds of writers.
+succeeds. The matrix decides on the other one by the kinds of both. It is that of MaxCompute, which
+has the same kinds of writers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,14 +13,14 @@ from typing import Literal
 
 from airflow_hiveacid.acid.locks import Operation
 
-# What becomes of a write while which others have committed: "hive" is what the metastore decides, by
-# locks and by its check at commit; "strict" what the matrix decides, on top of that. With "rows",
-# changes of a partition are worked out side by side, and those of different rows succeed.
+# Outcome of a write after concurrent commits: "hive" leaves it to the metastore, by locks and by
+# its check at commit; "strict" applies the matrix as well. With "rows", changes of a partition are
+# computed concurrently, and those of different rows succeed.
 ConflictPolicy = Literal["hive", "strict", "rows"]
 
 
 class WriteKind(StrEnum):
-    """The kinds of writers that the matrix tells apart."""
+    """Kinds of writers in the matrix."""
 
     OVERWRITE = "overwrite"
     APPEND = "append"
@@ -37,7 +37,7 @@ KIND_NAMES: Mapping[WriteKind, str] = {
     WriteKind.MAJOR: "major compaction or rebalance",
 }
 
-# Who may commit after whom.
+# The kinds that may commit later, for each earlier kind.
 MATRIX: Mapping[WriteKind, frozenset[WriteKind]] = {
     WriteKind.OVERWRITE: frozenset({WriteKind.OVERWRITE}),
     WriteKind.APPEND: frozenset({WriteKind.OVERWRITE, WriteKind.MINOR}),
@@ -60,13 +60,13 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What somebody has committed in one partition.
+    """Committed operation in one partition.
 
     Attributes:
-        kind: What it was.
-        partition: Where; None is a table without partitions.
+        kind: The kind of operation.
+        partition: The partition; None for a table without partitions.
         what: The write id or the directory, in words.
-        by: Who did it, in words.
+        by: The writer, in words.
     """
 
     kind: WriteKind
@@ -76,24 +76,24 @@ class Finished:
 
 
 def kind_of(operation: Operation) -> WriteKind:
-    """What the matrix calls an operation that writes."""
+    """Return the kind of an operation that writes."""
     return _KINDS[operation]
 
 
 def succeeds(earlier: WriteKind, later: WriteKind) -> bool:
-    """Whether both of two writers that overlap succeed, or only the one that commits first."""
+    """Whether both of two overlapping writers succeed, not only the one that commits first."""
     return later in MATRIX[earlier]
 
 
 def refusing(
     later: WriteKind, partitions: Collection[str | None], finished: Iterable[Finished]
 ) -> list[Finished]:
-    """Whom of those who have committed meanwhile the matrix puts before a writer.
+    """Return the commits that refuse a later writer by the matrix.
 
     Args:
-        later: What is about to be committed.
-        partitions: What it has written; None stands for a table without partitions.
-        finished: What others have committed since it began.
+        later: The operation to be committed.
+        partitions: The written partitions; None for a table without partitions.
+        finished: The commits of others since it began.
     """
     return [
         each for each in finished if each.partition in partitions and not succeeds(each.kind, later)
@@ -101,13 +101,13 @@ def refusing(
 
 
 def describe_refusal(table: str, later: WriteKind, by: str, refused: Sequence[Finished]) -> str:
-    """Say which cell of the matrix it was, and who both writers are.
+    """Describe the cell of the matrix that refuses a writer, and both writers.
 
     Args:
         table: The full name of the table.
-        later: What cannot be committed.
-        by: Who wanted it, in words.
-        refused: What was committed first; at least one.
+        later: The operation that cannot be committed.
+        by: Its writer, in words.
+        refused: The earlier commits; at least one.
     """
     kinds = dict.fromkeys(each.kind for each in refused)
     cells = ", ".join(f"{kind} before {later}" for kind in kinds)
@@ -120,14 +120,14 @@ def describe_refusal(table: str, later: WriteKind, by: str, refused: Sequence[Fi
 def describe_shared_rows(
     table: str, later: WriteKind, by: str, what: str, finished: Sequence[Finished]
 ) -> str:
-    """Say which rows two changes have in common, and who both writers are.
+    """Describe the rows that two changes have in common, and both writers.
 
     Args:
         table: The full name of the table.
-        later: What cannot be committed.
-        by: Who wanted it, in words.
-        what: Which rows, in words.
-        finished: What was committed first.
+        later: The operation that cannot be committed.
+        by: Its writer, in words.
+        what: The rows, in words.
+        finished: The earlier commits.
     """
     return (
         f"{table}: {KIND_NAMES[later]} of {by} was overtaken: others have written {what}."
@@ -138,14 +138,14 @@ def describe_shared_rows(
 def describe_renumbered(
     table: str, partition: str | None, later: WriteKind, by: str, unproven: Collection[str]
 ) -> str:
-    """Describe a change whose row ids may not identify the rows any more that they were read from.
+    """Describe a change whose row ids may no longer identify the rows that were read.
 
     Args:
         table: The full name of the table.
-        partition: Where; None is a table without partitions.
-        later: What cannot be committed.
-        by: Who wanted it, in words.
-        unproven: The directories without a proof; empty if it is not recorded what was read.
+        partition: The partition; None for a table without partitions.
+        later: The operation that cannot be committed.
+        by: Its writer, in words.
+        unproven: The directories without a proof; empty if the read directories are not recorded.
     """
     where = table if partition is None else f"{table}/{partition}"
     named = sorted(unproven)
@@ -158,7 +158,7 @@ def describe_renumbered(
 
 
 def matrix_rows() -> list[list[str]]:
-    """The matrix as a table of texts, with its head: those who commit first are in the lines."""
+    """Return the matrix as a table of texts with its head; a line is an earlier writer."""
     head = ["committed first", *(f"then {kind}" for kind in WriteKind)]
     lines = [
         [KIND_NAMES[first], *("both" if succeeds(first, then) else "first" for then in WriteKind)]

@@ -1,8 +1,8 @@
-"""The constraints that a table declares: which rows it takes, and what its columns hold by default.
+"""Constraints of a table: rules for its rows, and default values of its columns.
 
-As in Hive, NOT NULL and CHECK are enforced for every row that is written while they are enabled, and
-DEFAULT gives the value of a column that an INSERT leaves out. Keys are declarations that optimizers
-may rely on; nothing enforces them.
+As in Hive, NOT NULL and CHECK are enforced for every written row while they are enabled, and
+DEFAULT gives the value of a column that an INSERT omits. Keys are declarations that optimizers
+may rely on; they are not enforced.
 """
 
 import re
@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.hive_expression import Moment, check_as_spark, defaul
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 
-# Any one: the forms of default values do not depend on it.
+# An arbitrary moment: the forms of default values do not depend on it.
 _ANY_MOMENT = Moment(datetime(2026, 1, 1, tzinfo=UTC), "")
 _LITERAL = re.compile(
     r"""[-+]?\d[\w.]*|[-+]?\.\d\w*|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL
@@ -26,13 +26,13 @@ _REMEDY = "Drop or disable the constraint, or write into the table with Hive."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotNull:
-    """A column has no nulls.
+    """Constraint NOT NULL of a column.
 
     Attributes:
         column: The column.
-        name: The name of the constraint; None lets the metastore choose one.
+        name: The name of the constraint; if None, the metastore chooses one.
         enabled: New rows are checked.
-        validated: The rows that existed before are known to meet it.
+        validated: The earlier rows are known to satisfy it.
         rely: Optimizers may rely on it.
     """
 
@@ -50,14 +50,14 @@ class NotNull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A condition on each row is true or unknown.
+    """Condition that must be true or unknown for each row.
 
     Attributes:
         expression: The condition in Hive's SQL.
         column: The column that it was declared with; None if it was declared for the table.
-        name: The name of the constraint; None lets the metastore choose one.
+        name: The name of the constraint; if None, the metastore chooses one.
         enabled: New rows are checked.
-        validated: The rows that existed before are known to meet it.
+        validated: The earlier rows are known to satisfy it.
         rely: Optimizers may rely on it.
     """
 
@@ -77,15 +77,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default:
-    """The value of a column that an INSERT leaves out.
+    """Default value of a column that an INSERT omits.
 
     Attributes:
         column: The column.
         value: The value in Hive's SQL.
-        name: The name of the constraint; None lets the metastore choose one.
+        name: The name of the constraint; if None, the metastore chooses one.
         enabled: It is used.
-        validated: Without a meaning for a default; the metastore stores it.
-        rely: Without a meaning for a default; the metastore stores it.
+        validated: No meaning for a default; the metastore stores it.
+        rely: No meaning for a default; the metastore stores it.
     """
 
     kind: ClassVar[str] = "default"
@@ -100,16 +100,16 @@ class Default:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key, which is declared and not enforced.
+    """Key, which is declared and not enforced.
 
     Attributes:
         type: "primary", "unique" or "foreign".
         columns: The columns, in order.
-        name: The name of the constraint; None lets the metastore choose one.
+        name: The name of the constraint; if None, the metastore chooses one.
         enabled: Always false: Hive has no enabled keys.
         validated: Always false, too.
         rely: Optimizers may rely on it.
-        references: Of a foreign key, the other table: "database.table".
+        references: The other table of a foreign key: "database.table".
         referenced_columns: The columns of the other table's primary key, in the order of ``columns``.
     """
 
@@ -150,11 +150,11 @@ class TableConstraints:
 
     @property
     def all(self) -> tuple[Constraint, ...]:
-        """Each of them."""
+        """All constraints."""
         return (*self.not_null, *self.checks, *self.defaults, *self.keys)
 
     def same_rules(self, other: "TableConstraints") -> bool:
-        """Whether both have the same effect on what is written."""
+        """Whether both have the same effect on writes."""
         return self._rules() == other._rules()
 
     def _rules(self) -> set[Constraint]:
@@ -180,11 +180,11 @@ NO_CONSTRAINTS = TableConstraints()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An enabled constraint as a condition for Spark.
+    """Enabled constraint as a condition for Spark.
 
     Attributes:
-        constraint: How messages call the constraint.
-        holds: A condition that is true for each row that is allowed, and never null.
+        constraint: The name of the constraint in messages.
+        holds: A condition that is true for each valid row, and never null.
     """
 
     constraint: str
@@ -193,13 +193,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class WriteRules:
-    """What the enabled constraints of a table mean for the rows that a statement writes.
+    """Effects of a table's enabled constraints on the rows that a statement writes.
 
     Attributes:
         table: The full name of the table.
         columns: The types of all columns by their names, partition keys included.
-        constraints: What the metastore has declared.
-        moment: What the functions of default values return.
+        constraints: The constraints in the metastore.
+        moment: The values of functions in default values.
     """
 
     table: str
@@ -228,7 +228,7 @@ class WriteRules:
                     ) from error
 
     def default(self, column: str) -> str | None:
-        """The default value of a column in Spark's SQL; None if it has none.
+        """Return the default value of a column in Spark's SQL; None without a default.
 
         Raises:
             UnsupportedTable: Hive and Spark may evaluate it differently.
@@ -247,10 +247,10 @@ class WriteRules:
 
 
 def with_defaults(values: Mapping[str, str], rules: WriteRules | None) -> dict[str, str]:
-    """Expressions by column, in which the keyword DEFAULT has become the column's default value.
+    """Return expressions by column with the keyword DEFAULT replaced by the column's default value.
 
     Args:
-        values: The expressions; DEFAULT stands for itself only, never as a part of one.
+        values: The expressions; DEFAULT is valid only as a complete expression.
         rules: The constraints of the table.
     """
     return {
@@ -267,12 +267,12 @@ def is_default(expression: str) -> bool:
 
 
 def typed_default(constraint: Constraint, columns: Mapping[str, str]) -> Constraint:
-    """The same constraint, in which a literal of another type than its column's is cast to that.
+    """Return the constraint with a literal of another type cast to the type of its column.
 
-    Hive takes default values of exactly the type of the column, and no number with a sign.
+    Hive accepts default values of exactly the type of the column, and no number with a sign.
 
     Args:
-        constraint: A constraint that has been validated.
+        constraint: A validated constraint.
         columns: The types of the columns by their names in lower case.
     """
     if not isinstance(constraint, Default) or not _LITERAL.fullmatch(constraint.value.strip()):
@@ -287,7 +287,7 @@ def typed_default(constraint: Constraint, columns: Mapping[str, str]) -> Constra
 def validate_declared(
     constraints: Sequence[Constraint], columns: Mapping[str, str], keys: Collection[str]
 ) -> None:
-    """Check the constraints of a table that is to be created, as Hive does.
+    """Check the constraints of a new table, as Hive does.
 
     Args:
         constraints: The constraints.

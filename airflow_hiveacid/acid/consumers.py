@@ -1,10 +1,10 @@
 """Consumers of a table's changes: their names, their run tokens, and the versions they may copy.
 
-A consumer copies range after range of versions. Each range begins where the one before it ended, and
-nothing may be committed into it later on. A copy is committed under a run token that is made of the
-table, the consumer and the version where its range begins: of all runs that begin there only one is
-applied, and its report says how far it has come. The cursor moves after the commit: a run that begins
-at an older one finds that report, and continues behind it.
+A consumer copies range after range of versions. Each range begins at the end of the previous one,
+and no later commit may fall into it. A copy is committed under a run token made of the table, the
+consumer and the version before its range: of all runs with the same beginning, only one is applied,
+and its report contains its last version. The cursor moves after the commit: a run that begins at an
+older cursor finds that report, and continues after it.
 """
 
 import re
@@ -17,7 +17,7 @@ CONSUMER_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def require_consumer(name: object) -> None:
-    """Raise InvalidJob unless it can be the name of a consumer."""
+    """Raise InvalidJob unless the value is valid as the name of a consumer."""
     if not isinstance(name, str) or not CONSUMER_NAME.fullmatch(name):
         raise InvalidJob(
             f"{name!r} is no name of a consumer.",
@@ -26,7 +26,7 @@ def require_consumer(name: object) -> None:
 
 
 def consumer_token(table: LocatedTable, consumer: str, after: int) -> str:
-    """Make the run token of the copy of a consumer that begins at a version.
+    """Return the run token of a consumer's copy that begins at a version.
 
     Args:
         table: The table that it reads.
@@ -38,10 +38,10 @@ def consumer_token(table: LocatedTable, consumer: str, after: int) -> str:
 
 
 def last_final_version(now: ValidWriteIdList) -> int:
-    """The newest version of which all that will ever be in it is committed; 0 is the empty table.
+    """Return the newest version to which no further commit can be added; 0 for the empty table.
 
     Args:
-        now: What a new reader sees.
+        now: The write ids that a new reader sees.
     """
     last = min(now.open, default=now.high_watermark + 1) - 1
     return next((write_id for write_id in range(last, 0, -1) if now.is_valid(write_id)), 0)

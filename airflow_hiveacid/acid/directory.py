@@ -1,8 +1,8 @@
-"""Which directories of a partition make up a snapshot: Hive's getAcidState.
+"""Selection of the directories of a snapshot of a partition: Hive's getAcidState.
 
 The inputs are a listing and the lists of valid ids, so the same rules run in a sensor, on the
-Spark driver and in a test. A directory ends in one of four ways: it is read, it is obsolete
-(something newer holds its content), it is aborted, or it is left alone because this snapshot cannot
+Spark driver and in a test. A directory has one of four outcomes: it is read, it is obsolete
+(a newer one holds its content), it is aborted, or it is ignored because this snapshot cannot
 see it.
 """
 
@@ -30,30 +30,30 @@ _COMPACTED = "compacted"
 
 
 class Rules(StrEnum):
-    """The version of Hive whose rules for reading a directory apply."""
+    """Version of Hive whose rules for reading a directory apply."""
 
     HIVE3 = "hive3"
     HIVE4 = "hive4"
 
     @classmethod
     def of(cls, version: MetastoreVersion) -> "Rules":
-        """Return the rules of the Hive that belongs to a metastore."""
+        """Return the rules of the Hive version of a metastore."""
         return cls.HIVE3 if version is MetastoreVersion.HMS3 else cls.HIVE4
 
     @property
     def data_formats(self) -> frozenset[str]:
-        """What a base's marker file may say."""
+        """The valid data formats in a base's marker file."""
         hive4 = frozenset({_COMPACTED, "truncated", "dropped"})
         return hive4 if self is Rules.HIVE4 else frozenset({_COMPACTED})
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileStatus:
-    """One file of a listing.
+    """File of a listing.
 
     Attributes:
-        path: Relative to the folder that was listed, with "/" between the parts.
-        size: In bytes.
+        path: The path relative to the listed folder, with "/" between the parts.
+        size: The size in bytes.
     """
 
     path: str
@@ -62,15 +62,15 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class AcidDirectory:
-    """What one snapshot reads of a partition, and what it has no use for.
+    """Directories of a partition, classified for one snapshot.
 
     Attributes:
-        base: The directory everything starts from; None when there is none.
+        base: The base of the snapshot; None without a base.
         deltas: Deltas and delete deltas in reading order.
         originals: Paths of files that are older than the table's first write id, in the order
-            that their row ids are counted in; none when there is a base.
-        obsolete: Directories and original files whose content something newer holds.
-        aborted: Directories that nobody will ever read.
+            in which their row ids are counted; empty if the snapshot has a base.
+        obsolete: Directories and original files whose content is also in a newer directory.
+        aborted: Directories that will never be read.
     """
 
     base: str | None
@@ -82,11 +82,11 @@ class AcidDirectory:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """All that were listed, read or not."""
+        """All listed directories, read or not."""
         return tuple(sorted(filter(None, self._listing)))
 
     def files(self, directory: str) -> tuple[FileStatus, ...]:
-        """The data files of a directory, in Hive's order; "" are the original files."""
+        """Return the data files of a directory, in Hive's order; "" returns the original files."""
         if not directory:
             files = {file.path: file for group in self._listing.values() for file in group}
             return tuple(files[path] for path in self.originals)
@@ -94,12 +94,12 @@ class AcidDirectory:
         return tuple(sorted(data, key=lambda file: hive_order(file.path)))
 
     def sidecar(self, directory: str) -> FileStatus | None:
-        """The note that we leave in directories of ours."""
+        """Return the note of a directory that this package wrote."""
         wanted = f"{directory}/{SIDECAR_FILE}"
         return next((file for file in self._listing[directory] if file.path == wanted), None)
 
     def flush_lengths(self, file: FileStatus) -> FileStatus | None:
-        """The side file in which a streaming writer says how much of a file counts."""
+        """Return the side file in which a streaming writer records the valid length of a file."""
         directory, slash, _ = file.path.partition("/")
         wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
         listed = self._listing[directory if slash else ""]
@@ -120,20 +120,20 @@ def acid_state(
     Args:
         files: All files below a partition, or below a table without partitions. A directory
             without files counts too: name it by a path that ends with "/".
-        write_ids: What the snapshot sees of the table's write ids.
-        txns: What it sees of transactions, which hides the output of a compaction that is still
-            open or aborted. None takes every compaction as committed.
-        rules: Whose reading applies.
-        metadata_acid: What the marker files say, by directory; see parse_metadata_file. A function
-            is asked only for bases that have the file.
-        strict: Differ from Hive where it shows wrong rows, or none: the base of an overwrite that
-            is still open or was aborted, and the two copies of a delta that was compacted onto its
-            own range.
+        write_ids: The write ids of the table that the snapshot sees.
+        txns: The transactions that it sees, which hide the output of an open or aborted
+            compaction. None treats every compaction as committed.
+        rules: The version of Hive whose rules apply.
+        metadata_acid: The content of the marker files, by directory; see parse_metadata_file. A
+            function is called only for bases that have the file.
+        strict: Differ from Hive where it returns wrong rows or omits rows: for the base of an open
+            or aborted overwrite, and for two copies of a delta that was compacted onto its own
+            range.
 
     Raises:
-        BadMetadataFile: A marker file says what the rules do not know.
+        BadMetadataFile: The content of a marker file is unknown to the rules.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
-        NotEnoughHistory: The directories that this snapshot needs are gone.
+        NotEnoughHistory: The directories that this snapshot needs have been removed.
     """
     listing: dict[str, list[FileStatus]] = {}
     for file in files:
@@ -172,13 +172,13 @@ def acid_state(
 
 
 def parse_metadata_file(text: str) -> str:
-    """Read the JSON text of a base's marker file, "_metadata_acid".
+    """Parse the JSON text of a base's marker file, "_metadata_acid".
 
     Returns:
-        Its data format, like "compacted" or "truncated".
+        The data format, like "compacted" or "truncated".
 
     Raises:
-        BadMetadataFile: It is something else.
+        BadMetadataFile: The text is invalid.
     """
     try:
         marker = json.loads(text)
@@ -191,7 +191,7 @@ def parse_metadata_file(text: str) -> str:
 
 
 class _Markers:
-    """Tells which bases without a "_v" suffix a compaction wrote."""
+    """Determines which bases without a "_v" suffix are of a compaction."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Markers:
 
 
 class _Choice:
-    """The choice in the making; directories must be considered in the order of their names."""
+    """Choice in progress; directories must be considered in the order of their names."""
 
     def __init__(
         self,
@@ -264,18 +264,18 @@ class _Choice:
             self._consider_delta(directory, parsed)
 
     def cut_off_by(self) -> str | None:
-        """The base that cannot be read and replaced what would be needed instead, if there is one."""
+        """Return an unreadable base that replaced directories needed by this snapshot, if any."""
         if self._strict:
-            # An overwrite removes nothing: its writer may have died before the commit.
+            # An overwrite removes no directory: its writer may have died before the commit.
             return self._unread_compactions[0] if self._unread_compactions else None
         if self._oldest_base is None:
             return None
-        # Hive 3 does not tell an overwrite from a compaction here.
+        # Hive 3 does not distinguish an overwrite from a compaction here.
         replaced = self._rules is Rules.HIVE3 or self._is_compacted(*self._oldest_base)
         return self._oldest_base[0] if replaced else None
 
     def reading_order(self) -> tuple[str, ...]:
-        """Choose among the deltas; those that are covered by others become obsolete."""
+        """Choose among the deltas; those that others cover become obsolete."""
         chosen: list[str] = []
         current = self.base[1].write_id if self.base else 0
         previous: Delta | None = None
@@ -299,7 +299,7 @@ class _Choice:
         if self._oldest_base is None or base.write_id < self._oldest_base[1].write_id:
             self._oldest_base = (directory, base)
         aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
-        # A compaction may well end at an aborted write id; its rows are not in there.
+        # A compaction may end at an aborted write id; the base does not contain its rows.
         if aborted and not self._is_compacted(directory, base):
             self.aborted.append(directory)
             return
@@ -328,7 +328,7 @@ class _Choice:
         if base.write_id == CONVERTED_BASE:
             return True
         min_open = self._write_ids.min_open_write_id
-        # Hive 4.0.1 forgets that the base may be the work of the smallest open write id itself.
+        # Hive 4.0.1 ignores that the smallest open write id may have written the base itself.
         literal = self._rules is Rules.HIVE4 and not self._strict
         if literal and min_open != NO_OPEN and base.write_id <= min_open:
             return True
@@ -351,7 +351,7 @@ class _Choice:
         )
         if not self._strict:
             return deltas
-        # Of several copies of one compacted range only the youngest may be read.
+        # Of several copies of one compacted range, only the youngest may be read.
         youngest = {
             (delta.is_delete, *_extent(delta)): directory
             for directory, delta in sorted(deltas, key=lambda entry: entry[1].visibility_txn)

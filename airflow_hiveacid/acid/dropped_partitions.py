@@ -1,7 +1,7 @@
-"""The property by which a table remembers the last drop of partitions.
+"""Table property that records the last drop of partitions.
 
-A dropped partition leaves no directory: an earlier version would be read without its rows. So versions
-before the drop are refused.
+A dropped partition leaves no directory: an earlier version would be read without its rows. So
+versions before the drop are refused.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PARTITIONS_DROPPED = "hiveacid.partitions_dropped"
 
 @dataclass(frozen=True, slots=True)
 class DroppedPartitions:
-    """The last statement that dropped partitions of a table.
+    """Last statement that dropped partitions of a table.
 
     Attributes:
         version: Its write id.
@@ -32,7 +32,7 @@ class DroppedPartitions:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Self | None:
-        """Read the property of a table; None if this package has not dropped partitions of it.
+        """Read the property of a table; None if this package has dropped no partition of it.
 
         Raises:
             UnsupportedTable: The value of the property is invalid.

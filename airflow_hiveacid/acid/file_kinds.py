@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, whatever it is called or taken for."""
+"""Detection of file formats by the first bytes."""
 
 HEAD = 512
 _MAGIC = (
@@ -17,7 +17,7 @@ _TEXT = {9, 10, 13, *range(32, 127), *range(128, 256)}
 
 
 def kind_of_file(head: bytes) -> str | None:
-    """What a file is, as "a Parquet file"; None if its beginning does not tell.
+    """Return the format of a file, as "a Parquet file"; None if its beginning does not show it.
 
     Args:
         head: Its first bytes.
@@ -33,14 +33,14 @@ def kind_of_file(head: bytes) -> str | None:
 
 
 def mistaken_for(format_: str, head: bytes) -> str | None:
-    """What a file is that is read as another format: "is a Parquet file, not an ORC file".
+    """Describe a file that is read as a wrong format: "is a Parquet file, not an ORC file".
 
     Args:
-        format_: What it is taken for: "orc" or "parquet"; of other formats nothing can be said.
+        format_: The expected format: "orc" or "parquet"; other formats are not checked.
         head: Its first bytes.
 
     Returns:
-        None if it may be what it is taken for.
+        None if the file may have the expected format.
     """
     if format_ not in _RIGHT or head.startswith(_RIGHT[format_]):
         return None

@@ -1,9 +1,10 @@
-"""Expressions in Hive's SQL that mean the same in Spark's: those of CHECK and DEFAULT.
+"""Expressions in Hive's SQL with the same meaning in Spark's: those of CHECK and DEFAULT.
 
 The metastore stores such an expression as the text that its author wrote. The text is parsed here by
 Hive's rules of precedence, and written again for Spark with every bracket and every literal explicit,
-so that no setting of a session changes its meaning. Whatever Hive and Spark may evaluate differently
-is refused: functions other than a few, conversions between kinds of values, arithmetic on decimals.
+so that no setting of a session changes its meaning. Expressions that Hive and Spark may evaluate
+differently are refused: functions other than a few, conversions between kinds of values, arithmetic
+on decimals.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ from airflow_hiveacid.errors import UnsupportedTable
 _COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<>": "<>", "!=": "<>"} | {
     sign: sign for sign in ("<", "<=", ">", ">=")
 }
-# Words that are no names of columns unless they are quoted.
+# Words that are column names only in quotes.
 _WORDS = frozenset(
     [
         "and",
@@ -62,7 +63,7 @@ _DEEPEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the functions of a default value return in one statement.
+    """Values of the functions of a default value in one statement.
 
     Attributes:
         now: The time of CURRENT_TIMESTAMP and CURRENT_DATE.
@@ -73,7 +74,7 @@ class Moment:
     user: str
 
 
-# For each function the kinds of its arguments and of its result.
+# The kinds of the arguments and of the result of each function.
 _FUNCTIONS: dict[str, tuple[frozenset[Kind], Kind, str]] = {
     **{name: (frozenset({Kind.STRING}), Kind.STRING, name) for name in ("upper", "lower", "trim")},
     **{name: (frozenset({Kind.STRING}), Kind.STRING, name) for name in ("ltrim", "rtrim")},
@@ -116,7 +117,7 @@ def default_as_spark(text: str, moment: Moment) -> str:
 
     Args:
         text: The value in Hive's SQL.
-        moment: What CURRENT_TIMESTAMP, CURRENT_DATE and CURRENT_USER return.
+        moment: The values of CURRENT_TIMESTAMP, CURRENT_DATE and CURRENT_USER.
 
     Raises:
         UnsupportedTable: Hive and Spark may evaluate the value differently.

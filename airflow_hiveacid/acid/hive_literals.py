@@ -1,4 +1,4 @@
-"""The literals of Hive's SQL in CHECK and DEFAULT: parsed, cast as Hive does, and written for Spark."""
+"""Literals of Hive's SQL in CHECK and DEFAULT: parsed, cast as in Hive, and written for Spark."""
 
 import re
 from datetime import UTC, date, datetime
@@ -8,7 +8,7 @@ from airflow_hiveacid.acid import schema
 from airflow_hiveacid.errors import UnsupportedTable
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-# The largest whole number of which all smaller ones are floats, too.
+# The largest integer up to which all integers are exact floats.
 EXACT_AS_FLOAT = 1 << 24
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -19,7 +19,7 @@ _FIRST_DAY = date(1582, 10, 15)
 
 
 def literal_as_spark(value: object) -> str:
-    """Write a value as SQL that Spark reads in the same way whatever the settings of its session."""
+    """Write a value as SQL with the same meaning for Spark under all settings of a session."""
     match value:
         case None:
             return "NULL"
@@ -41,7 +41,7 @@ def literal_as_spark(value: object) -> str:
 
 
 def parse_number(text: str) -> int | float | Decimal:
-    """Parse a number, perhaps with a suffix of its type."""
+    """Parse a number, which may have a suffix for its type."""
     plain = text.rstrip("BDYSL")
     suffix = text[len(plain) :]
     if suffix == "BD":
@@ -68,7 +68,7 @@ def parse_text(text: str) -> str:
 
 
 def parse_day(text: str) -> date:
-    """Parse a day of the one form that Hive and Spark read alike."""
+    """Parse a day of the only form that Hive and Spark read alike."""
     try:
         day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
@@ -79,7 +79,7 @@ def parse_day(text: str) -> date:
 
 
 def parse_time(text: str) -> datetime:
-    """Parse a time of the one form that Hive and Spark read alike."""
+    """Parse a time of the only form that Hive and Spark read alike."""
     try:
         time = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""The tokens of an expression in Hive's SQL."""
+"""Tokens of an expression in Hive's SQL."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 @dataclass
 class Tokens:
-    """The tokens of a text, from left to right.
+    """Tokens of a text, from left to right.
 
     Attributes:
         text: The text.
@@ -42,12 +42,12 @@ class Tokens:
 
     @property
     def done(self) -> bool:
-        """Whether none is left."""
+        """Whether no token is left."""
         return self._at == len(self._tokens)
 
     @property
     def kind(self) -> str:
-        """What the next token is: a text, a name in quotes, a number, a word or a sign."""
+        """The kind of the next token: a text, a name in quotes, a number, a word or a sign."""
         return "" if self.done else self._tokens[self._at][0]
 
     @property
@@ -56,10 +56,10 @@ class Tokens:
         return self._tokens[self._at][1].lower() if self.kind in ("word", "sign") else ""
 
     def pop(self) -> str:
-        """Take the next token, whatever it is.
+        """Take the next token of any kind.
 
         Raises:
-            UnsupportedTable: None is left.
+            UnsupportedTable: No token is left.
         """
         if self.done:
             raise UnsupportedTable("It ends too early.")
@@ -76,7 +76,7 @@ class Tokens:
         """Take this word or sign.
 
         Raises:
-            UnsupportedTable: The next token is another one.
+            UnsupportedTable: The next token is a different one.
         """
         if not self.take(word):
             raise UnsupportedTable(f"{word.upper()} is missing.")

@@ -1,4 +1,4 @@
-"""Values in expressions of Hive's SQL: their kinds, and which operators take which of them."""
+"""Values in expressions of Hive's SQL: their kinds, and the kinds that operators accept."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from airflow_hiveacid.errors import UnsupportedTable
 
 
 class Kind(Enum):
-    """A kind of values, whose types compare with each other in the same way in Hive and in Spark."""
+    """Kind of values, whose types compare with each other in the same way in Hive and in Spark."""
 
     BOOLEAN = auto()
     INTEGER = auto()
@@ -34,13 +34,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression that has been translated.
+    """Translated expression.
 
     Attributes:
-        sql: Spark's text.
+        sql: The text for Spark.
         kind: The kind of its values.
         literal: The value itself, if the expression is a literal.
-        is_literal: Whether it is one.
+        is_literal: Whether the expression is a literal.
     """
 
     sql: str
@@ -55,7 +55,7 @@ _COMPARABLE = ({Kind.DATE, Kind.TIMESTAMP}, {Kind.FLOAT, Kind.DOUBLE})
 
 
 def comparable(left: Value, right: Value) -> tuple[str, str]:
-    """Two operands of a comparison as Spark's text, texts of times as what they are compared with.
+    """Return two operands of a comparison as Spark's text, with texts of times converted to times.
 
     Raises:
         UnsupportedTable: Spark compares values of these kinds differently.
@@ -76,7 +76,7 @@ def comparable(left: Value, right: Value) -> tuple[str, str]:
 
 
 def _as_time_of(value: Value, other: Value) -> Value:
-    """The text of a day or a time as such, if it is compared with one."""
+    """Convert the text of a day or a time, if it is compared with one."""
     if isinstance(value.literal, str) and other.kind is Kind.DATE:
         return literal_value(parse_day(value.literal))
     if isinstance(value.literal, str) and other.kind is Kind.TIMESTAMP:
@@ -85,10 +85,10 @@ def _as_time_of(value: Value, other: Value) -> Value:
 
 
 def arithmetic(left: Value, sign: str, right: Value) -> Value:
-    """The outcome of an operator on whole numbers and doubles.
+    """Return the result of an operator on integers and doubles.
 
     Raises:
-        UnsupportedTable: Spark may compute something else.
+        UnsupportedTable: Spark may compute another result.
     """
     require_kind((Kind.INTEGER, Kind.DOUBLE), left, right)
     double = Kind.DOUBLE in (left.kind, right.kind)
@@ -105,7 +105,7 @@ def require_kind(kinds: Collection[Kind], *values: Value) -> None:
     """Refuse operands of other kinds.
 
     Raises:
-        UnsupportedTable: One of them is of another kind.
+        UnsupportedTable: An operand is of another kind.
     """
     for value in values:
         if value.kind not in kinds:
@@ -114,7 +114,7 @@ def require_kind(kinds: Collection[Kind], *values: Value) -> None:
 
 
 def literal_value(value: object) -> Value:
-    """A literal as a value."""
+    """Return a literal as a value."""
     kinds: Sequence[tuple[type, Kind]] = (
         (bool, Kind.BOOLEAN),
         (int, Kind.INTEGER),
@@ -130,10 +130,10 @@ def literal_value(value: object) -> Value:
 
 
 def one_kind(values: Sequence[Value]) -> Kind:
-    """The kind that all of some values have, but for nulls.
+    """Return the common kind of some values, nulls excluded.
 
     Raises:
-        UnsupportedTable: They are of several kinds, which Spark may convert differently.
+        UnsupportedTable: The values are of several kinds, which Spark may convert differently.
     """
     kinds = {value.kind for value in values} - {Kind.NULL}
     if len(kinds) > 1 or Kind.OTHER in kinds:
@@ -142,7 +142,7 @@ def one_kind(values: Sequence[Value]) -> Kind:
 
 
 def kind_of(type_: schema.HiveType) -> Kind:
-    """The kind of the values of a type."""
+    """Return the kind of the values of a type."""
     match type_:
         case schema.Decimal():
             return Kind.DECIMAL

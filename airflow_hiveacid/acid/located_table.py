@@ -1,4 +1,4 @@
-"""A table as files outside of the metastore refer to it."""
+"""Reference to a table for files outside of the metastore."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class LocatedTable:
 
     Attributes:
         name: "database.table".
-        location: The folder, without slashes that mean nothing.
+        location: The folder, without redundant slashes.
         identity: The creation.
     """
 

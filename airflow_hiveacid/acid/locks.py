@@ -1,4 +1,4 @@
-"""Which locks an operation takes on which version of the metastore, and which locks block which."""
+"""Locks of each operation for each version of the metastore, and conflicts between locks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from airflow_hiveacid.errors import InvalidJob
 
 
 class LockType(IntEnum):
-    """Thrift's LockType. Only HMS 4 knows EXCL_WRITE; HMS 3 would store nonsense."""
+    """Thrift's LockType. Only HMS 4 has EXCL_WRITE; HMS 3 would store an invalid value."""
 
     SHARED_READ = 1
     SHARED_WRITE = 2
@@ -27,7 +27,7 @@ class LockLevel(IntEnum):
 
 
 class DataOperation(IntEnum):
-    """Thrift's DataOperationType: what a lock holder means to do."""
+    """Thrift's DataOperationType: the operation of a lock's owner."""
 
     SELECT = 1
     INSERT = 2
@@ -38,7 +38,7 @@ class DataOperation(IntEnum):
 
 
 class Operation(StrEnum):
-    """What a transaction of ours does to its table."""
+    """Operation of a transaction of this package on its table."""
 
     SELECT = "select"
     INSERT = "insert"
@@ -50,22 +50,22 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
-    """A table by database and name, both as the metastore keeps them: in lower case."""
+    """Table by database and name, both as the metastore stores them: in lower case."""
 
     database: str
     name: str
 
     @property
     def full_name(self) -> str:
-        """The name that the metastore uses in its lists: "db.table"."""
+        """The name in the lists of the metastore: "db.table"."""
         return f"{self.database}.{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read "db.table".
+        """Parse "db.table".
 
         Raises:
-            InvalidJob: It is something else.
+            InvalidJob: The text has another form.
         """
         database, dot, name = text.partition(".")
         clean = all(
@@ -83,14 +83,14 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a transaction does to one table.
+    """Operation of a transaction on one table.
 
     Attributes:
         ref: The table.
-        operation: What is done to it.
+        operation: The operation.
         partitioned: Whether it has partition keys.
-        partitions: The names of all partitions that can be touched; None when they are not known
-            beforehand, which locks the table as a dynamic partition write.
+        partitions: The names of all partitions that may be touched; None if they are not known
+            in advance, which locks the table as a dynamic partition write.
     """
 
     ref: TableRef
@@ -100,11 +100,11 @@ class Target:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows that are there can become others, or none."""
+        """Whether the operation can change or remove existing rows."""
         return self.operation not in (Operation.SELECT, Operation.INSERT)
 
     def joined(self, other: Self) -> Self:
-        """One target for two of the same table: the stronger operation, all partitions."""
+        """Return one target for two of one table: the stronger operation, all partitions."""
         partitions = None
         if self.partitions is not None and other.partitions is not None:
             partitions = tuple(dict.fromkeys((*self.partitions, *other.partitions)))
@@ -114,7 +114,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockComponent:
-    """One thing to lock; a request asks for all its components at once."""
+    """Component of a lock request, which asks for all its components at once."""
 
     type: LockType
     level: LockLevel
@@ -140,7 +140,7 @@ _CHANGE_LOCK = {
     MetastoreVersion.HMS4: LockType.EXCL_WRITE,
 }
 
-# What a waiting request of a type is blocked by, at the same table or partition.
+# The lock types that block a waiting request of a type, at the same table or partition.
 _BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
     MetastoreVersion.HMS3: {
         LockType.SHARED_READ: frozenset({LockType.EXCLUSIVE}),
@@ -167,22 +167,22 @@ def lock_components(
     partitioned: bool,
     partitions: Sequence[str] | None = None,
 ) -> tuple[LockComponent, ...]:
-    """The locks that one operation takes on the transactional table it writes, or reads.
+    """Return the locks of one operation on the transactional table that it writes, or reads.
 
     Args:
         version: The metastore's generation.
-        operation: What will be done.
+        operation: The operation.
         target: The table.
         partitioned: Whether the table has partition keys.
-        partitions: The names of all partitions that can be touched; None when they are not known
-            beforehand, which locks the table as a dynamic partition write.
+        partitions: The names of all partitions that may be touched; None if they are not known
+            in advance, which locks the table as a dynamic partition write.
     """
     if operation is Operation.SELECT:
         return read_lock_components(target, True, partitions)
     return _components(
         _write_lock(version, operation),
-        # Deletes count as updates: HMS 3 sees no conflict between two deletes, and a row that is
-        # deleted by one and deleted and inserted again by the other would be there twice.
+        # Deletes count as updates: HMS 3 sees no conflict between two deletes, and a row that one
+        # deletes, and the other deletes and inserts again, would exist twice.
         DataOperation.INSERT if operation is Operation.INSERT else DataOperation.UPDATE,
         target,
         partitions if partitioned else None,
@@ -194,7 +194,7 @@ def lock_components(
 def read_lock_components(
     table: TableRef, transactional: bool, partitions: Sequence[str] | None = None
 ) -> tuple[LockComponent, ...]:
-    """The locks that keep what is read from being cleaned or replaced meanwhile."""
+    """Return the locks that keep read data from being cleaned or replaced meanwhile."""
     return _components(
         LockType.SHARED_READ,
         DataOperation.SELECT,
@@ -206,7 +206,7 @@ def read_lock_components(
 
 
 def blocks(version: MetastoreVersion, held: LockType, asked: LockType) -> bool:
-    """Whether a lock that came first makes a later request wait."""
+    """Whether an earlier lock makes a later request wait."""
     return held in _BLOCKED_BY[version][asked]
 
 
@@ -214,7 +214,7 @@ def _write_lock(version: MetastoreVersion, operation: Operation) -> LockType:
     if operation is Operation.INSERT:
         return LockType.SHARED_READ
     if operation is Operation.OVERWRITE:
-        # An insert with a smaller write id that commits later would be hidden for ever.
+        # An insert with a smaller write id that commits later would be hidden forever.
         return LockType.EXCLUSIVE
     return _CHANGE_LOCK[version]
 

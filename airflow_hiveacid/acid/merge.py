@@ -1,6 +1,6 @@
-"""The clauses of a merge, the rules they obey, and what can come out of them.
+"""Clauses of a merge, their rules, and their possible effects.
 
-Of every kind of clause there may be any number; for each row the first clause that matches wins.
+A merge may have any number of clauses of each kind; for each row the first matching clause applies.
 Conditions and expressions are SQL text over the aliases of target and source.
 """
 
@@ -19,7 +19,7 @@ class MatchedUpdate:
 
     Attributes:
         set: Target column to expression, or DEFAULT; None takes every column from the source by name.
-        condition: Only pairs for which it is true; None is all of them.
+        condition: The condition on pairs; None means all pairs.
     """
 
     kind: ClassVar[str] = "matched_update"
@@ -44,7 +44,7 @@ class NotMatchedInsert:
     Attributes:
         values: Target column to expression, or DEFAULT; other columns get their default value, or
             null. None takes every column from the source by name.
-        condition: Only source rows for which it is true; None is all of them.
+        condition: The condition on source rows; None means all rows.
         row: Instead of values: an expression for every column of the target, in their order, with
             the partition keys last.
     """
@@ -83,7 +83,7 @@ _AClause = TypeVar("_AClause", Matched, NotMatchedBySource)
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """A merge's clauses by kind, in their order, and what they need.
+    """Clauses of a merge by kind, in their order, and their requirements.
 
     Attributes:
         matched: Clauses for pairs of a source and a target row.
@@ -105,7 +105,7 @@ class MergePlan:
         )
 
     def with_defaults(self, rules: WriteRules) -> Self:
-        """The same clauses, in whose updates the keyword DEFAULT has become the default value."""
+        """Return the clauses with the keyword DEFAULT in updates replaced by the default value."""
         return replace(
             self,
             matched=tuple(_with_defaults(clause, rules) for clause in self.matched),
@@ -116,7 +116,7 @@ class MergePlan:
 
     @property
     def inserts_rows(self) -> bool:
-        """Whether new rows can come out."""
+        """Whether the merge can insert rows."""
         updates = MatchedUpdate | NotMatchedBySourceUpdate
         changes = (*self.matched, *self.not_matched_by_source)
         return bool(self.not_matched) or any(isinstance(clause, updates) for clause in changes)
@@ -129,10 +129,10 @@ def _with_defaults(clause: _AClause, rules: WriteRules) -> _AClause:
 
 
 def validate_clauses(when: Sequence[Clause]) -> None:
-    """Check what can be known of clauses without their tables.
+    """Check clauses without access to their tables.
 
     Raises:
-        InvalidJob: There is no clause, or one is empty, repeats a column or can never be reached.
+        InvalidJob: Clauses are missing, or one is empty, repeats a column or can never be reached.
     """
     if isinstance(when, Clause):
         raise InvalidJob(
@@ -211,13 +211,13 @@ def _kind(clause: Clause, where: str) -> object:
 def duplicates(
     table: str, keys: Sequence[tuple[Mapping[str, object], int]], *, more: bool
 ) -> DuplicateMergeKeys:
-    """The error of a merge in which several source rows want to change one target row.
+    """Describe a merge in which several source rows match one target row.
 
     Args:
         table: The target.
-        keys: Some of such rows, by what the merge compares, with how many rows of the source meet
-            them.
-        more: Whether there are others.
+        keys: Some of these rows, by the columns that the merge compares, with their number of
+            matching source rows.
+        more: Whether the merge has other such rows.
     """
     shown = "; ".join(
         ", ".join(f"{name}={_shown(value)}" for name, value in key.items())
@@ -230,7 +230,7 @@ def duplicates(
 
 
 def _shown(value: object) -> str:
-    """A value as SQL writes it."""
+    """Write a value as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -245,11 +245,11 @@ def _shown(value: object) -> str:
 
 
 def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
-    """Every condition and expression of a clause, behind the words for it.
+    """Yield every condition and expression of a clause, with its description.
 
     Args:
         clause: A valid clause.
-        where: What it is called.
+        where: The name of the clause.
     """
     if clause.condition is not None:
         yield f"{where}: the condition", clause.condition
@@ -261,7 +261,7 @@ def expressions_of(clause: Clause, where: str) -> Iterator[tuple[str, str]]:
 
 
 def with_expressions(clause: Clause, change: Callable[[str], str]) -> Clause:
-    """The same clause with every condition and expression changed."""
+    """Return the clause with every condition and expression changed."""
     changed: dict[str, object] = {}
     if clause.condition is not None:
         changed["condition"] = change(clause.condition)

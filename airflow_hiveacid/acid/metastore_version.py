@@ -1,4 +1,4 @@
-"""Generations of the Hive Metastore, and what each of them supports."""
+"""Generations of the Hive Metastore, and the features of each of them."""
 
 from enum import IntEnum
 

@@ -1,7 +1,7 @@
-"""Directory, file and partition names of Hive tables: text to values and back.
+"""Names of directories, files and partitions of Hive tables: parsed to values and formatted.
 
-Everything a reader knows about a directory stands in its name, so these are parsed strictly: a
-name that starts like an ACID name but does not parse is an error, never silently something else.
+All a reader knows about a directory is in its name, so names are parsed strictly: a name that
+starts like an ACID name but does not parse is an error, and is never interpreted in another way.
 """
 
 import re
@@ -15,26 +15,26 @@ ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
 SIDECAR_FILE = "_hiveacid.json"
 READER_NOTE_FILE = "_hiveacid_since.json"
-# What is larger is no note of ours, and is not read.
+# Larger files are not notes of this package, and are not read.
 LARGEST_NOTE = 1 << 20
 STAGING_PREFIX = "_tmp_hiveacid_"
 RUN_NOTES = "_hiveacid_runs"
-# Where a table keeps how far each stream into it has come.
+# Folder of a table with the positions of streams into it.
 STREAM_PLACES = "_hiveacid_streams"
-# Where a table keeps the cursors of the consumers of its changes.
+# Folder of a table with the cursors of the consumers of its changes.
 CONSUMER_CURSORS = "_hiveacid_consumers"
-# The progress of scripts, in the folder of a database or a table.
+# Progress of scripts, in the folder of a database or a table.
 SCRIPT_NOTES = "_hiveacid_scripts"
-# A small file until it is whole; then it gets its name.
+# Prefix of a small file until it is complete.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-# The base that the first major compaction of a converted table makes: older than every write id.
+# The base of the first major compaction of a converted table: older than every write id.
 CONVERTED_BASE = -(2**63)
 
 _LARGEST_ID = 2**63 - 1
-# Some of Hive's tools count their attempts by the clock; Python refuses to read thousands.
+# Some of Hive's tools number attempts by the clock; Python refuses to parse thousands of digits.
 _MOST_DIGITS = 100
 _BASE = re.compile(r"base_(-?[0-9]+)(?:_v([0-9]+))?")
 _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]+))?")
@@ -47,11 +47,11 @@ _TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A directory that replaces everything up to its write id.
+    """Directory that replaces everything up to its write id.
 
     Attributes:
         write_id: The last write id it covers.
-        visibility_txn: The compaction's transaction; 0 when the name has none.
+        visibility_txn: The compaction's transaction; 0 for a name without one.
     """
 
     write_id: int
@@ -59,24 +59,24 @@ class Base:
 
     @property
     def name(self) -> str:
-        """The name as Hive writes it."""
+        """The name in Hive's form."""
         return f"base_{self.write_id:07d}{_visibility_suffix(self.visibility_txn)}"
 
     @property
     def write_ids(self) -> range:
-        """The write ids that rows in it may have; 0 is that of older files."""
+        """The write ids that its rows may have; 0 is that of older files."""
         return range(max(0, self.write_id) + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A directory of inserted rows, or of delete events, of a range of write ids.
+    """Directory of inserted rows, or of delete events, of a range of write ids.
 
     Attributes:
         min_write_id: The first write id it covers.
         max_write_id: The last write id it covers.
         statement_id: The statement within the transaction; None after a compaction.
-        visibility_txn: The compaction's transaction; 0 when the name has none.
+        visibility_txn: The compaction's transaction; 0 for a name without one.
         is_delete: Whether it holds delete events.
     """
 
@@ -88,7 +88,7 @@ class Delta:
 
     @property
     def name(self) -> str:
-        """The name as Hive writes it; Hive 4 finds delete deltas under no other spelling."""
+        """The name in Hive's form; Hive 4 finds delete deltas under no other spelling."""
         kind = "delete_delta" if self.is_delete else "delta"
         statement = "" if self.statement_id is None else f"_{self.statement_id:04d}"
         suffix = _visibility_suffix(self.visibility_txn)
@@ -96,27 +96,27 @@ class Delta:
 
     @property
     def write_ids(self) -> range:
-        """The write ids that rows or events in it may have."""
+        """The write ids that its rows or events may have."""
         return range(self.min_write_id, self.max_write_id + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class BucketFile:
-    """An ACID file. Hive 4 adds a task attempt to the name; Hive 3 and Trino cannot read that."""
+    """ACID file. Hive 4 adds a task attempt to the name; Hive 3 and Trino cannot read that."""
 
     bucket: int
     attempt: int | None = None
 
     @property
     def name(self) -> str:
-        """The name as Hive writes it."""
+        """The name in Hive's form."""
         attempt = "" if self.attempt is None else f"_{self.attempt}"
         return f"bucket_{self.bucket:05d}{attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalFile:
-    """A file that was written before the table became transactional, or by LOAD DATA."""
+    """File that was written before the table became transactional, or by LOAD DATA."""
 
     bucket: int
     attempt: int
@@ -124,21 +124,21 @@ class OriginalFile:
 
     @property
     def name(self) -> str:
-        """The name as Hive writes it."""
+        """The name in Hive's form."""
         copy = "" if self.copy is None else f"_copy_{self.copy}"
         return f"{self.bucket:06d}_{self.attempt}{copy}"
 
 
-# Several rules ask for the same names, one after the other.
+# Several rules parse the same names, one after the other.
 @lru_cache(maxsize=1 << 15)
 def parse_directory(name: str) -> Base | Delta | None:
-    """Read the name of one directory below a table or a partition.
+    """Parse the name of one directory below a table or a partition.
 
     Returns:
-        What the name says, or None when it is no ACID directory.
+        The parsed name, or None if the directory is not an ACID directory.
 
     Raises:
-        MalformedName: It starts like an ACID name and does not parse.
+        MalformedName: The name starts like an ACID name and does not parse.
     """
     if name.startswith("base_"):
         if (base := _BASE.fullmatch(name)) is None:
@@ -163,9 +163,9 @@ def parse_directory(name: str) -> Base | Delta | None:
 def delete_applies(data: Base | Delta | None, delete: Delta) -> bool:
     """Whether a delete delta can delete rows of a base, of a delta or, if None, of an original file.
 
-    Hive 4 looks at the names only: a delete hits what was written before it, by write id, and
-    within one write id by statement id. Every reader that looks further finds the same, because
-    delete events name rows that existed when they were written.
+    Hive 4 decides by the names only: a delete applies to rows that were written before it, by write
+    id, and within one write id by statement id. A reader that also reads the events gets the same
+    result, because delete events name rows that existed when they were written.
     """
     if not isinstance(data, Delta) or data.min_write_id < delete.max_write_id:
         return True
@@ -175,10 +175,10 @@ def delete_applies(data: Base | Delta | None, delete: Delta) -> bool:
 
 
 def parse_file(name: str) -> BucketFile | OriginalFile | None:
-    """Read the name of a data file; None when it has no bucket number.
+    """Parse the name of a data file; None for a name without a bucket number.
 
     Raises:
-        MalformedName: A number in it is larger than any that Hive gives.
+        MalformedName: A number in it is larger than any number of Hive.
     """
     if bucket := _BUCKET_FILE.fullmatch(name):
         attempt = None if bucket[2] is None else _whole(bucket[2], name)
@@ -195,26 +195,26 @@ def is_hidden(name: str) -> bool:
 
 
 def staging_txn(name: str) -> int | None:
-    """The transaction whose unpublished files are in a folder of ours; None for other names."""
+    """Return the transaction of a staging folder of this package; None for other names."""
     staging = _STAGING.fullmatch(name)
     return None if staging is None else _whole(staging[1], name)
 
 
 def escape_path_name(value: str | None) -> str:
-    """Make a partition key or value fit for a path, as Hive does."""
+    """Escape a partition key or value for a path, as Hive does."""
     return value.translate(_TO_ESCAPE) if value else DEFAULT_PARTITION
 
 
 def unescape_path_name(text: str) -> str:
-    """Undo escape_path_name; a percent sign that starts no escape stays."""
+    """Undo escape_path_name; a percent sign without a valid escape is kept."""
     return _ESCAPED.sub(lambda escape: chr(int(escape[1], 16)), text)
 
 
 def partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    """The name of a partition, which is also its path below the table: "k=v/k2=v2".
+    """Return the name of a partition, which is also its path below the table: "k=v/k2=v2".
 
-    Keys are lower-cased, as the metastore keeps them. A null and an empty value are the same
-    partition. Each part begins with its key, so that a value like ".." cannot climb out.
+    Keys are lower-cased, as in the metastore. A null and an empty value are the same partition.
+    Each part begins with its key, so that a value like ".." cannot leave the folder.
     """
     if not keys or len(keys) != len(values):
         raise MalformedName(f"{len(values)} values do not fit the partition keys {list(keys)}.")
@@ -227,10 +227,10 @@ def partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
 
 
 def parse_partition_name(name: str) -> list[tuple[str, str | None]]:
-    """Read a partition name into its keys and values; None is the null partition.
+    """Parse a partition name into its keys and values; None is the null partition.
 
     Raises:
-        MalformedName: A part is not "key=value".
+        MalformedName: A part has another form than "key=value".
     """
     spec: list[tuple[str, str | None]] = []
     for part in name.split("/"):

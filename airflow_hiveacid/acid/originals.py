@@ -1,7 +1,7 @@
 """Files without row ids: older than their table's first write id, or moved in by LOAD DATA.
 
-Hive counts the rows of such files and takes the numbers for row ids. Delete events name rows by
-them, so the order of the files, and the way a name is read, are part of the format.
+Hive numbers the rows of such files and uses the numbers as row ids. Delete events name rows by
+these ids, so the order of the files and the parsing of their names are part of the format.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from urllib.parse import quote
 from airflow_hiveacid.acid.names import Base, Delta, OriginalFile, parse_file
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
 
-# The write id of rows that are older than the table's first.
+# The write id of rows that are older than the table's first write id.
 ORIGINAL_WRITE_ID = 0
 
-# What Java leaves as it is in the path of a URI.
+# Characters that Java does not escape in the path of a URI.
 _PLAIN_IN_URI = "/;:@&=+$,_-!.~'()*"
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticIds:
-    """The row ids of a file that has none: they count up from its first row.
+    """Row ids of a file without stored ids: they count up from its first row.
 
     Attributes:
-        path: The file, as it was given.
+        path: The path of the file, as given.
         write_id: The write id of every row.
-        bucket: The bucket property of every row; None when the file's name has no bucket number,
-            so that no row id can be made.
+        bucket: The bucket property of every row; None for a file name without a bucket number,
+            so that row ids are impossible.
         first_row: The row number of the first row.
-        rows: How many rows there are.
+        rows: The number of rows.
     """
 
     path: str
@@ -39,10 +39,10 @@ class SyntheticIds:
 
 
 def original_bucket(path: str) -> int | None:
-    """The bucket number in the name of a file without row ids; None when it has none.
+    """Return the bucket number in the name of a file without row ids; None without a number.
 
-    Rows of a file without a number can be read; nothing can delete them, because a delete event
-    needs one.
+    Rows of a file without a number can be read, but not deleted, because a delete event needs a
+    number.
     """
     name = parse_file(path.rpartition("/")[2])
     if isinstance(name, OriginalFile) and name.bucket <= MAX_WRITER_ID:
@@ -51,7 +51,7 @@ def original_bucket(path: str) -> int | None:
 
 
 def hive_order(path: str) -> bytes:
-    """The key that sorts files as Hive sorts them: by URI, as Java compares text."""
+    """Return the key that sorts files as Hive does: by URI, in Java's order of text."""
     spelled = (
         quote(path, safe=_PLAIN_IN_URI)
         if path.isascii()
@@ -71,7 +71,7 @@ def synthetic_ids(
     Args:
         rows: The number of rows of every file, by its path; all files of the partition, those in
             folders of unions included, or all of one base or delta.
-        write_id: The write id of the base or delta; 0 for what is older than all write ids.
+        write_id: The write id of the base or delta; 0 for files older than all write ids.
         statement_id: The statement id of the delta.
 
     Returns:
@@ -89,7 +89,7 @@ def synthetic_ids(
 
 
 def written_by(directory: Base | Delta | None) -> tuple[int, int | None]:
-    """The write id and the statement id of rows without row ids; None are original files."""
+    """Return the write and statement id of rows without row ids; None is an original file."""
     if directory is None:
         return ORIGINAL_WRITE_ID, None
     if isinstance(directory, Base):

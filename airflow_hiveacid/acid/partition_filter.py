@@ -1,4 +1,4 @@
-"""Conditions on partition keys, as the PARTITION clauses of ALTER TABLE state them."""
+"""Conditions on partition keys in the PARTITION clauses of ALTER TABLE."""
 
 import operator
 import re
@@ -35,7 +35,7 @@ class KeyComparison:
         key: The partition key.
         value: The value as text; None is null, which only ``=`` and ``!=`` take.
         operator: "=", "!=", "<", "<=", ">" or ">=".
-        is_number: Whether the statement has the value as a number, without quotes.
+        is_number: Whether the value is a number without quotes in the statement.
     """
 
     key: str
@@ -65,7 +65,7 @@ def matching_partitions(
         partitions: The values of the keys of each partition, by its name.
 
     Raises:
-        UserError: A key is unknown, or a value does not belong to its type.
+        UserError: A key is unknown, or a value is invalid for its type.
     """
     return [
         [name for name, values in partitions.items() if all(test(values) for test in tests)]
@@ -76,12 +76,12 @@ def matching_partitions(
 def values_of_partition(
     clause: Sequence[KeyComparison], keys: Mapping[str, str]
 ) -> tuple[str | None, ...]:
-    """Return the values of all partition keys that a clause with nothing but ``=`` states.
+    """Return the values of all partition keys from a clause that contains only ``=``.
 
-    Numbers get the text that engines give them in the name of a partition: 7 for 007.
+    Numbers get the text that engines use in the name of a partition: 7 for 007.
 
     Raises:
-        UserError: A key is missing, unknown or repeated, or a value does not belong to its type.
+        UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
     """
     given = {each.key.lower(): each for each in clause}
     for each in clause:
@@ -129,7 +129,7 @@ def _type_of(comparison: KeyComparison, keys: Mapping[str, str]) -> HiveType:
 
 
 def _value(comparison: KeyComparison, keys: Mapping[str, str]) -> Any:
-    """Return a value that compares as Hive compares values of the type of the key."""
+    """Return a value that compares like Hive's values of the type of the key."""
     type_, text = _type_of(comparison, keys), comparison.value
     if text is None:
         return None

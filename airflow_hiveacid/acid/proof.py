@@ -1,7 +1,7 @@
-"""Whether a compaction has kept every row: counted and summed up before anything is published.
+"""Proof that a compaction kept every row, by counts and sums before the publication.
 
-A sum of hashes is the same in whatever order the rows come, and another one as soon as a row is
-lost, there twice, or exchanged for another one.
+A sum of hashes does not depend on the order of the rows, and changes if a row is lost, duplicated
+or replaced by another one.
 """
 
 from dataclasses import dataclass, fields
@@ -14,10 +14,10 @@ _MODULUS = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Some rows, or delete events, in any order.
+    """Count and digest of rows, or of delete events, in any order.
 
     Attributes:
-        rows: How many.
+        rows: The count.
         digest: The sum of their hashes, modulo 2^64.
     """
 
@@ -25,11 +25,11 @@ class Tally:
     digest: int = 0
 
     def __add__(self, other: Self) -> Self:
-        """Both together."""
+        """Return the sum."""
         return type(self)(self.rows + other.rows, (self.digest + other.digest) % _MODULUS)
 
     def __sub__(self, other: Self) -> Self:
-        """These without those."""
+        """Return the difference."""
         return type(self)(self.rows - other.rows, (self.digest - other.digest) % _MODULUS)
 
     def __str__(self) -> str:
@@ -38,14 +38,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """What went into files, and what came out.
+    """Tallies of the input and of the output of a compaction.
 
     Attributes:
-        read: What was in the files that are replaced.
-        deleted: What of it is deleted.
-        aborted: What of it belongs to aborted write ids.
-        repeated: What of it stood there before.
-        written: What is in the new files.
+        read: The rows or events in the replaced files.
+        deleted: The deleted ones of these.
+        aborted: Those of aborted write ids.
+        repeated: Those that had occurred before.
+        written: The rows or events in the new files.
     """
 
     read: Tally = Tally()
@@ -55,7 +55,7 @@ class Balance:
     written: Tally = Tally()
 
     def __add__(self, other: Self) -> Self:
-        """The balance of both together."""
+        """Return the sum of both balances."""
         return type(self)(
             **{
                 field.name: getattr(self, field.name) + getattr(other, field.name)
@@ -64,13 +64,13 @@ class Balance:
         )
 
     def check_count(self, what: str) -> None:
-        """Make sure that as many rows came out as had to, where they have got other row ids.
+        """Require the expected number of written rows, for rows that have got other row ids.
 
         Args:
-            what: Whose balance it is, to begin the message with.
+            what: The subject of the balance, for the message.
 
         Raises:
-            ProofFailed: There are more, or fewer.
+            ProofFailed: The number is higher or lower.
         """
         wanted = self.read.rows - self.deleted.rows - self.aborted.rows
         if self.written.rows != wanted:
@@ -81,13 +81,13 @@ class Balance:
             )
 
     def check(self, what: str) -> None:
-        """Make sure that what came out is what had to.
+        """Require that count and digest of the written rows are as expected.
 
         Args:
-            what: Whose balance it is, to begin the message with.
+            what: The subject of the balance, for the message.
 
         Raises:
-            ProofFailed: It is not.
+            ProofFailed: Count or digest differ.
         """
         wanted = self.read - self.deleted - self.aborted - self.repeated
         if self.written != wanted:

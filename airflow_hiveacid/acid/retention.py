@@ -1,11 +1,12 @@
-"""What a cleaning leaves for those who read earlier versions, and for how long.
+"""Retention of directories by a cleaning, for readers of earlier versions.
 
-A version is read from what a base, or the delta of a compaction, says in its note that it has
-replaced. As long as all of that is there, all versions can be read that were there to be seen until
-the replacing directory appeared. What nobody's note mentions serves no version, and is not kept.
+A version is read from the directories that a base, or the delta of a compaction, replaced according
+to its note. While all of them exist, all versions that were visible until the replacing directory
+appeared can be read. A directory that no note mentions is not used by any version, and is not kept.
 
-A consumer of changes reads the version where it is. So what a base has replaced that is newer than
-that is kept for it, too, but not for good: nobody tells that a consumer will never come back.
+A consumer of changes reads the version at its cursor. So directories that a base has replaced, and
+that are newer than the cursor, are kept for the consumer, too. This has a time limit, because the
+end of a consumer is not reported.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,12 +29,12 @@ _UNKNOWN = "nobody knows since when, so that it stays until somebody cleans"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept, and how long.
+    """Retention rules.
 
     Attributes:
-        versions: How long all that versions are read from.
-        consumers: How long what consumers have still to read, at most.
-        behind: The versions where the consumers are, by their names.
+        versions: The retention time of everything that versions are read from.
+        consumers: The maximum retention time of everything that consumers have not read yet.
+        behind: The versions of the consumers, by name.
     """
 
     versions: timedelta = timedelta(0)
@@ -44,13 +45,13 @@ class Retention:
         return bool(self.versions or (self.consumers and self.behind))
 
     def reason(self, directory: str, since: datetime, now: datetime, *, known: bool) -> str | None:
-        """Why what a directory has replaced is kept; None if it need not be.
+        """Return why the directories replaced by a directory are kept; None if they need not be.
 
         Args:
             directory: Its name.
-            since: When it appeared.
-            now: The time.
-            known: Whether anybody knows when it appeared.
+            since: The time when it appeared.
+            now: The current time.
+            known: Whether that time is known.
         """
         needed = []
         if now - since < self.versions:
@@ -66,9 +67,9 @@ class Retention:
         return f"{directory} holds its content, but {', and '.join(needed)}." if needed else None
 
     def _waiting(self, directory: str) -> str:
-        """The consumers that have not come to what a directory holds.
+        """Return the consumers that have not reached the content of a directory.
 
-        Changes are read out of what a minor compaction makes as well: its rows keep their write ids.
+        Changes are read from outputs of minor compactions as well: the rows keep their write ids.
         """
         parsed = parse_directory(directory)
         last = parsed.write_id if isinstance(parsed, Base) else 0
@@ -79,12 +80,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A directory that has replaced others.
+    """Directory that has replaced others.
 
     Attributes:
-        directory: Its name; it is committed.
-        replaced: What its note says.
-        since: When it appeared; None if nobody knows.
+        directory: Its name; the directory is committed.
+        replaced: The replaced directories according to its note.
+        since: The time when it appeared; None if it is unknown.
     """
 
     directory: str
@@ -100,25 +101,25 @@ def retained(
     retention: Retention,
     now: datetime,
 ) -> dict[str, str]:
-    """What may not be removed yet, because a version needs it that is young enough, or a consumer.
+    """Return directories and files that must be kept for recent versions or for consumers.
 
-    What mixes the rows of committed and aborted writes is never kept, and so nothing that is only
-    of use together with it: once a request is marked as cleaned, the metastore knows of no aborted
-    write any more.
+    A directory with rows of both committed and aborted writes is never kept, nor are directories
+    that are only useful together with it: after a request is marked as cleaned, the metastore no
+    longer has any aborted write.
 
     Args:
-        replacements: All that tell what they have replaced.
+        replacements: All directories with a note on the directories that they replaced.
         paths: All directories and files of the partition.
-        write_ids: What a new reader sees.
-        retention: What is kept, and how long.
-        now: The time.
+        write_ids: The write ids that a new reader sees.
+        retention: The retention rules.
+        now: The current time.
 
     Returns:
         The reasons, by the names of directories and original files.
     """
     reasons: dict[str, str] = {}
     told = list(replacements)
-    # Whatever its name: where aborted rows were left out, there are none.
+    # Regardless of its name, a directory whose writer omitted aborted rows does not contain any.
     mixed = set(paths) - {replacement.directory for replacement in told}
     for replacement in sorted(told, key=lambda one: (_since(one, now), one.directory)):
         replaced, since = replacement.replaced, _since(replacement, now)
@@ -142,12 +143,12 @@ def _until(time: datetime) -> str:
 
 
 def _since(replacement: Replacement, now: datetime) -> datetime:
-    """When it appeared; what is unknown, or still to come, is now."""
+    """Return when it appeared; an unknown or future time counts as now."""
     return now if replacement.since is None else min(replacement.since, now)
 
 
 def _has_aborted(path: str, write_ids: WriteIdList) -> bool:
-    """Whether somebody might take rows for visible that are not, if it stayed."""
+    """Whether keeping it might make aborted rows visible."""
     parsed = parse_directory(path)
     if not isinstance(parsed, Delta) or parsed.visibility_txn:
         return False

@@ -1,4 +1,4 @@
-"""The identity of a row, and the number that carries its bucket."""
+"""Identity of a row, and the number that encodes its bucket."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ _LOW_12_BITS = 0xFFF
 
 
 class RowId(NamedTuple):
-    """Names one row of a partition until a rebalance; files are sorted by it.
+    """Identifies one row of a partition until a rebalance; files are sorted by it.
 
     Attributes:
         write_id: The write id that inserted the row (ORC column originalTransaction).
@@ -30,7 +30,7 @@ class RowId(NamedTuple):
 
 
 class BucketProperty(NamedTuple):
-    """What the bucket property of a row says.
+    """Parts of the bucket property of a row.
 
     Attributes:
         version: 1, or 0 for rows that are older than Hive 3.
@@ -44,7 +44,7 @@ class BucketProperty(NamedTuple):
 
 
 def encode_bucket(writer_id: int, statement_id: int = 0) -> int:
-    """Make the bucket property of the rows that one statement writes into one file."""
+    """Return the bucket property of the rows that one statement writes into one file."""
     if not 0 <= writer_id <= MAX_WRITER_ID:
         raise ValueError(f"The writer id {writer_id} is not within 0..{MAX_WRITER_ID}.")
     if not 0 <= statement_id <= MAX_STATEMENT_ID:
@@ -53,10 +53,10 @@ def encode_bucket(writer_id: int, statement_id: int = 0) -> int:
 
 
 def decode_bucket(bucket: int) -> BucketProperty:
-    """Read a bucket property of either version.
+    """Parse a bucket property of either version.
 
     Raises:
-        CorruptFile: The version is one that no Hive writes.
+        CorruptFile: The version is unknown to every version of Hive.
     """
     version = (bucket & 0xFFFFFFFF) >> _VERSION_SHIFT
     if version == 0:
@@ -67,11 +67,11 @@ def decode_bucket(bucket: int) -> BucketProperty:
 
 
 def first_rebalanced_row(write_id: int) -> int:
-    """Return the row number that a rebalance begins with, which no row of the partition has had.
+    """Return the first row number of a rebalance, which no row of the partition has had.
 
     Writers number the rows of a file from 0, and each rebalance of a partition covers a higher write
-    id than the one before it. What is in the files does not prove the highest number: compactions have
-    removed deleted rows.
+    id than the previous one. The content of the files does not prove the highest number:
+    compactions have removed deleted rows.
 
     Args:
         write_id: The last write id that the new base covers.

@@ -1,4 +1,4 @@
-"""Whether row ids still identify the rows that a snapshot read them from.
+"""Check whether row ids still identify the rows that a snapshot read them from.
 
 A row id identifies a row until its partition is renumbered: minor and major compactions keep row ids,
 rebalances and overwrites do not. Only the note of a compaction proves which of them wrote a directory.
@@ -30,7 +30,7 @@ class RowIdTrace:
 def trace_row_ids(
     read: Set[str], current: Set[str], note: Callable[[str], Mapping[str, Any] | None]
 ) -> RowIdTrace:
-    """Trace the directories of a partition from what was read to what a reader sees now.
+    """Trace the directories of a partition from an earlier snapshot to the current one.
 
     Args:
         read: The base, the deltas, and the original files that the snapshot read.
@@ -44,7 +44,7 @@ def trace_row_ids(
         name = waiting.pop()
         directory = parse_directory(name)
         if isinstance(directory, Delta) and directory.statement_id is not None:
-            continue  # No compaction gives its output the number of a statement.
+            continue  # The output of a compaction never has a statement number.
         sources = None if directory is None else compacted_from(note(name) or {})
         if sources is not None:
             waiting += {*sources} - read - replaced

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 from airflow_hiveacid.errors import UnsupportedTable
 
-# A point in time; a plain timestamp is what a clock on the wall shows.
+# A point in time; a plain timestamp is the local time of a clock.
 LOCAL_ZONE = "timestamp with local time zone"
 MAX_DECIMAL_PRECISION = 38
 MAX_CHAR_LENGTH = 255
 MAX_VARCHAR_LENGTH = 65535
-# How many types may stand in one another: others read them by recursion, as we do.
+# Maximum nesting of types: this package and other programs parse them by recursion.
 _DEEPEST = 100
 
 _PRIMITIVES = frozenset(
@@ -49,7 +49,7 @@ _PLAIN_NAME = re.compile(r"\s*([^:`<>,\s](?:[^:`<>,]*[^:`<>,\s])?)\s*")
 
 
 class TableKind(StrEnum):
-    """What the metastore's parameters make of a table."""
+    """Kind of a table, by its parameters in the metastore."""
 
     FULL_ACID = "full_acid"
     INSERT_ONLY = "insert_only"
@@ -57,7 +57,7 @@ class TableKind(StrEnum):
 
     @staticmethod
     def of(parameters: Mapping[str, str]) -> "TableKind":
-        """Read the kind from a table's parameters."""
+        """Return the kind by a table's parameters."""
         if parameters.get("transactional", "").lower() != "true":
             return TableKind.NOT_ACID
         if parameters.get("transactional_properties", "").lower() == "insert_only":
@@ -67,7 +67,7 @@ class TableKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A type without parameters, by Hive's name."""
+    """Type without parameters, by Hive's name."""
 
     name: str
 
@@ -152,10 +152,10 @@ HiveType = Primitive | Decimal | Char | Varchar | NestedType
 
 
 def parse_type(text: str) -> HiveType:
-    """Read Hive's text of a type. Writing one is str().
+    """Parse Hive's text of a type; str() returns the text of a type.
 
     Raises:
-        UnsupportedTable: It is no type that Hive knows.
+        UnsupportedTable: The text is not a type of Hive.
     """
     parser = _Parser(text)
     type_ = parser.type()
@@ -164,12 +164,12 @@ def parse_type(text: str) -> HiveType:
 
 
 def row_struct(columns: Sequence[tuple[str, str]]) -> Struct:
-    """The type of a row, from names and type texts of the columns that are no partition keys."""
+    """Return the type of a row, from names and type texts of the columns without partition keys."""
     return Struct(tuple((name, parse_type(type_)) for name, type_ in columns))
 
 
 class _Parser:
-    """Reads one type text from left to right."""
+    """Parses one type text from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()

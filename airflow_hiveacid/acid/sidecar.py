@@ -1,10 +1,10 @@
-"""The note that lies in each directory of ours: who wrote it, and which files it has.
+"""Note in each directory of this package, with its writer and its files.
 
-Other programs may lose a file, cut it off or put one beside it, and to a reader all of that looks
-like other rows. The list of files in the note tells. The note itself is a file that anybody may
-have changed: what is no list counts as none, and so does the list of a later format, whose meaning
-this version does not know. Files are then read without a comparison, as those of other writers are.
-Unknown fields are passed over.
+Other programs may lose a file, cut it off or add one, and a reader would take the result for other
+rows. The list of files in the note shows the difference. The note itself may have been changed by
+any user: an invalid list is ignored, and so is the list of a later format, whose meaning is unknown
+to this version. Files are then read without a comparison, like those of other writers. Unknown
+fields are ignored.
 """
 
 import json
@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.names import LARGEST_NOTE, Delta, parse_directory
 from airflow_hiveacid.acid.versions import Replaced
 from airflow_hiveacid.acid.write_ids import Range, WriteIdList
 
-# What the note of a compaction says of the writes that it merges: see ``acid.write_facts``.
+# The field of a compaction's note with the merged writes: see ``acid.write_facts``.
 MERGED_WRITES = "writes"
 
 _FORMAT = 1
@@ -27,11 +27,11 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file as its writer left it.
+    """File as its writer left it.
 
     Attributes:
         name: Its name.
-        rows: How many rows or delete events are in it.
+        rows: The number of rows or delete events in it.
         bytes: Its size.
     """
 
@@ -41,10 +41,10 @@ class WrittenFile:
 
 
 def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> bytes:
-    """The note of a directory.
+    """Return the note of a directory.
 
     Args:
-        note: Who wrote it, and why.
+        note: The writer, the operation and the other fields.
         files: All its data files.
     """
     listed = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
@@ -52,14 +52,14 @@ def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> byt
     text = json.dumps(whole, indent=1).encode()
     for part in (MERGED_WRITES, "files"):
         if len(text) > LARGEST_NOTE and part in whole:
-            # Nobody would read it, and what else it says is worth something without it, too.
+            # A note above the size limit would not be read; without this part the rest is useful.
             del whole[part]
             text = json.dumps(whole, indent=1).encode()
     return text
 
 
 def parse_note(text: bytes) -> dict[str, Any] | None:
-    """Read a note of ours, whatever is in the file; None when it is none."""
+    """Parse a note of this package; None for any other content."""
     if len(text) > LARGEST_NOTE:
         return None
     try:
@@ -70,7 +70,7 @@ def parse_note(text: bytes) -> dict[str, Any] | None:
 
 
 def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
-    """The files that a note lists; None when it lists none, makes no sense, or is of a later format."""
+    """Return the files that a note lists; None for a missing or invalid list or a later format."""
     listed = note.get("files")
     if note.get("format") != _FORMAT or not isinstance(listed, dict):
         return None
@@ -86,10 +86,10 @@ def written_files(note: Mapping[str, Any]) -> tuple[WrittenFile, ...] | None:
 
 
 def replaced_by(note: Mapping[str, Any]) -> Replaced | None:
-    """What a base, or a compaction, has put out of use.
+    """Return the directories and files that a base, or a compaction, replaced.
 
     Returns:
-        None when the note does not say, makes no sense, or is of a later format.
+        None if the note has no such list, an invalid one, or a later format.
     """
     paths, aborted = note.get("replaces"), note.get("aborted")
     if note.get("format") != _FORMAT or not isinstance(paths, list):
@@ -117,7 +117,7 @@ def compacted_from(note: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def written_at(note: Mapping[str, Any]) -> datetime | None:
-    """When a directory was written, as its note says; None when it does not."""
+    """Return when a directory was written according to its note; None if the note has no time."""
     text = note.get("time")
     try:
         time = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -129,11 +129,11 @@ def written_at(note: Mapping[str, Any]) -> datetime | None:
 def replacing(
     paths: Iterable[str], write_ids: WriteIdList, notes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What the note of a directory says about those that it puts out of use.
+    """Return the part of a directory's note on the directories that it replaces.
 
     Args:
         paths: Directories and original files of a partition.
-        write_ids: By which write ids it was read.
+        write_ids: The write ids that the reader of these saw.
         notes: The notes of deltas of several writes. On Hive 3 the name of a compaction, which leaves
             aborted rows out, looks like that of a stream.
     """
@@ -144,7 +144,7 @@ def replacing(
             among = write_ids.range_aborted(parsed.min_write_id, parsed.max_write_id)
             if among is Range.ALL:
                 # A compaction of Hive 3 takes it along; no version has ever had a row of it, and a
-                # cleaner keeps nothing that looks like this, not even what a compaction has made.
+                # cleaner keeps no directory with such a name, including outputs of compactions.
                 continue
             if among is Range.SOME and replaced_by(notes.get(path, {})) is None:
                 aborted |= {own for own in parsed.write_ids if write_ids.is_aborted(own)}
@@ -155,12 +155,12 @@ def replacing(
 def disagreements(
     directory: str, written: Iterable[WrittenFile], files: Iterable[FileStatus]
 ) -> list[str]:
-    """What is not as the note of a directory says, in a sentence each.
+    """Describe each difference between a directory and its note in a sentence.
 
     Args:
         directory: The name of the directory.
-        written: What the note says.
-        files: The data files that are there.
+        written: The files in the note.
+        files: The existing data files.
     """
     promised = {f"{directory}/{file.name}": file for file in written}
     sizes = {file.path: file.size for file in files}

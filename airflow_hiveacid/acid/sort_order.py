@@ -1,4 +1,4 @@
-"""By which columns rows are sorted: as people write it in a job, and as Hive does after ORDER BY."""
+"""Columns for sorting, parsed from a job or from the text after ORDER BY in Hive's SQL."""
 
 import re
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from airflow_hiveacid.errors import InvalidJob
 
 _DIRECTION = re.compile(r"(?is)(.+?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?")
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`")
-# What stands between two commas, none of which is in quotes.
+# The text between two commas outside of quotes.
 _PART = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 _PLAIN = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class SortColumn:
-    """A column to sort by.
+    """Column to sort by.
 
     Attributes:
         name: Its name.
         descending: Whether the largest value comes first.
-        nulls_last: Whether nulls come last; None leaves it to the direction, as in Spark.
+        nulls_last: Whether nulls come last; None uses the default of the direction, as in Spark.
     """
 
     name: str
@@ -29,7 +29,7 @@ class SortColumn:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A column with its direction, like "ts DESC NULLS LAST" or "`my column`"."""
+        """Parse a column with its direction, like "ts DESC NULLS LAST" or "`my column`"."""
         told = _DIRECTION.fullmatch(text.strip())
         if told is None:
             raise InvalidJob(f"Rows cannot be sorted by {text!r}: that names no column.")
@@ -52,13 +52,13 @@ class SortColumn:
 
 
 def split_order_by(clause: str) -> tuple[str, ...]:
-    """The columns of an ORDER BY as it stands in a statement, each as ``SortColumn.parse`` takes it.
+    """Split the ORDER BY of a statement into columns, each in the form of ``SortColumn.parse``.
 
     Args:
         clause: The clause, with or without its first two words.
 
     Raises:
-        InvalidJob: It sorts by something else than columns.
+        InvalidJob: The clause sorts by an expression other than a column.
     """
     text = re.sub(r"(?i)\s*order\s+by\s+", "", clause, count=1)
     columns = tuple(part.strip() for part in _PART.findall(text))

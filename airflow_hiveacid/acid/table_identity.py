@@ -1,4 +1,4 @@
-"""The identity of a table: its name may belong to another table later on."""
+"""Identity of a table, as its name may belong to another table later on."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,11 +8,11 @@ from airflow_hiveacid.text.quantities import timestamp_in_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableIdentity:
-    """The creation of a table.
+    """Creation of a table.
 
     Attributes:
-        created: When the metastore created it, in seconds since 1970.
-        id: Its number in the metastore; version 3.1 has none.
+        created: The time of its creation in the metastore, in seconds since 1970.
+        id: Its number in the metastore; version 3.1 has no number.
     """
 
     created: int
@@ -29,16 +29,16 @@ class TableIdentity:
 
     @classmethod
     def of_text(cls, text: str) -> Self:
-        """Parse what ``text`` has made.
+        """Parse a text made by ``text``.
 
         Raises:
-            ValueError: It is no such text.
+            ValueError: The text has another form.
         """
         number, _, created = text.partition("/")
         return cls(created=int(created), id=None if number == "None" else int(number))
 
     def is_same(self, other: Self) -> bool:
-        """Compare two creations, by their numbers as well where both are known."""
+        """Compare two creations; also by their numbers if both are known."""
         return self.created == other.created and (
             self.id is None or other.id is None or self.id == other.id
         )

@@ -1,6 +1,6 @@
-"""Where Trino reads other rows than Hive, told by names alone.
+"""Detection of directories that Trino reads differently from Hive, by names alone.
 
-All of it is mended by a compaction, whose files Trino reads rightly.
+A compaction repairs all of them: Trino reads its files correctly.
 """
 
 import re
@@ -18,15 +18,15 @@ _WITH_ATTEMPT = re.compile(r"bucket_[0-9]+_[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """What Trino misunderstands of a partition.
+    """Directories of a partition that Trino misreads.
 
     Attributes:
-        deletes: The delete deltas whose deletes it does not apply.
-        base: The base that it does not see, so that it shows what the base replaces.
-        aborted: The deltas of which it shows the rows of aborted writes, too.
-        copies: The directories with rows that it shows twice, because others hold them, too.
-        halves: What it reads of a compaction that was not committed, and lacks the rows or the
-            deletes of what it replaces.
+        deletes: The delete deltas whose deletes it ignores.
+        base: The base that it does not see, so that it returns the replaced rows.
+        aborted: The deltas whose rows of aborted writes it returns, too.
+        copies: The directories whose rows it returns twice, because others contain them, too.
+        halves: The outputs that it reads of an uncommitted compaction, and that lack the rows or
+            the deletes of the directories that they replace.
     """
 
     deletes: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class Misread:
 
     @classmethod
     def of(cls, state: AcidDirectory, write_ids: WriteIdList) -> Self:
-        """Look through what is read of a partition, and what lies beside it."""
+        """Examine the directories that are read of a partition, and those that are not."""
 
         def names(directory: str) -> list[str]:
-            # Trino looks at no file further down.
+            # Trino does not read files in subfolders.
             inside = [file.path.removeprefix(f"{directory}/") for file in state.files(directory)]
             return [name for name in inside if "/" not in name]
 
@@ -78,22 +78,22 @@ class Misread:
         noted: Collection[str],
         originals: bool,
     ) -> Self:
-        """Find it out from a few facts on each directory.
+        """Examine directories by a few facts on each of them.
 
         Args:
-            base: The base, if there is one.
+            base: The base, if the partition has one.
             deltas: The deltas and delete deltas that are read.
-            obsolete: The directories that something newer replaces.
-            beside: Those of writes and compactions that are not committed.
-            write_ids: Which writes count.
+            obsolete: The directories with a newer replacement.
+            beside: The directories of uncommitted writes and compactions.
+            write_ids: The valid write ids.
             filled: The directories with a file that is not hidden.
-            with_attempts: Those with a file that is named after the attempt of a task.
-            noted: Those that we have written, and noted so.
-            originals: Whether there are files without a directory.
+            with_attempts: The directories with a file that is named after a task attempt.
+            noted: The directories with a note of this package.
+            originals: Whether the partition has files outside of directories.
         """
         hidden = None
         if base is not None and base not in filled:
-            # Deletes alone show nothing.
+            # Deletes alone return no row.
             older = any(name in filled and not name.startswith(_DELETES) for name in obsolete)
             hidden = base if originals or older else None
         rows = (
@@ -117,7 +117,7 @@ class Misread:
         )
 
     def among(self, deltas: Sequence[str]) -> Self:
-        """What of it has to do with some deltas, or with the base."""
+        """Return the part that concerns some deltas, or the base."""
         among = frozenset(deltas)
         return replace(
             self,
@@ -126,7 +126,7 @@ class Misread:
         )
 
     def describe(self) -> str:
-        """Say it in a sentence."""
+        """Describe the misread directories in a sentence."""
         said = []
         if self.base is not None:
             said.append(
@@ -155,7 +155,7 @@ RIGHT = Misread()
 
 
 def is_named_after_attempt(name: str) -> bool:
-    """Whether a file has the attempt of a task in its name, as Hive 4's own have."""
+    """Whether a file has a task attempt in its name, as Hive 4's own files have."""
     return _WITH_ATTEMPT.fullmatch(name) is not None
 
 
@@ -166,13 +166,13 @@ def _taken_for_committed(
     write_ids: WriteIdList,
     filled: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The copies, and the halves, of what Trino asks of no transaction."""
+    """Return the copies and halves that Trino reads because it does not check transactions."""
     if not any(name in filled and _is_of_compaction(name) for name in unread):
         return (), ()
     parsed = {
         name: directory for name in filled if (directory := parse_directory(name)) is not None
     }
-    # What is no base of a compaction is seen by Hive, too, or not by Trino either.
+    # A base not made by a compaction is seen by both engines, or by neither of them.
     bases = {
         name: directory.write_id
         for name, directory in parsed.items()
@@ -189,7 +189,7 @@ def _taken_for_committed(
         for name, directory in parsed.items()
         if isinstance(directory, Delta) and directory.max_write_id > end
     ]
-    # Hive's own choice, where every compaction counts and nothing is done about copies.
+    # Hive's own choice if every compaction counts and copies are not excluded.
     chosen = acid_state(above, write_ids, strict=False).deltas
     shown = {name: parsed[name] for name in (newest, *chosen) if name is not None}
     seen = {name: parsed[name] for name in (base, *deltas) if name in parsed}
@@ -204,7 +204,7 @@ def _taken_for_committed(
 
 
 def _overlapping(shown: Mapping[str, Base | Delta]) -> tuple[str, ...]:
-    """The directories with rows of which another one holds some, too."""
+    """Return the directories whose rows are partly in another directory, too."""
     overlapping: dict[str, None] = {}
     before, last = "", None
     for name, directory in shown.items():
@@ -227,7 +227,7 @@ def overlap(left: Base | Delta, right: Delta) -> bool:
 
 
 def _holds(cover: Base | Delta, old: Base | Delta) -> bool:
-    """Whether all that one directory holds is to be found in another, if a compaction made that."""
+    """Whether a directory contains everything in another one, if a compaction made it."""
     if isinstance(cover, Base):
         return (old.write_id if isinstance(old, Base) else old.max_write_id) <= cover.write_id
     return (
@@ -240,16 +240,16 @@ def _holds(cover: Base | Delta, old: Base | Delta) -> bool:
 
 def _is_of_compaction(name: str) -> bool:
     parsed = parse_directory(name)
-    # That of Hive 3 cannot be told from a streaming writer's.
+    # A compaction of Hive 3 cannot be distinguished from a streaming writer.
     return parsed is not None and (
         parsed.visibility_txn > 0 or (isinstance(parsed, Delta) and parsed.statement_id is None)
     )
 
 
 def _has_aborted(name: str, write_ids: WriteIdList) -> bool:
-    """Whether rows of aborted writes lie beside others in a delta."""
+    """Whether a delta contains rows of aborted writes and others."""
     delta = parse_directory(name)
-    # A compaction leaves them out; that of Hive 3 cannot be told from a writer with many writes.
+    # A compaction omits them; one of Hive 3 cannot be distinguished from a writer with many writes.
     if not isinstance(delta, Delta) or delta.visibility_txn:
         return False
     return write_ids.range_aborted(delta.min_write_id, delta.max_write_id) is Range.SOME

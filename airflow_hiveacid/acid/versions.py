@@ -1,11 +1,11 @@
-"""Earlier versions of a table: what a reader saw then, as long as its directories are there.
+"""Earlier versions of a table, readable while their directories exist.
 
-A version is a list of write ids, like that of any reader, only an older one. Compactions and
-overwrites that came later put directories out of use, and a cleaner may have removed some of them
-already, in any order: a missing directory looks like rows that never were. The metastore may have
-forgotten which write ids were aborted, too: what such a one left looks like rows that count. So a
-version is read from nothing but what somebody's note says to have been replaced, and only while all
-of that is there. Hive leaves no such note: what its bases and overwrites have replaced counts as gone.
+A version is a list of write ids, like that of any reader, only older. Later compactions and
+overwrites replaced directories, and a cleaner may have removed some of them in any order: a missing
+directory looks like rows that never existed. The metastore may also have forgotten which write ids
+were aborted: the rows of such an id look valid. So a version is read only from directories that a
+note names as replaced, and only while all of them exist. Hive leaves no such note: the directories
+that its bases and overwrites replaced count as removed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,12 @@ from airflow_hiveacid.errors import VersionGone, VersionUnknown
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a base, or the delta of a compaction, has put out of use.
+    """Directories that a base, or the delta of a compaction, replaced.
 
     Attributes:
         paths: Directories and original files.
-        aborted: The write ids in them that were aborted; None if nobody says.
-        renumbered: Whether their rows have got other row ids.
+        aborted: Their aborted write ids; None if unknown.
+        renumbered: Whether their rows got other row ids.
     """
 
     paths: tuple[str, ...]
@@ -47,24 +47,24 @@ class Replaced:
 
     @property
     def may_hide_aborted(self) -> bool:
-        """Whether rows of aborted write ids may be among those that count."""
+        """Whether rows of aborted write ids may be among the valid ones."""
         return self.aborted is None and any(map(_may_be_mixed, self.paths))
 
 
 def newest_version(now: WriteIdList) -> int:
-    """The last committed write id of a table; 0 if there is none."""
+    """Return the last committed write id of a table; 0 for an empty table."""
     return next(filter(now.is_valid, range(now.high_watermark, 0, -1)), 0)
 
 
 def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
-    """What is committed now of all write ids up to one.
+    """Return the version with the committed write ids up to a given one.
 
     Args:
-        now: What a new reader sees.
-        write_id: The last one; 0 is the table before its first write.
+        now: The write ids that a new reader sees.
+        write_id: The last write id; 0 is the table before its first write.
 
     Raises:
-        VersionUnknown: There is no such write id yet.
+        VersionUnknown: The write id does not exist yet.
     """
     if not 0 <= write_id <= now.high_watermark:
         raise VersionUnknown(
@@ -74,16 +74,19 @@ def as_of_write_id(now: ValidWriteIdList, write_id: int) -> ValidWriteIdList:
 
 
 def precedes(then: ValidWriteIdList, later: ValidWriteIdList) -> bool:
-    """Whether a version shows no write that another one lacks, as one by its number may of a time."""
+    """Whether each write in a version is also in a later one.
+
+    A version by write id may contain writes that a later version by time lacks.
+    """
     return then.high_watermark <= later.high_watermark and not any(map(then.is_valid, later.open))
 
 
 def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
-    """What a reader saw before some write ids were committed.
+    """Return the write ids that a reader saw before some of them were committed.
 
     Args:
-        now: What a new reader sees.
-        later: The write ids.
+        now: The write ids that a new reader sees.
+        later: The later write ids.
     """
     unseen = {*now.open, *later}
     seen = (w for w in range(now.high_watermark, 0, -1) if w not in unseen and now.is_valid(w))
@@ -91,7 +94,7 @@ def without(now: ValidWriteIdList, later: Sequence[int]) -> ValidWriteIdList:
 
 
 def _up_to(now: ValidWriteIdList, last: int, unseen: Sequence[int]) -> ValidWriteIdList:
-    """A version up to a write id, and the aborted ones behind it: a base may have their numbers."""
+    """Return a version up to a write id and the aborted ids after it: a base may have these."""
     while now.is_aborted(last + 1):
         last += 1
     open_ = tuple(own for own in unseen if own <= last)
@@ -101,17 +104,17 @@ def _up_to(now: ValidWriteIdList, last: int, unseen: Sequence[int]) -> ValidWrit
 
 @dataclass(frozen=True)
 class PartitionVersions:
-    """The versions that a partition, or a table without partitions, can still be read in.
+    """Readable versions of a partition, or of a table without partitions.
 
     Attributes:
         location: The folder, for messages.
         files: A listing, made while a transaction is open.
-        now: What a new reader sees of the table's write ids.
-        txns: What it sees of transactions; None is all of them.
-        flat: Whether files hold plain rows, as those of insert-only tables do. What write id such
-            rows are of only the name of their directory tells.
-        replaced: What the note of a base, or of the delta of a compaction, says that it has put out
-            of use; None if there is no such note.
+        now: The write ids of the table that a new reader sees.
+        txns: The transactions that it sees; None means all of them.
+        flat: Whether files hold plain rows, as in insert-only tables. Only the name of the
+            directory contains the write id of such rows.
+        replaced: Returns the directories that a base, or the delta of a compaction, replaced
+            according to its note; None without such a note.
     """
 
     location: str
@@ -131,13 +134,13 @@ class PartitionVersions:
         return next(filter(self.now.is_valid, range(max(gone, default=0), 0, -1)), 0)
 
     def files_of(self, then: WriteIdList) -> list[FileStatus]:
-        """The part of the listing that a version is read from.
+        """Return the part of the listing that a version is read from.
 
         Args:
             then: The version.
 
         Raises:
-            VersionGone: It is not all there any more.
+            VersionGone: Some of it has been removed.
         """
         hiding = self._hiding(then, then.high_watermark)
         hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
@@ -145,20 +148,20 @@ class PartitionVersions:
         return self._below(hiding, hidden, then)
 
     def files_between(self, then: WriteIdList, later: WriteIdList) -> list[FileStatus]:
-        """The part of the listing that tells what was changed from one version to another.
+        """Return the part of the listing that contains the changes between two versions.
 
-        Overwrites between them are in it, and all that they replaced.
+        It includes overwrites between them, and all directories that these replaced.
 
         Args:
             then: The earlier version.
             later: The later one.
 
         Raises:
-            VersionGone: It is not all there any more.
+            VersionGone: Some of it has been removed.
         """
         hiding = self._hiding(then, later.high_watermark)
         if self.flat:
-            # Which write id their rows are of only what they have put together tells.
+            # Only the inputs of such a directory contain the write ids of its rows.
             known = {name for name, _ in hiding}
             hiding += [
                 (name, delta)
@@ -175,7 +178,7 @@ class PartitionVersions:
         return self._below(hiding, hidden, then)
 
     def overwrites(self, then: WriteIdList, later: WriteIdList) -> list[int]:
-        """The overwrites that a version saw, and an earlier one did not; the oldest first."""
+        """Return the overwrites in a version that an earlier one lacks; the oldest first."""
         return [
             base.write_id
             for name, base in self._bases
@@ -187,7 +190,7 @@ class PartitionVersions:
     def _below(
         self, hiding: Sequence[tuple[str, Base | Delta]], hidden: set[str], then: WriteIdList
     ) -> list[FileStatus]:
-        """What there was before some directories were put together, and after."""
+        """Return the files from before some directories were merged, and from after that."""
         for name, _ in hiding:
             if not self._intact(name):
                 raise VersionGone(
@@ -213,10 +216,10 @@ class PartitionVersions:
         ]
 
     def _require_row_ids(self, then: WriteIdList, later: WriteIdList) -> None:
-        """Refuse what deletes name rows of by row ids that these got only afterwards.
+        """Refuse deletes of rows by row ids that a rebalance assigned only later.
 
         Raises:
-            VersionGone: There are such deletes.
+            VersionGone: Such deletes exist.
         """
         if self.flat:
             return
@@ -240,10 +243,10 @@ class PartitionVersions:
                     )
 
     def require_row_ids_of_today(self, then: WriteIdList) -> None:
-        """Refuse to look for rows that came after a version where they have other row ids today.
+        """Refuse to search rows newer than a version if a rebalance changed their row ids.
 
         Raises:
-            VersionGone: A rebalance has taken such rows in.
+            VersionGone: A rebalance has included such rows.
         """
         for base_name, base in self._bases:
             replaced = self.replaced(base_name)
@@ -266,14 +269,14 @@ class PartitionVersions:
         return isinstance(parsed, Base) and not self._is_compacted(name, parsed)
 
     def _hiding(self, then: WriteIdList, reach: int) -> list[tuple[str, Base | Delta]]:
-        """What holds rows that a version saw together with others, and so cannot be read for it.
+        """Return directories that mix rows of a version with others, and so cannot be read for it.
 
         Args:
             then: The version.
-            reach: The last write id that is needed.
+            reach: The last needed write id.
         """
         later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
-        # What is needed below the last write id may have been replaced by one after the other.
+        # Directories below the last write id may have been replaced by several bases in turn.
         reaching = (at for at, (_, base) in enumerate(later) if base.write_id >= reach)
         hiding: list[tuple[str, Base | Delta]] = [*later[: next(reaching, len(later)) + 1]]
         if self.flat:
@@ -283,7 +286,7 @@ class PartitionVersions:
         return hiding
 
     def _lies_in(self, name: str, ranges: Sequence[range]) -> bool:
-        """Whether a directory, or an original file, holds nothing but write ids of some ranges."""
+        """Whether a directory, or an original file, only holds write ids of some ranges."""
         parsed = parse_directory(name)
         last = 0 if parsed is None else max(0, _last(parsed))
         return any(last in write_ids for write_ids in ranges)
@@ -302,7 +305,7 @@ class PartitionVersions:
 
     @cached_property
     def _merged(self) -> list[tuple[str, Delta]]:
-        """The deltas that compactions have put together."""
+        """The deltas with several write ids, which compactions merged."""
         return [
             (name, parsed)
             for name, parsed in self._committed()
@@ -324,13 +327,13 @@ class PartitionVersions:
         return base.visibility_txn > 0 or f"{name}/{METADATA_FILE}" in self._paths
 
     def _is_whole(self, name: str, base: Base, then: WriteIdList) -> bool:
-        """Whether a base holds nothing but what a version saw."""
+        """Whether a base only holds rows of a version."""
         if self._is_compacted(name, base):
             return then.is_valid_base(base.write_id)
         return then.is_valid(base.write_id)
 
     def _is_mixed(self, delta: Delta, start: int, then: WriteIdList) -> bool:
-        """Whether a delta holds rows that a version saw, and others that it did not see."""
+        """Whether a delta holds rows that a version contains, and others that it lacks."""
         first, last = delta.min_write_id, delta.max_write_id
         if last <= start or then.range_valid(first, last) is Range.NONE:
             return False
@@ -344,13 +347,13 @@ class PartitionVersions:
 
     @staticmethod
     def _holds_changes(delta: Delta, then: WriteIdList, later: WriteIdList) -> bool:
-        """Whether all rows of a delta are later than a version, or some that are above it."""
+        """Whether all rows of a delta, or some above the version's last id, are later changes."""
         extent = delta.min_write_id, delta.max_write_id
         unseen = delta.max_write_id > then.high_watermark or then.range_valid(*extent) is Range.NONE
         return unseen and later.range_valid(*extent) is not Range.NONE
 
     def _intact(self, name: str) -> bool:
-        """Whether all is there that a directory has put out of use."""
+        """Whether everything that a directory replaced still exists."""
         replaced = self.replaced(name)
         return (
             replaced is not None
@@ -365,7 +368,7 @@ class PartitionVersions:
 
     @cached_property
     def _paths(self) -> set[str]:
-        """All files, and the directories that they are in."""
+        """All files, and their directories."""
         paths = {file.path.rstrip("/") for file in self.files}
         return paths | {path.partition("/")[0] for path in paths}
 
@@ -379,6 +382,6 @@ def _last(parsed: Base | Delta) -> int:
 
 
 def _may_be_mixed(path: str) -> bool:
-    """Whether a directory may hold rows of several transactions, each with a fate of its own."""
+    """Whether a directory may hold rows of several transactions with different outcomes."""
     parsed = None if "/" in path else parse_directory(path)
     return isinstance(parsed, Delta) and len(parsed.write_ids) > 1 and not parsed.visibility_txn

@@ -1,8 +1,7 @@
-"""What notes say of writes, in short, so that it survives the directories that the notes lie in.
+"""Short facts on writes from notes, which survive the directories of the notes.
 
-The note of a compaction takes over what those of its inputs say of their writes, and of the writes
-that those have taken over. A note is a file that anybody may have put there: a part that makes no
-sense is no part of it, and what is far too long is none either.
+The note of a compaction includes the facts from the notes of its inputs, and those that its inputs
+took over. Any user can write a note: invalid parts, and parts above the length limits, are ignored.
 """
 
 import json
@@ -15,7 +14,7 @@ from airflow_hiveacid.acid.names import Base, Delta, parse_directory
 from airflow_hiveacid.acid.sidecar import MERGED_WRITES, replaced_by
 from airflow_hiveacid.errors import MalformedName
 
-# The oldest writes are left out of a note where there are more.
+# If a compaction merges more writes, its note omits the oldest ones.
 MOST_WRITES = 1000
 MOST_BYTES = 64 << 10
 
@@ -25,25 +24,25 @@ _LONGEST_TIME = 1e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFacts:
-    """What is known of one write to one table; None is what nobody says.
+    """Known facts on one write to one table; unknown ones are None.
 
     Attributes:
         write_id: Its write id.
-        operation: What it was: "merge", "insert", "overwrite", "update", "delete" or "restore"; "transaction"
-            where several statements were committed together.
-        time: When its files were published, in seconds since 1970.
-        seconds: How long it took.
-        rows_inserted: How many new rows it wrote to the table, in all partitions.
-        rows_updated: How many it changed.
-        rows_deleted: How many it deleted.
-        files: How many files it left.
+        operation: "merge", "insert", "overwrite", "update", "delete" or "restore"; "transaction"
+            if several statements were committed together.
+        time: The time when its files were published, in seconds since 1970.
+        seconds: The duration.
+        rows_inserted: The number of new rows in all partitions of the table.
+        rows_updated: The number of changed rows.
+        rows_deleted: The number of deleted rows.
+        files: The number of its files.
         bytes: Their size.
-        partitions: The names of the partitions that it wrote; short facts have none.
-        partition_count: How many they were.
+        partitions: The names of the written partitions; short facts omit them.
+        partition_count: The number of written partitions.
         txn_id: The transaction.
         run_token: "dag/run/task/map index" of the Airflow task.
-        run_id: The run of the DAG, where something else stands for it in run_token.
-        user: Who wrote it.
+        run_id: The run of the DAG, if run_token has another value in its place.
+        user: The user.
     """
 
     write_id: int
@@ -64,22 +63,22 @@ class WriteFacts:
 
     @property
     def is_noted(self) -> bool:
-        """Whether its writer has left a note; else the time is that of some of its files."""
+        """Whether its writer left a note; otherwise the time is that of some of its files."""
         return self.operation is not None or self.txn_id is not None
 
     def joined(self, other: Self) -> Self:
-        """What two compactions, each of one partition, have taken over of the write together."""
+        """Combine the facts on a write from two compactions, each of one partition."""
         if self.is_noted or other.is_noted:
             return self if self.is_noted else other
         return max(self, other, key=lambda facts: facts.time or 0)
 
     @classmethod
     def of_note(cls, note: Mapping[str, Any], write_id: int, table: str) -> Self:
-        """What the note of a write says.
+        """Return the facts from the note of a write.
 
         Args:
-            note: The note: that of a directory, or that on a run.
-            write_id: The write id, which the name of the directory tells.
+            note: The note of a directory, or of a run.
+            write_id: The write id, from the name of the directory.
             table: The table's full name; a run may have written others, too.
         """
         report = note.get("report")
@@ -100,7 +99,7 @@ class WriteFacts:
 
     @classmethod
     def of_record(cls, record: object) -> Self | None:
-        """Read what ``to_record`` made, or anything else; None when it tells of no write."""
+        """Parse the output of ``to_record``; None for a value that does not describe a write."""
         if not isinstance(record, Mapping):
             return None
         write_id = whole(record.get("write_id"))
@@ -133,7 +132,7 @@ class WriteFacts:
         }
 
     def to_record(self) -> dict[str, Any]:
-        """The short facts as plain values, without the names of partitions."""
+        """Return the short facts as plain values, without the names of partitions."""
         plain = {
             name: getattr(self, name)
             for name in self.__slots__
@@ -151,15 +150,15 @@ def taken_over(
     table: str,
     others: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
-    """What the note of a compaction says of the writes that it merges, the newest first.
+    """Return the part of a compaction's note on the merged writes, the newest first.
 
     Args:
         notes: The notes of the directories that it replaces, by their names.
         table: The table's full name.
-        others: When the files of writers were written that leave no note, by their write ids.
+        others: The times of the files of writers that leave no note, by write id.
 
     Returns:
-        A part of the note; nothing when no note says anything.
+        A part of the note; empty if the notes have no facts.
     """
     known: dict[int, WriteFacts] = {}
     for name, note in notes.items():
@@ -179,10 +178,10 @@ def taken_over(
 
 
 def merged_writes(directory: str, note: Mapping[str, Any]) -> Iterator[WriteFacts]:
-    """What the note of a compaction has taken over, as far as it can be true.
+    """Yield the facts that the note of a compaction took over, if consistent with its directory.
 
     Args:
-        directory: The name of the directory that the note lies in.
+        directory: The name of the directory of the note.
         note: The note.
     """
     records = note.get(MERGED_WRITES)
@@ -198,11 +197,11 @@ def merged_writes(directory: str, note: Mapping[str, Any]) -> Iterator[WriteFact
 
 
 def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Which write ids a compaction has merged: the first and the last one of each range.
+    """Return the write ids that a compaction has merged: the first and the last of each range.
 
     Args:
-        directory: The directory that it has made.
-        note: The note in it; an empty one where there is none.
+        directory: The output directory.
+        note: The note in it; an empty mapping without a note.
     """
     told = replaced_by(note)
     replaced = None if told is None else told.paths
@@ -213,7 +212,7 @@ def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, i
             continue
         first, last = max(1, parsed.write_ids.start), parsed.write_ids.stop - 1
         if replaced is not None and isinstance(parsed, Base) and not parsed.visibility_txn:
-            # Of an overwrite, and on Hive 3 maybe of a compaction: older writes tell that.
+            # An overwrite, or on Hive 3 maybe a compaction: the oldest merged write decides.
             first = first if oldest is not None and oldest < last else last
         if first <= last:
             spans.append((first, last))
@@ -227,7 +226,7 @@ def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, i
 
 
 def is_own(directory: str, write_id: int) -> bool:
-    """Whether a directory holds one write and nothing else."""
+    """Whether a directory holds exactly one write."""
     parsed = _parse(directory)
     if isinstance(parsed, Base):
         return parsed.write_id == write_id and not parsed.visibility_txn
@@ -235,7 +234,7 @@ def is_own(directory: str, write_id: int) -> bool:
 
 
 def only_write_id(directory: str) -> int | None:
-    """The write that a delta is of; None where its name may also be that of a compaction."""
+    """Return the write of a delta; None if its name may also be that of a compaction."""
     parsed = _parse(directory)
     if isinstance(parsed, Delta) and parsed.statement_id is not None:
         return parsed.max_write_id
@@ -243,7 +242,7 @@ def only_write_id(directory: str) -> int | None:
 
 
 def seconds_of(phases: object) -> float | None:
-    """How long all phases took together, if a report says that."""
+    """Return the duration of all phases together, if a report contains it."""
     if not isinstance(phases, Mapping):
         return None
     spent = [_duration(seconds) for seconds in phases.values()]
@@ -252,22 +251,22 @@ def seconds_of(phases: object) -> float | None:
 
 
 def whole(value: object) -> int | None:
-    """A whole number that fits a file, and nothing else."""
+    """Return the value if it is an integer in the valid range for files, else None."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
         return value
     return None
 
 
 def text(value: object) -> str | None:
-    """A text that can be shown, and is no longer than anybody writes about a run."""
+    """Return the value if it is a printable text within the length limit for runs, else None."""
     if not isinstance(value, str) or not value or len(value) > _LONGEST_TEXT:
         return None
-    # Half of a surrogate pair cannot be shown.
+    # Half of a surrogate pair cannot be printed.
     return value.encode(errors="replace").decode()
 
 
 def moment(value: object) -> float | None:
-    """A time in ISO form, in seconds since 1970."""
+    """Parse a time in ISO form to seconds since 1970."""
     try:
         return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
     except (ValueError, OverflowError):
@@ -275,7 +274,7 @@ def moment(value: object) -> float | None:
 
 
 def _told_in(name: str, note: Mapping[str, Any], table: str) -> Iterator[WriteFacts]:
-    """What a note in an input of a compaction tells of writes."""
+    """Yield the facts on writes from the note of an input of a compaction."""
     write_id = whole(note.get("write_id"))
     if write_id and is_own(name, write_id) and MERGED_WRITES not in note:
         yield WriteFacts.of_note(note, write_id, table)
@@ -284,10 +283,10 @@ def _told_in(name: str, note: Mapping[str, Any], table: str) -> Iterator[WriteFa
 
 
 def _of_table(report: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    """What a run did to one table; nothing when it says so of others only."""
+    """Return the part of a report on one table; empty if the report covers only other tables."""
     tables = report.get("tables")
     if not isinstance(tables, list) or len(tables) < 2:
-        # Of the one table of a run everything is the table's, whatever it was called then.
+        # In a run with one table, everything belongs to it, regardless of its name at that time.
         return report
     for part in tables:
         if isinstance(part, Mapping) and part.get("table") == table:

@@ -1,7 +1,7 @@
-"""What a snapshot can see: lists of valid transactions and of valid write ids.
+"""Lists of valid transactions and of valid write ids, which define a snapshot.
 
 The metastore keeps one list of transactions and, for every table, one list of write ids. A reader
-asks them whether what a directory name promises is committed. The text forms are Hive's own.
+checks against them whether the content of a directory is committed. The text forms are Hive's own.
 """
 
 import re
@@ -17,7 +17,7 @@ NO_OPEN = 2**63 - 1
 
 # Hive 4 shortens runs of at least this many ids; Hive 3 cannot read the short form.
 
-# A list is kept id by id, and a short text can name more of them than there is memory.
+# A list is stored id by id, and a short text can name more ids than fit into memory.
 _MOST_IDS = 1_000_000
 
 _IDS = "(?:[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)?"
@@ -26,7 +26,7 @@ _LIST = re.compile(f"[0-9]+(?::[0-9]*(?::{_IDS}(?::{_IDS})?)?)?")
 
 
 class Range(Enum):
-    """How much of a range of write ids has a property."""
+    """Part of a range of write ids that has a property."""
 
     ALL = "all"
     SOME = "some"
@@ -34,11 +34,11 @@ class Range(Enum):
 
 
 class WriteIdList(Protocol):
-    """What the rules of a directory ask of a snapshot of one table."""
+    """Interface of a snapshot of one table for the rules of a directory."""
 
     @property
     def high_watermark(self) -> int:
-        """The largest write id the snapshot can see."""
+        """The largest write id that the snapshot can see."""
 
     @property
     def min_open_write_id(self) -> int:
@@ -51,10 +51,10 @@ class WriteIdList(Protocol):
         """Whether the write id is known to be aborted."""
 
     def range_valid(self, first: int, last: int) -> Range:
-        """How many of the write ids first..last are valid."""
+        """Return whether all, some or no write ids of first..last are valid."""
 
     def range_aborted(self, first: int, last: int) -> Range:
-        """How many of the write ids first..last are aborted."""
+        """Return whether all, some or no write ids of first..last are aborted."""
 
     def is_valid_base(self, write_id: int) -> bool:
         """Whether a compacted base of this write id is complete for this snapshot."""
@@ -62,7 +62,7 @@ class WriteIdList(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ValidTxnList:
-    """The transactions that a snapshot sees.
+    """Transactions that a snapshot sees.
 
     Attributes:
         high_watermark: Transactions above it are not seen.
@@ -90,8 +90,8 @@ class ValidTxnList:
             high_watermark: The largest transaction of the answer.
             open_txns: Open and aborted transactions, ascending.
             aborted_bits: Bit i marks entry i of open_txns as aborted.
-            current_txn: The transaction that looks. It sees itself and nothing younger, even what
-                committed first. 0 sees everything.
+            current_txn: The reading transaction. It sees itself and no younger transaction, even if
+                that one committed first. 0 sees everything.
         """
         open_, aborted = _split_by_bits(open_txns, aborted_bits)
         if current_txn:
@@ -102,11 +102,11 @@ class ValidTxnList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Hive's text form."""
+        """Parse Hive's text form."""
         return cls(*_parse_list("transaction list", text))
 
     def format(self) -> str:
-        """Write Hive's text form."""
+        """Format the list in Hive's text form."""
         return _format_list(self.high_watermark, self.min_open, self.open, self.aborted)
 
     def is_valid(self, txn: int) -> bool:
@@ -121,10 +121,10 @@ class ValidTxnList:
 
 @dataclass(frozen=True, slots=True)
 class ValidWriteIdList:
-    """The write ids of one table that a reader sees.
+    """Write ids of one table that a reader sees.
 
     Attributes:
-        table: The full name, "db.table"; None where nobody named one.
+        table: The full name, "db.table"; None if it was not given.
         high_watermark: Write ids above it are not seen.
         min_open_write_id: The smallest open write id, or NO_OPEN.
         open: Open write ids, ascending.
@@ -161,13 +161,13 @@ class ValidWriteIdList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Hive's text form; a form without a list of aborted ids is accepted too."""
+        """Parse Hive's text form; a form without a list of aborted ids is accepted too."""
         table, _, numbers = text.partition(":")
         name = None if table.lower() == "null" else table
         return cls(name, *_parse_list("write id list", numbers))
 
     def format(self) -> str:
-        """Write Hive's text form."""
+        """Format the list in Hive's text form."""
         numbers = _format_list(self.high_watermark, self.min_open_write_id, self.open, self.aborted)
         return f"{'null' if self.table is None else self.table}:{numbers}"
 
@@ -182,26 +182,26 @@ class ValidWriteIdList:
         return _contains(self.aborted, write_id)
 
     def range_valid(self, first: int, last: int) -> Range:
-        """How many of the write ids first..last are valid."""
+        """Return whether all, some or no write ids of first..last are valid."""
         seen = min(last, self.high_watermark)
         exceptions = _count(self.open, first, seen) + _count(self.aborted, first, seen)
         return _range(seen - first + 1 - exceptions, first, last)
 
     def range_aborted(self, first: int, last: int) -> Range:
-        """How many of the write ids first..last are aborted."""
+        """Return whether all, some or no write ids of first..last are aborted."""
         return _range(_count(self.aborted, first, last), first, last)
 
     def is_valid_base(self, write_id: int) -> bool:
-        """Whether a compacted base is complete: it must hold nothing that is open here."""
+        """Whether a compacted base is complete: it must not contain any id that is open here."""
         return write_id < self.min_open_write_id and write_id <= self.high_watermark
 
 
 @dataclass(frozen=True, slots=True)
 class CompactorWriteIdList:
-    """The write ids of one table that a compaction may put together: none that is still open.
+    """Write ids of one table that a compaction may merge: only ids below every open one.
 
     Attributes:
-        table: The full name, "db.table"; None where nobody named one.
+        table: The full name, "db.table"; None if it was not given.
         high_watermark: The last write id below every open one.
         min_open_write_id: The smallest open write id, or NO_OPEN.
         aborted: Aborted write ids up to the watermark, ascending.
@@ -221,11 +221,11 @@ class CompactorWriteIdList:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read Hive's text form."""
+        """Parse Hive's text form."""
         return cls.of(ValidWriteIdList.parse(text))
 
     def format(self) -> str:
-        """Write Hive's text form."""
+        """Format the list in Hive's text form."""
         numbers = _format_list(self.high_watermark, self.min_open_write_id, (), self.aborted)
         return f"{'null' if self.table is None else self.table}:{numbers}"
 
@@ -238,15 +238,15 @@ class CompactorWriteIdList:
         return _contains(self.aborted, write_id)
 
     def range_valid(self, first: int, last: int) -> Range:
-        """All or nothing: a directory that reaches above the watermark must be left alone."""
+        """Return all or none: a directory that extends above the watermark must be excluded."""
         return Range.ALL if last <= self.high_watermark else Range.NONE
 
     def range_aborted(self, first: int, last: int) -> Range:
-        """How many of the write ids first..last are aborted."""
+        """Return whether all, some or no write ids of first..last are aborted."""
         return _range(_count(self.aborted, first, last), first, last)
 
     def is_valid_base(self, write_id: int) -> bool:
-        """Whether a compacted base lies wholly below the watermark."""
+        """Whether a compacted base is completely below the watermark."""
         return write_id <= self.high_watermark
 
 
@@ -296,7 +296,7 @@ def _expand(what: str, text: str) -> tuple[int, ...]:
     for run in filter(None, text.split(",")):
         first, _, last = run.partition("-")
         runs.append(range(int(first), int(last or first) + 1))
-    # Their ends, as the length of a range that is too long for a machine word cannot be asked for.
+    # Compare the ends, as len() fails for a range that is too long for a machine word.
     if sum(max(0, run.stop - run.start) for run in runs) > _MOST_IDS:
         raise MalformedSnapshot(f"The {what} {text[:200]!r} names more than {_MOST_IDS:,} ids.")
     return tuple(sorted({id_ for run in runs for id_ in run}))

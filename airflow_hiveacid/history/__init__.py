@@ -1,1 +1,1 @@
-"""The history of a table: its versions, as directories, notes, and the metastore tell them."""
+"""History of a table: its versions, derived from directories, notes and the metastore."""

@@ -1,4 +1,4 @@
-"""The directories of a table, put together by the writes and the compactions that they are of."""
+"""Directories of a table, grouped by their writes and compactions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _EMPTIED = ("truncated", "dropped")
 
 
 class DirectoryState(StrEnum):
-    """What a new reader makes of a directory."""
+    """State of a directory for a new reader."""
 
     CURRENT = "current"
     OBSOLETE = "obsolete"
@@ -27,21 +27,21 @@ class DirectoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryDirectory:
-    """A directory of a write or of a compaction.
+    """Directory of a write or of a compaction.
 
     Attributes:
         name: Its name.
-        partition: The partition's name; None for a table without.
-        first_write_id: The first write id in it.
-        last_write_id: The last one; a streaming writer's has several.
+        partition: The partition's name; None for a table without partitions.
+        first_write_id: The first write id in the directory.
+        last_write_id: The last one; a directory of a streaming writer has several.
         kind: "insert", "delete", "base" (of an overwrite), "truncated", "dropped", "minor" or
             "major".
-        state: Whether it counts.
+        state: The state for a new reader.
         bytes: The size of its data files.
-        rows: How many rows, or delete events, its writer has left in it; None when nobody says, or
-            nobody has asked.
-        time: When its files were written, in seconds since 1970, if known.
-        engine: "Hive", "Trino" or "Presto", if a file says so and somebody has asked.
+        rows: The number of rows, or delete events, that its writer noted; None if it is not
+            noted or was not requested.
+        time: The time when its files were written, in seconds since 1970, if known.
+        engine: "Hive", "Trino" or "Presto", if a file names the engine and this was requested.
     """
 
     name: str
@@ -57,7 +57,7 @@ class HistoryDirectory:
 
     @property
     def compaction(self) -> bool:
-        """Whether it holds nothing new: it puts older ones together."""
+        """Whether the directory is a compaction of older ones, without new rows."""
         return self.kind in (MINOR, MAJOR)
 
 
@@ -66,15 +66,15 @@ TraceKey = tuple[object, ...]
 
 @dataclass
 class Trace:
-    """All that is left of a write or of a compaction in folders.
+    """Remaining directories of a write or of a compaction.
 
     Attributes:
-        key: Tells it from all others.
+        key: The unique key.
         write_id: The write; None for a compaction.
         first: The first write id.
         last: The last one.
-        txn: The transaction of a compaction; 0 when its name has none.
-        directories: The directories, in the order that they were found in.
+        txn: The transaction of a compaction; 0 if its name has no transaction.
+        directories: The directories, in the order of the listing.
     """
 
     key: TraceKey
@@ -86,7 +86,7 @@ class Trace:
 
     @classmethod
     def of_write(cls, write_id: int) -> Self:
-        """A write of which nothing is known yet."""
+        """Return an empty trace of a write."""
         return cls((write_id,), write_id, write_id, write_id)
 
 
@@ -102,13 +102,13 @@ def directories_of(
     """Describe the ACID directories of a partition by their names.
 
     Args:
-        partition: Its name; None for a table without.
-        state: What a new reader makes of it.
+        partition: The partition's name; None for a table without partitions.
+        state: The state of the partition for a new reader.
         sizes: The directories, with the sizes of their data files.
-        markers: What the marker files of bases say: "compacted", as Hive 3 leaves it, or what
-            Hive has put an empty base there for, "truncated" or "dropped".
-        noted: Those with a note of ours.
-        times: When their files were written.
+        markers: The content of the marker files of bases: "compacted", as Hive 3 writes it, or the
+            reason for an empty base of Hive, "truncated" or "dropped".
+        noted: The directories with a note of this package.
+        times: The times when their files were written.
     """
     known = {
         **dict.fromkeys(state.obsolete, DirectoryState.OBSOLETE),
@@ -140,8 +140,8 @@ def directories_of(
             if own.visibility_txn:
                 kind = MINOR
             elif own.statement_id is None:
-                # Hive 3 leaves it at this, and a batch of its streaming writers looks the same,
-                # but has no delete events, no note of ours, and nothing that it would put together.
+                # Hive 3 uses this name, too. A batch of its streaming writers looks the same, but
+                # has no delete events, no note of this package, and no deltas that it merges.
                 twin = own.is_delete or f"delete_{name}" in parsed
                 merges = twin or any(first <= each <= last for each in single)
                 if name in noted or (first < last and merges):
@@ -164,12 +164,12 @@ def directories_of(
 def traces_of(
     directories: Iterable[HistoryDirectory], now: ValidWriteIdList, limit: int
 ) -> list[Trace]:
-    """Put the directories of each write and of each compaction together, the newest first.
+    """Group the directories by write and by compaction, the newest first.
 
     Args:
-        directories: Those of all partitions.
-        now: What a new reader sees of the write ids.
-        limit: How many are wanted.
+        directories: The directories of all partitions.
+        now: The write ids that a new reader sees.
+        limit: The number of traces.
     """
     traces: dict[TraceKey, Trace] = {}
     for each in directories:
@@ -189,7 +189,7 @@ def traces_of(
 
 
 def newest_first(traces: Iterable[Trace], limit: int) -> list[Trace]:
-    """The newest ones; a compaction is newer than what it has merged, be it another one."""
+    """Return the newest traces; a compaction is newer than the writes and compactions it merged."""
     return sorted(
         traces,
         key=lambda trace: (trace.last, trace.write_id is None, trace.txn, -trace.first),
@@ -198,7 +198,7 @@ def newest_first(traces: Iterable[Trace], limit: int) -> list[Trace]:
 
 
 def _write_ids(directory: HistoryDirectory, now: ValidWriteIdList, limit: int) -> Iterable[int]:
-    """The writes that a directory is of: the newest ones, if a stream has many."""
+    """Return the writes of a directory: the newest ones, if a stream has many."""
     first, last = directory.first_write_id, directory.last_write_id
     if first == last:
         return [last]

@@ -1,8 +1,9 @@
-"""The entries of a table's history: one for each write, and one for each compaction.
+"""Entries of a table's history: one for each write, and one for each compaction.
 
-Names of directories tell the write ids, a snapshot tells whether they count, and the notes that jobs
-of ours leave tell who wrote what and when; those of compactions tell it of the writes that they have
-merged. Hive and Trino leave no notes: of theirs there is the time of the files.
+Directory names contain the write ids, a snapshot decides whether they are valid, and the notes of
+this package contain the writer, the operation and the time. Notes of compactions also describe the
+writes that they merged. Hive and Trino leave no notes: for their writes, only the time of the files
+is known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,15 +30,15 @@ from airflow_hiveacid.history.directories import (
 
 
 class HistoryState(StrEnum):
-    """What has become of a write or of a compaction.
+    """State of a write or of a compaction.
 
     Attributes:
-        CURRENT: Readers open a directory of it, or it changed nothing.
-        MERGED: A compaction holds its rows now; its own directories are still there.
-        OVERWRITTEN: An overwrite has taken its place; its directories are still there.
+        CURRENT: Readers open one of its directories, or it changed nothing.
+        MERGED: A compaction holds its rows now; its own directories still exist.
+        OVERWRITTEN: An overwrite replaced it; its directories still exist.
         CLEANED: Its directories are gone.
         OPEN: It is not committed.
-        ABORTED: It never will be.
+        ABORTED: It was aborted.
     """
 
     CURRENT = "current"
@@ -50,36 +51,36 @@ class HistoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """A write, which made a version of the table, or a compaction, which made none.
+    """A write, which made a version of the table, or a compaction, which did not.
 
-    None is what nobody says.
+    Fields without a known value are None.
 
     Attributes:
         write_id: The version; None for a compaction.
-        first_write_id: The first write id that a compaction covers; for a write its own.
+        first_write_id: The first write id that a compaction covers; for a write its own id.
         last_write_id: The last one.
-        operation: What it was: "merge", "insert", "overwrite", "update", "delete", "restore", "transaction"
+        operation: "merge", "insert", "overwrite", "update", "delete", "restore", "transaction"
             (several statements), "drop_partition" (the last one), "minor", "major" or "rebalance".
-        kinds: What its directories hold, as far as they are there: "insert", "delete",
+        kinds: The kinds of its existing directories: "insert", "delete",
             "base", "truncated" or "dropped".
-        state: What has become of it.
-        time: When it was published, in seconds since 1970; of others' writes the time of their
-            files, which a streaming writer may have gone on to write.
-        seconds: How long it took.
-        rows_inserted: How many new rows it wrote, in all partitions.
-        rows_updated: How many it changed.
-        rows_deleted: How many it deleted.
-        bytes: The size of all that it wrote.
+        state: The state.
+        time: The time of publication, in seconds since 1970; for writes of other engines the time
+            of their files, which a streaming writer may have appended to later.
+        seconds: The duration.
+        rows_inserted: The number of new rows in all partitions.
+        rows_updated: The number of changed rows.
+        rows_deleted: The number of deleted rows.
+        bytes: The size of everything that it wrote.
         partitions: The names of its partitions, as far as they are known.
-        partition_count: How many they were.
+        partition_count: The number of its partitions.
         txn_id: The transaction.
         run_token: "dag/run/task/map index" of the Airflow task.
-        run_id: The run of the DAG, where something else stands for it in run_token.
-        user: Who did it.
+        run_id: The run of the DAG, if run_token has another value in its place.
+        user: The user.
         merged: The write ids that a compaction has merged: the first and the last of each range.
-        proof: What a compaction of ours counted before anybody could see it, in a sentence.
-        directory_count: How many directories of it are there.
-        directories: Those directories, if somebody has asked for them.
+        proof: The counts that this package compared before it published a compaction, in words.
+        directory_count: The number of its existing directories.
+        directories: Those directories, if requested.
     """
 
     write_id: int | None
@@ -107,10 +108,10 @@ class HistoryEntry:
 
 
 class Overwrites:
-    """Tells what overwrites have put out of use.
+    """Finds the directories that overwrites replaced.
 
     Args:
-        directories: Those of all partitions.
+        directories: The directories of all partitions.
     """
 
     def __init__(self, directories: Iterable[HistoryDirectory]) -> None:
@@ -122,7 +123,7 @@ class Overwrites:
                 self._last[each.partition] = max(last, each.last_write_id)
 
     def cover(self, directory: HistoryDirectory) -> bool:
-        """Whether one of them has taken the place of a directory."""
+        """Whether an overwrite replaced a directory."""
         return directory.last_write_id < self._last.get(directory.partition, 0)
 
 
@@ -132,10 +133,10 @@ def write_entry(
     """Describe a write.
 
     Args:
-        trace: What is left of it.
-        facts: What notes say of it.
-        now: What a new reader sees of the write ids.
-        overwrites: What has been overwritten.
+        trace: Its remaining directories.
+        facts: The facts from its notes.
+        now: The write ids that a new reader sees.
+        overwrites: The overwrites of the table.
     """
     write_id = trace.last
     told = facts or WriteFacts(write_id=write_id)
@@ -147,7 +148,7 @@ def write_entry(
     partitions = tuple(sorted({*told.partitions, *named}))
     size = told.bytes
     if size is None and own and len(own) == len(trace.directories):
-        # A directory of several writes does not tell how much of it is of which.
+        # The size of a directory of several writes cannot be divided among them.
         size = sum(each.bytes for each in own)
     if now.is_aborted(write_id):
         state = HistoryState.ABORTED
@@ -187,9 +188,9 @@ def compaction_entry(
     """Describe a compaction.
 
     Args:
-        trace: What is left of it.
-        note: The note that it has left.
-        overwrites: What has been overwritten.
+        trace: Its remaining directories.
+        note: Its note.
+        overwrites: The overwrites of the table.
     """
     first = trace.directories[0]
     said = note or {}
@@ -219,15 +220,15 @@ def compaction_entry(
 
 
 def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteIdList) -> list[int]:
-    """The committed write ids that somebody who read at a time did not see.
+    """Return the committed write ids that a reader at a given time did not see.
 
-    Where nobody says when a write was committed, but only when a compaction took it in, it counts
-    as later until then.
+    A write without a known commit time counts as later until the time of the compaction that
+    merged it.
 
     Args:
-        time: When it was read.
-        entries: All of the table's history.
-        now: What a new reader sees.
+        time: The time of the read.
+        entries: The complete history of the table.
+        now: The write ids that a new reader sees.
     """
     when = time.timestamp()
     known: dict[int, float] = {}
@@ -235,7 +236,7 @@ def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteI
     for entry in entries:
         late = entry.time is None or entry.time > when
         if entry.write_id == 0:
-            continue  # What was there before all writes every version has.
+            continue  # Every version contains the rows that are older than all writes.
         if entry.write_id is not None and entry.time is not None:
             known[entry.write_id] = entry.time
         else:
@@ -243,13 +244,13 @@ def later_than(time: datetime, entries: Iterable[HistoryEntry], now: ValidWriteI
             merged[late].add((max(1, entry.first_write_id), last))
     later = {write_id for write_id, own in known.items() if own > when}
     earlier = set(_all(merged[False]))
-    # What one compaction has taken in by then was committed, whoever took it in again.
+    # Writes that a compaction had merged by then were committed, even if merged again later.
     later |= set(_all(merged[True])) - earlier - known.keys()
     return sorted(write_id for write_id in later if now.is_valid(write_id))
 
 
 def _all(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """The numbers in some ranges, each once."""
+    """Return the numbers in some ranges, each once."""
     reached = 0
     for first, last in sorted(ranges):
         yield from range(max(first, reached + 1), last + 1)
@@ -261,7 +262,7 @@ def _kinds(trace: Trace) -> tuple[str, ...]:
 
 
 def _state(trace: Trace, overwrites: Overwrites) -> HistoryState:
-    """The state of what is committed, or of a compaction."""
+    """Return the state of a committed write, or of a compaction."""
     if not trace.directories:
         return HistoryState.CLEANED
     states = {each.state for each in trace.directories}
@@ -274,7 +275,7 @@ def _state(trace: Trace, overwrites: Overwrites) -> HistoryState:
     return HistoryState.CURRENT
 
 
-# A note is a file that anybody may have put there: a part that makes no sense is no part of it.
+# Any user can write a note: invalid parts of a note are ignored.
 
 
 def _proof(proof: object) -> str | None:

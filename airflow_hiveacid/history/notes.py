@@ -1,4 +1,4 @@
-"""Reading what lies beside the files of a table's writes: the notes of our jobs, or else a footer."""
+"""Reader of the notes of jobs beside the files of a table's writes, or else of ORC footers."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -14,21 +14,21 @@ from airflow_hiveacid.layout.directory_sizes import DirectorySizes
 from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.orc.format.tail import FooterField
 
-# Notes are small files, and an object store takes its time for each.
+# Notes are small files, and each request to an object store takes long.
 _READERS = 8
-# Ours have some hundred bytes; whoever forges them may take a megabyte for each. Who waits for all of
-# it waits for the notes of the largest table.
+# Notes of this package have some hundred bytes; forged ones may have a megabyte each. The limit for
+# calls without a time limit is as large as the notes of the largest table.
 _MOST_BYTES, _MOST_BYTES_OF_ALL = 32 << 20, 256 << 20
-# What ORC files say of their writers; many programs write them with the library of 0.
+# Writer codes in ORC footers; many programs use the library with code 0.
 _ORC_JAVA, _ENGINES = 0, {2: "Presto", 4: "Trino"}
 
 
 class NoteReading:
-    """Reads what lies beside the files, as long as there is time, and not too much of it.
+    """Reads notes and footers, within limits of time and size.
 
     Args:
-        seconds: How long it may take.
-        since: Of older writes only is asked that they are older; in seconds since 1970.
+        seconds: The time limit.
+        since: Writes before this time only need to be known as older; in seconds since 1970.
     """
 
     def __init__(self, seconds: float, since: float | None) -> None:
@@ -40,22 +40,22 @@ class NoteReading:
 
     @property
     def late(self) -> bool:
-        """Whether it has taken as long as it may."""
+        """Whether the time limit has passed."""
         return time.monotonic() > self._deadline
 
     def know(self, partition: str | None, folder: DirectorySizes, prefix: str) -> None:
-        """Be told below which folder a partition is, and by which path."""
+        """Register the folder of a partition and the path prefix of its directories."""
         self._places[partition] = folder, prefix
 
     def notes_of(self, traces: Sequence[Trace]) -> dict[TraceKey, dict[str, Any]]:
-        """One note of each, by its key: all directories of one have the same, but for their files."""
+        """Return one note per trace, by key: notes of one trace differ only in their files."""
         with ThreadPoolExecutor(_READERS) as pool:
             notes = pool.map(self._note_of, traces)
             pairs = zip(traces, notes, strict=True)
             return {trace.key: note for trace, note in pairs if note is not None}
 
     def looked_into(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
-        """The directories with what their notes say of rows, or their files of other engines."""
+        """Return the directories with rows from their notes, or engines from their footers."""
         with ThreadPoolExecutor(_READERS) as pool:
             return list(pool.map(self._look_into, directories))
 
@@ -66,7 +66,7 @@ class NoteReading:
             own = trace.directories
         notes = (self._note(each) for each in own)
         note = next((note for note in notes if note is not None), None)
-        # The list of files may be the largest part by far, and there are many notes.
+        # The list of files may be the largest part by far, and the number of notes is high.
         return note and {name: part for name, part in note.items() if name != "files"}
 
     def _note(self, directory: HistoryDirectory) -> dict[str, Any] | None:
@@ -74,7 +74,7 @@ class NoteReading:
             return None
         folder, prefix = self._places[directory.partition]
         content = folder.storage.read_small(f"{prefix}{directory.name}/{SIDECAR_FILE}")
-        # Several threads add to it: it need not be exact.
+        # Concurrent updates of several threads may make it inexact, which is sufficient.
         self._bytes += len(content or b"")
         return None if content is None else parse_note(content)
 
@@ -83,7 +83,7 @@ class NoteReading:
         return f"{prefix}{directory.name}" in folder.noted
 
     def _is_older(self, directory: HistoryDirectory) -> bool:
-        """Whether a write is older than what is asked for, by its files; its note came last."""
+        """Whether a write is older than requested, by its files and its later note."""
         if self.since is None or directory.compaction or directory.time is None:
             return False
         folder, prefix = self._places[directory.partition]
@@ -105,7 +105,7 @@ class NoteReading:
         return replace(directory, engine=self._engine(directory))
 
     def _engine(self, directory: HistoryDirectory) -> str | None:
-        """Who has written a directory that has no note, if one of its files says that."""
+        """Return the engine that wrote a directory without a note, if a file names it."""
         folder, prefix = self._places[directory.partition]
         storage, path = folder.storage, f"{prefix}{directory.name}"
         try:
@@ -117,7 +117,7 @@ class NoteReading:
                 return None
             tail = read_tail(storage, f"{path}/{name}")
         except (DataError, StorageError):
-            return None  # It is another format, or gone.
+            return None  # The file has another format, or has been removed.
         if FooterField.WRITER not in {number for number, *_ in tail.footer.fields}:
             return None
         writer = tail.footer.number(FooterField.WRITER)

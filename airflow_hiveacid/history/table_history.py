@@ -1,4 +1,4 @@
-"""The history of a table, put together from its directories and the notes of their writers."""
+"""History of a table, derived from its directories and the notes of their writers."""
 
 import re
 import sys
@@ -48,11 +48,11 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.run_note import RunNote
 from airflow_hiveacid.records.run_note_folder import RunNoteFolder
 
-# What names like these are of, only a file in the directory tells.
+# For these names, only a file in the directory shows the kind of its writer.
 _UNCLEAR = re.compile(r"base_[0-9]+|(delete_)?delta_[0-9]+_[0-9]+")
-# Each of so many directories is listed by itself, sooner than all of a large table.
+# Up to this number of directories, one listing for each is faster than one of a large table.
 _FEW = 1000
-# Those of writers and of file systems; in seconds.
+# Maximum difference between the clocks of writers and file systems, in seconds.
 _CLOCKS_DIFFER = 24 * 3600
 
 
@@ -64,21 +64,21 @@ def table_history(
     directories: bool = False,
     seconds: float = float("inf"),
 ) -> list[HistoryEntry]:
-    """The writes and the compactions of a table, the newest first.
+    """Return the writes and the compactions of a table, the newest first.
 
     Args:
         client: The metastore.
         ref: The table.
-        limit: How many, at most.
-        directories: Whether to look into all their directories, too, for the rows of each.
-        seconds: How long to look. When they are over, or as many notes were read as are worth
-            it, the other entries are without what only their notes tell.
+        limit: The maximum number of entries.
+        directories: Whether to read all their directories, too, for the rows of each.
+        seconds: The time limit. After it, or after a maximum total size of notes, the other entries
+            lack the facts from their notes.
 
     Raises:
-        AccessRefused: The table, or a partition, is at another location.
-        StorageError: There is no time left before all directories were seen.
+        AccessRefused: The table, or a partition, is at a location that is not allowed.
+        StorageError: The time limit passed before all directories were listed.
         DataError: A directory cannot be read.
-        NotTransactional: The table is none that has versions.
+        NotTransactional: The table has no versions.
         TableNotFound: It does not exist.
     """
     folders = _Folders.of(client, ref, seconds, limit)
@@ -86,7 +86,7 @@ def table_history(
     entries = _with_drop(folders, entries)[:limit]
     if not directories:
         return entries
-    # Those of streaming writers are of several writes.
+    # A directory of a streaming writer belongs to several writes.
     all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
     looked_into = dict(zip(all_, folders.reading.looked_into(all_), strict=True))
     return [
@@ -122,14 +122,14 @@ def version_directories(
     limit: int = 500,
     seconds: float = float("inf"),
 ) -> list[HistoryDirectory]:
-    """The directories of one write, with the rows that each of them holds.
+    """Return the directories of one write, with the rows of each.
 
     Args:
         client: The metastore.
         ref: The table.
         write_id: The write.
-        limit: How many directories, at most.
-        seconds: How long to look; see ``table_history``.
+        limit: The maximum number of directories.
+        seconds: The time limit; see ``table_history``.
     """
     folders = _Folders.of(client, ref, seconds, limit)
     own = [
@@ -146,16 +146,16 @@ def version_directories(
 def version_of(
     client: MetastoreClient, ref: TableRef, as_of: AsOf | None, now: ValidWriteIdList
 ) -> ValidWriteIdList:
-    """The write ids of a version that is asked for.
+    """Return the write ids of a requested version.
 
     Args:
         client: The metastore.
         ref: The table.
         as_of: The version; None is the newest.
-        now: What a new reader sees.
+        now: The write ids that a new reader sees.
 
     Raises:
-        VersionUnknown: There is no such version.
+        VersionUnknown: The version does not exist.
         VersionGone: Partitions of the version were dropped later.
     """
     if as_of is None:
@@ -167,27 +167,27 @@ def version_of(
     assert as_of.time is not None
     if as_of.time > datetime.now(UTC):
         raise VersionUnknown(f"{ref} is asked for as it will be at {as_of.time}.")
-    # Nothing says to have been written later than its own file, give or take what clocks differ.
+    # A note's time is not later than the time of its own file, except for differences of clocks.
     since = as_of.time.timestamp() - _CLOCKS_DIFFER
     folders = _Folders.of(client, ref, since=since)
     entries = folders.entries(older_runs=False)
     later = later_than(as_of.time, entries, now)
     timed = {entry.write_id for entry in entries if entry.time is not None}
     if not timed.issuperset(later):
-        # Of what only a compaction tells of, the note of an older run may know the time.
+        # For writes known only from a compaction, the note of an older run may have the time.
         later = later_than(as_of.time, folders.entries(), now)
     return without(now, later)
 
 
 @dataclass
 class _Folders:
-    """All directories of a table, as one look at them shows.
+    """All directories of a table, from one listing.
 
     Attributes:
         client: The metastore.
         table: The table.
-        snapshot: What a new reader sees.
-        reading: Reads the notes.
+        snapshot: The snapshot of a new reader.
+        reading: The reader of the notes.
         home: The table's folder.
         located: The directories of all partitions.
     """
@@ -232,17 +232,17 @@ class _Folders:
         return self.snapshot.write_ids[self.table.ref.full_name]
 
     def entries(self, limit: int = sys.maxsize, *, older_runs: bool = True) -> list[HistoryEntry]:
-        """The newest entries, the newest first.
+        """Return the newest entries, the newest first.
 
         Args:
-            limit: How many, at most.
-            older_runs: Whether to read also the notes on runs that are older than what is asked for.
+            limit: The maximum number of entries.
+            older_runs: Whether to read also the notes on runs that are older than requested.
         """
         if limit < 1:
             return []
         now, table = self.now, self.table.ref.full_name
         traces = traces_of(self.located, now, limit)
-        # Behind the last one nobody has looked which directories there are.
+        # Directories older than the last trace were not examined.
         oldest = traces[-1].last if len(traces) == limit else 0
         traces = self.with_sizes(traces)
         notes = self.reading.notes_of(traces)
@@ -251,7 +251,7 @@ class _Folders:
             for trace in traces
             if trace.write_id is not None and trace.key in notes
         }
-        # What is known of other writes: by compactions of them, and by runs.
+        # Facts on other writes, from notes of compactions and of runs.
         told: dict[int, WriteFacts] = {}
         for trace in traces:
             if trace.write_id is None:
@@ -280,15 +280,15 @@ class _Folders:
         return entries
 
     def _run_notes(self, limit: int, known: Set[int], since: float | None) -> list[RunNote]:
-        """The notes on committed runs, but for those of some transactions."""
+        """Return the notes on committed runs, except those of some transactions."""
         notes = RunNoteFolder(self.client, self.home.storage, self.table)
         return notes.committed(self.snapshot.txns, self.now, limit, known, since)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
-        """Let the directories have their sizes, where only their names are known.
+        """Add the sizes of directories of which only the names are known.
 
         Returns:
-            The traces, without compactions whose directories are gone by now.
+            The traces, without compactions whose directories have been removed meanwhile.
         """
         if self.home.unseen:
             self.home.look_into(each.name for trace in traces for each in trace.directories)
@@ -325,7 +325,7 @@ class _Folders:
                 partitions[path],
                 state,
                 {name: sizes[name] for name in names},
-                # With a transaction in its name a base is of a compaction anyway.
+                # A base with a transaction in its name is always of a compaction.
                 markers={
                     name: data_format(name)
                     for name in marked
@@ -341,7 +341,7 @@ class _Folders:
 def _with_rebalances(
     client: MetastoreClient, ref: TableRef, entries: Sequence[HistoryEntry]
 ) -> list[HistoryEntry]:
-    """Tell the rebalances of others, of which the metastore's queue alone knows what they were."""
+    """Mark the rebalances of other programs, which only the metastore's queue identifies."""
     own = {
         entry.txn_id
         for entry in entries
@@ -360,7 +360,7 @@ def _with_rebalances(
 
 
 def _listed(table: HiveTable, limit: int) -> DirectorySizes:
-    """A table's folder: as much as so many entries need, if that is less than all of it."""
+    """List a table's folder, or only the directories needed for the limit if that is less."""
     if table.partition_keys or limit > _FEW:
         return DirectorySizes.of(table.folder)
     home = DirectorySizes.unseen_in(table.folder)
@@ -372,12 +372,12 @@ def _listed(table: HiveTable, limit: int) -> DirectorySizes:
 
 
 def _seconds(folder: DirectorySizes, path: str) -> float | None:
-    """When a directory was written, in seconds since 1970."""
+    """Return when a directory was written, in seconds since 1970."""
     written = folder.written.get(path)
     return None if written is None else written / 1e9
 
 
 def _as_sidecar(note: RunNote) -> dict[str, Any]:
-    """A note on a run, as it stands beside the files."""
+    """Convert a note on a run to the format of notes beside the files."""
     plain: dict[str, Any] = codec.encode(note)
     return plain | {"run_token": unmarked_token(note.run_token)}

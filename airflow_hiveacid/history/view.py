@@ -1,4 +1,4 @@
-"""A table's history and details as people read them: on a terminal and in a notebook."""
+"""Text and HTML view of a table's history and details."""
 
 from collections.abc import Iterator, Sequence
 from typing import overload
@@ -22,7 +22,7 @@ class History(Sequence[HistoryEntry]):
 
     Args:
         table: The table's full name.
-        entries: What was done to it.
+        entries: The entries of the history.
     """
 
     def __init__(self, table: str, entries: Sequence[HistoryEntry]) -> None:
@@ -49,15 +49,15 @@ class History(Sequence[HistoryEntry]):
 
     @property
     def title(self) -> str:
-        """What it is the history of, and how many entries there are."""
+        """The table's name and the number of entries."""
         return f"{self._table}: {len(self)} {'entry' if len(self) == 1 else 'entries'}"
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[str]], Sequence[int]]:
-        """The names of its columns, its rows, and the numbers of those that are aligned to the right."""
+        """The column names, the rows, and the indexes of the right-aligned columns."""
         return _HEAD, [*map(_cells, self)], _RIGHT
 
     def lines(self, *, directories: bool = False) -> Iterator[str]:
-        """The lines that it prints.
+        """Return the printed lines.
 
         Args:
             directories: Whether the directories of each entry follow it.
@@ -103,7 +103,7 @@ def _directory_cells(directory: HistoryDirectory) -> tuple[str, ...]:
 
 
 def _origin(entry: HistoryEntry) -> str:
-    """Who has done it; of a compaction rather what it has merged, and its proof."""
+    """Return the author of a write, or the merged write ids and the proof of a compaction."""
     if entry.write_id is not None:
         return entry.run_token or entry.user or "/".join(_engines(entry))
     merged = ", ".join(

@@ -1,1 +1,1 @@
-"""What crosses from Airflow to Spark and back as JSON: jobs, needs, reports and notes."""
+"""Data that is passed between Airflow and Spark as JSON: jobs, needs, reports and notes."""

@@ -13,7 +13,7 @@ _LOCATIONS = ("path", "location", "managed_location", "checkpoint")
 def accesses_of(job: object) -> tuple[Access, ...]:
     """List the accesses of a job, or of a question in SQL, and of all jobs inside it.
 
-    A query names its inputs; tables that Spark finds by other names are not among them.
+    A query names its inputs; tables that Spark resolves by other names are not included.
 
     Args:
         job: The job or the question.

@@ -1,4 +1,4 @@
-"""The locations of the metastore that a process may open."""
+"""Locations of the metastore that a process may open."""
 
 import re
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ _LOCATION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AllowedLocations:
-    """Schemes, and hosts or buckets.
+    """Allowed schemes, and hosts or buckets.
 
     Attributes:
-        rules: Pairs of a scheme and a host; None stands for all hosts. Without any rule every
+        rules: Pairs of a scheme and a host; None means all hosts. Without any rule every
             location is allowed.
     """
 
@@ -25,10 +25,10 @@ class AllowedLocations:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``hdfs://nn1:8020, s3a://bucket, gs``.
+        """Parse ``hdfs://nn1:8020, s3a://bucket, gs``.
 
         Raises:
-            InvalidJob: It is something else.
+            InvalidJob: The text has another form.
         """
         rules = []
         for part in filter(None, (rule.strip().lower().rstrip("/") for rule in text.split(","))):
@@ -44,7 +44,7 @@ class AllowedLocations:
         """Refuse a location that is not allowed.
 
         Raises:
-            AccessRefused: It is not allowed.
+            AccessRefused: The location is not allowed.
         """
         match = _LOCATION.fullmatch(location)
         scheme = ((match and match["scheme"]) or "file").lower()

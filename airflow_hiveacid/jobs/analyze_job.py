@@ -21,9 +21,9 @@ class AnalyzeJob(CatalogJob):
     It needs no Spark, and does not change the data.
 
     Attributes:
-        partitions: The partitions, by some or all of their keys: "d=1" also stands for "d=1/e=2".
-            None is all of them.
-        columns: The columns of which statistics are stored; None is all.
+        partitions: The partitions, by some or all of their keys: "d=1" includes "d=1/e=2". None
+            means all partitions.
+        columns: The columns whose statistics are stored; None means all.
         rows_only: Store the number of rows and files only.
     """
 
@@ -40,7 +40,7 @@ class AnalyzeJob(CatalogJob):
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """None: statistics are not part of the definition."""
+        """No table: statistics are not part of the definition."""
         return ()
 
     def _validate_own(self) -> None:

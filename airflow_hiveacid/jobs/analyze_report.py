@@ -1,4 +1,4 @@
-"""What an analysis of a table found, and what it stored."""
+"""Results of an analysis of a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from airflow_hiveacid.jobs.report import Report, RunReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzedColumn:
-    """The statistics of a column that were stored.
+    """Stored statistics of a column.
 
     Attributes:
         name: The column.
         nulls: The number of nulls.
-        low: The smallest value; None if the metastore keeps none of the type, or all are null.
+        low: The smallest value; None if the metastore stores none for the type, or all are null.
         high: The largest value.
     """
 
@@ -25,18 +25,18 @@ class AnalyzedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzedPartition:
-    """The statistics of a partition, or of a table without partitions.
+    """Statistics of a partition, or of a table without partitions.
 
     Attributes:
-        partition: The name of the partition; None when the table has none.
+        partition: The name of the partition; None for a table without partitions.
         rows: The number of visible rows.
         files: The files that a reader opens.
         bytes: Their size.
         columns: The statistics of columns.
         omitted: Why other columns have no statistics.
         stripes: The stripes of its ORC files.
-        stripes_decoded: Those that were decoded, because the tails of their files did not suffice.
-        accurate: Whether the metastore promises to readers that these statistics are exact.
+        stripes_decoded: The decoded stripes, because the tails of their files were insufficient.
+        accurate: Whether the metastore marks these statistics as exact for readers.
     """
 
     partition: str | None
@@ -52,12 +52,12 @@ class AnalyzedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeReport(Report):
-    """What one run of an AnalyzeJob did.
+    """Results of one run of an AnalyzeJob.
 
     Attributes:
         txn_id: The transaction.
-        write_id: The write id that the statistics are stored under.
-        partitions: What was found and stored.
+        write_id: The write id of the stored statistics.
+        partitions: The results for each partition.
     """
 
     job: str = "analyze"
@@ -71,7 +71,7 @@ class AnalyzeReport(Report):
         return sum(partition.rows for partition in self.partitions)
 
     def as_run(self) -> RunReport:
-        """The same in short, as the report of a statement of a script."""
+        """Return a short form, as the report of a statement of a script."""
         return RunReport(
             job=self.job,
             target=self.target,

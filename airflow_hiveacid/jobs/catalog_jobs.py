@@ -1,4 +1,4 @@
-"""The jobs that change what the metastore says of databases and tables; they need no Spark."""
+"""Jobs that change definitions of databases and tables in the metastore; they need no Spark."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from airflow_hiveacid.jobs.table_properties import require_settable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseJob(CatalogJob):
-    """A job whose target is a database."""
+    """Job with a database as its target."""
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """None: the target is a database."""
+        """No table: the target is a database."""
         return ()
 
     def _validate_target(self) -> None:
@@ -34,11 +34,11 @@ class CreateDatabaseJob(DatabaseJob):
     """Create a database.
 
     Attributes:
-        comment: What it holds.
-        location: Its folder; None lets the metastore choose one.
-        managed_location: The folder of its transactional tables, where version 4 has one of its own.
+        comment: The comment of the database.
+        location: Its folder; if None, the metastore chooses one.
+        managed_location: The folder of its transactional tables, which HMS 4 stores separately.
         properties: Its properties.
-        if_not_exists: A database of this name is left as it is.
+        if_not_exists: Accept an existing database of this name, unchanged.
     """
 
     tag: ClassVar[str] = "create_database"
@@ -60,8 +60,8 @@ class DropDatabaseJob(DatabaseJob):
     """Drop a database with its folder.
 
     Attributes:
-        if_exists: It need not be there.
-        cascade: Drop its tables, too; else it must have none.
+        if_exists: Accept a missing database.
+        cascade: Drop its tables, too; otherwise the database must be empty.
     """
 
     tag: ClassVar[str] = "drop_database"
@@ -87,9 +87,9 @@ class CreateTableLikeJob(CatalogJob):
 
     Attributes:
         like: The other table, "database.table".
-        location: Its folder; None lets the metastore choose one.
-        properties: More table properties; those of the other one are taken, too.
-        if_not_exists: A table of this name is left as it is.
+        location: Its folder; if None, the metastore chooses one.
+        properties: More table properties; those of the other table are copied, too.
+        if_not_exists: Accept an existing table of this name, unchanged.
     """
 
     tag: ClassVar[str] = "create_table_like"
@@ -113,10 +113,10 @@ class CreateTableLikeJob(CatalogJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTableJob(CatalogJob):
-    """Drop a table, with its rows unless it is external, when nobody reads or writes it; or a view.
+    """Drop an unused table, with its rows unless it is external; or a view.
 
     Attributes:
-        if_exists: It need not be there.
+        if_exists: Accept a missing table or view.
         view: Whether it is a view.
     """
 
@@ -133,10 +133,10 @@ class DropTableJob(CatalogJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameTableJob(CatalogJob):
-    """Give a transactional table another name in its database, when nobody reads or writes it.
+    """Rename an unused transactional table within its database.
 
     Attributes:
-        new_name: The other name, "database.table".
+        new_name: The new name, "database.table".
     """
 
     tag: ClassVar[str] = "rename_table"
@@ -170,10 +170,10 @@ class RenameTableJob(CatalogJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumnsJob(CatalogJob):
-    """Add columns to a transactional table, and to all of its partitions, behind those it has.
+    """Add columns to a transactional table and to all of its partitions, after the existing ones.
 
     Attributes:
-        columns: The new columns; they are null in the rows that are there.
+        columns: The new columns; they are null in existing rows.
     """
 
     tag: ClassVar[str] = "add_columns"
@@ -198,8 +198,8 @@ class AlterColumnsJob(CatalogJob):
 
     Attributes:
         change: The change of one column.
-        columns: The whole list of columns: those of the table, perhaps with wider types or other
-            comments, and new ones behind them.
+        columns: The complete list of columns: those of the table, perhaps with wider types or other
+            comments, followed by new ones.
     """
 
     tag: ClassVar[str] = "alter_columns"
@@ -230,8 +230,8 @@ class TablePropertiesJob(CatalogJob):
 
     Attributes:
         set: Properties with their new values.
-        unset: Those that go.
-        if_exists: Those that go need not be there.
+        unset: Properties to remove.
+        if_exists: Accept missing properties in ``unset``.
     """
 
     tag: ClassVar[str] = "table_properties"
@@ -251,7 +251,7 @@ class TablePropertiesJob(CatalogJob):
 
 
 def require_new_columns(columns: Sequence[ColumnSpec]) -> None:
-    """Raise InvalidJob unless each column has another name, and a type that Hive has."""
+    """Raise InvalidJob unless all names are different and all types are types of Hive."""
     seen: set[str] = set()
     for column in columns:
         column.validate()
@@ -261,7 +261,7 @@ def require_new_columns(columns: Sequence[ColumnSpec]) -> None:
 
 
 def require_column_name(name: str) -> None:
-    """Raise InvalidJob for a name that not every engine reads."""
+    """Raise InvalidJob for a name that some engine cannot read."""
     require_text(name, "the name of a column")
     if not is_template(name) and not re.fullmatch(r"\w+", name):
         raise InvalidJob(

@@ -1,4 +1,4 @@
-"""Which versions a job reads the changes of: what it asks for, and what a consumer puts in."""
+"""Versions whose changes a job reads: as requested by the job, or as set for a consumer."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -11,7 +11,7 @@ _Value = TypeVar("_Value")
 
 
 def changes_in(value: object) -> Iterator[ChangesSource]:
-    """Every source of changes in a job, or in a part of one."""
+    """Yield every source of changes in a job, or in a part of one."""
     if isinstance(value, ChangesSource):
         yield value
     elif isinstance(value, Mapping):
@@ -26,7 +26,7 @@ def changes_in(value: object) -> Iterator[ChangesSource]:
 
 
 def reading_changes(value: _Value, after: int, up_to: int) -> _Value:
-    """A copy of a job of which every source of changes reads one range.
+    """Return a copy of a job with the same range in every source of changes.
 
     Args:
         value: The job, or a part of one.
@@ -51,7 +51,7 @@ def reading_changes(value: _Value, after: int, up_to: int) -> _Value:
 
 
 def ranges_of(job: object) -> tuple[ChangesRange, ...]:
-    """The ranges of versions that a job reads, as far as it names both ends by their write ids."""
+    """Return the ranges of versions that a job reads, if it names both ends by their write ids."""
     ranges = []
     for source in changes_in(job):
         after, up_to = source.versions

@@ -1,6 +1,6 @@
 """Conversion of dataclasses to plain JSON values and back; errors name the field.
 
-Jobs are read strictly, because people write them: an unknown key is a mistake. Records (reports,
+Jobs are read strictly, because people write them: an unknown key is an error. Records (reports,
 needs, and notes) come from programs, possibly of another version: see ``from_record``.
 """
 
@@ -14,18 +14,18 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value, encode_value
 
-# Of all records; raised when a field of one of them is given up or gets another name.
+# Format number of all records; increased when a field of one is removed or renamed.
 FORMAT = 1
 
 RecordT = TypeVar("RecordT")
 
-# The attribute of a class that holds its tag, and the key of a JSON object that carries it.
+# The attribute of a class with its tag, and the key of a JSON object with the same tag.
 _TAG_KEYS = {"tag": "job", "kind": "kind"}
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def to_record(value: Any) -> dict[str, Any]:
-    """What one program leaves for another one: plain values, with the number of their format.
+    """Convert a record to plain values, with the number of their format.
 
     Args:
         value: A report, a need or a note.
@@ -34,20 +34,20 @@ def to_record(value: Any) -> dict[str, Any]:
 
 
 def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
-    """Read what to_record made, in this version or in another one.
+    """Read the output of to_record, of this version or of another one.
 
-    Keys that are not known are passed over, and a record without a format is of the first one. A
-    higher format than ours is read as well, because no field ever changes its meaning: a later
-    version gives it another name, and raises the format. So what we know by its name is right, and
-    the record of a version that has given up a field which we can't do without is an error.
+    Unknown keys are ignored, and a record without a format has the first one. A higher format is
+    read as well, because no field ever changes its meaning: a later version renames it and
+    increases the format. So known fields have the expected meaning, and a record of a version that
+    has removed a required field is an error.
 
     Args:
-        class_: What it should be.
-        data: What JSON gave.
-        where: What the error calls it, "report".
+        class_: The class of the record.
+        data: The parsed JSON.
+        where: The name of the record in errors, "report".
 
     Raises:
-        InvalidJob: It is something else, or lacks a field; the message names the field.
+        InvalidJob: The data has another form, or lacks a field; the message names the field.
     """
     if not isinstance(data, Mapping):
         raise _wrong("an object", data, where)
@@ -59,7 +59,7 @@ def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
 
 
 def encode(value: Any) -> Any:
-    """Turn dataclasses of this package into plain dicts, lists and values."""
+    """Convert dataclasses of this package to plain dicts, lists and values."""
     if is_dataclass(value) and not isinstance(value, type):
         return tag_of(value) | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -70,19 +70,19 @@ def encode(value: Any) -> Any:
 
 
 def tag_of(value: object) -> dict[str, str]:
-    """The key that identifies the class of a value, and its tag; empty for classes without a tag."""
+    """Return the key that identifies a class, and its tag; empty for classes without a tag."""
     tag = _tag(type(value))
     return {} if tag is None else dict([tag])
 
 
 def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
-    """Turn plain values back into what a type hint asks for.
+    """Convert plain values to the type of a type hint.
 
     Args:
         hint: A dataclass, a plain type, Mapping, Sequence or tuple of such, or a union of them.
-        data: What JSON gave.
+        data: The parsed JSON.
         where: The place, for the error.
-        tolerant: Whether keys that are not known are passed over.
+        tolerant: Whether unknown keys are ignored.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
@@ -112,7 +112,7 @@ def decode(hint: Any, data: Any, where: str, *, tolerant: bool = False) -> Any:
 def _decode_union(arguments: tuple[Any, ...], data: Any, where: str, tolerant: bool) -> Any:
     if arguments == get_args(ParameterValue):
         return decode_value(data, where)
-    # Words that editors complete, beside any text: the job's own check knows them, too.
+    # Literals for completion in editors, beside any text: the job's own check covers them, too.
     choices = [
         choice
         for choice in arguments
@@ -139,7 +139,7 @@ def _decode_tagged(choices: Sequence[Any], data: Any, where: str, tolerant: bool
 
 
 def _tag(class_: Any) -> tuple[str, str] | None:
-    """The key and the tag that identify a class in JSON."""
+    """Return the key and the tag that identify a class in JSON."""
     for attribute, key in _TAG_KEYS.items():
         tag = vars(class_).get(attribute)
         if isinstance(tag, str):
@@ -172,10 +172,10 @@ def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any
 
 def _decode_plain(hint: type, data: Any, where: str) -> Any:
     number = isinstance(data, int | float) and not isinstance(data, bool)
-    # A whole number may be beyond what a float can be.
+    # An integer may be outside the range of floats.
     if hint is float and number and abs(data) <= sys.float_info.max:
         return data
-    # A bool is an int to Python, but never to JSON.
+    # A bool is an int in Python, but not in JSON.
     if hint is not float and isinstance(data, hint) and (hint is bool) == isinstance(data, bool):
         return data
     raise _wrong(_NAMES[hint], data, where)

@@ -1,4 +1,4 @@
-"""What a sensor found: a partition that is worth compacting, as it travels between tasks."""
+"""Partition that a sensor found worth compacting, as passed between tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from airflow_hiveacid.jobs import codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionNeed:
-    """A partition, or a table without partitions, that is worth compacting.
+    """Partition, or table without partitions, that is worth compacting.
 
     Attributes:
         table: "database.table".
-        partition: The name of the partition; None when the table has none.
+        partition: The name of the partition; None for a table without partitions.
         type: "minor" or "major".
-        reason: Why, in a sentence.
-        deltas: How many directories of deltas there are.
+        reason: The reason in a sentence.
+        deltas: The number of delta directories.
         delta_bytes: Their size.
-        delta_rows: Their rows and delete events; None when they were not counted.
-        base_bytes: The size of the base; 0 when there is none.
-        base_rows: Its rows; None when they were not counted.
-        delta_ratio: The size of the deltas as a share of the base's; None when there is none.
-        bytes: What the compaction will read.
+        delta_rows: Their rows and delete events; None if they were not counted.
+        base_bytes: The size of the base; 0 without a base.
+        base_rows: Its rows; None if they were not counted.
+        delta_ratio: The size of the deltas as a share of the base's; None without a base.
+        bytes: The size of the input of the compaction.
     """
 
     table: str
@@ -41,7 +41,7 @@ class CompactionNeed:
 
     @classmethod
     def of(cls, decision: Decision) -> Self | None:
-        """What a decision calls for; None when that is nothing."""
+        """Return the compaction that a decision requires; None without one."""
         if decision.type is None:
             return None
         size = decision.size
@@ -66,15 +66,15 @@ class CompactionNeed:
         return self.table if self.partition is None else f"{self.table}/{self.partition}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The need as plain values, fit for JSON and XCom."""
+        """Return the need as plain values for JSON and XCom."""
         return codec.to_record(self)
 
 
 def parse_needs(data: object) -> list[CompactionNeed]:
-    """Read one need, or a list of needs of one table, as to_dict of any version made them.
+    """Parse one need, or a list of needs of one table, as made by to_dict of any version.
 
     Raises:
-        InvalidJob: It is something else, or of several tables.
+        InvalidJob: The data has another form, or the needs are of several tables.
     """
     listed = [data] if isinstance(data, Mapping) else data
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
@@ -95,14 +95,15 @@ def parse_needs(data: object) -> list[CompactionNeed]:
 
 
 def partitions_of(needs: Sequence[CompactionNeed]) -> list[str] | None:
-    """The partitions that are named; None is a table without partitions."""
+    """Return the partitions of some needs; None for a table without partitions."""
     return [need.partition for need in needs if need.partition is not None] or None
 
 
 def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Put together what one Spark application can compact, since starting one takes time.
+    """Group needs for one Spark application each, since starting one takes time.
 
-    Each group is of one table and type, for ``.expand(need=...)`` of HiveAcidCompactOperator.
+    All needs of a group have one table and type, for ``.expand(need=...)`` of
+    HiveAcidCompactOperator.
 
     Example::
 
@@ -112,7 +113,7 @@ def compaction_groups(needs: Sequence[Mapping[str, Any]]) -> list[list[dict[str,
 
     Args:
         needs: Needs of any tables, the most useful first, as ``compaction_needs`` of
-            HiveAcidMetastoreHook and the payloads of HiveAcidCompactionEventTrigger have them.
+            HiveAcidMetastoreHook returns them and HiveAcidCompactionEventTrigger sends them.
     """
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for need in needs:

@@ -1,4 +1,4 @@
-"""The job that creates a table of what a query gives."""
+"""Job that creates a table from the result of a query."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ class CreateTableAsJob(ScriptedJob):
     """Create a transactional table with the columns of a query, then insert the query's rows.
 
     The metastore creates tables outside of transactions: until the insert commits, others see the
-    table, without rows. A run that is killed in between leaves it so, and the next try of the run
-    goes on with it if the statement is the same.
+    table without rows. A run that is killed in between leaves the table in this state, and the next
+    attempt of the run continues with it if the statement is the same.
 
     Attributes:
         source: The query.
-        partition_keys: The names of those of its columns that are partition keys, in order.
-        bucket_columns: See CreateTableJob, also for all that follows.
+        partition_keys: The names of the query's columns that are partition keys, in order.
+        bucket_columns: See CreateTableJob, also for all further attributes.
     """
 
     tag: ClassVar[str] = "create_table_as"
@@ -62,14 +62,14 @@ class CreateTableAsJob(ScriptedJob):
 
     @property
     def insert(self) -> InsertJob:
-        """What is left to do once the table is there."""
+        """The insert that follows the creation of the table."""
         return InsertJob(target=self.target, source=self.source).bind(self)
 
     def creation(self, columns: Sequence[ColumnSpec]) -> CreateTableJob:
-        """The job that creates the table.
+        """Return the job that creates the table.
 
         Args:
-            columns: Those of the query.
+            columns: The columns of the query.
 
         Raises:
             InvalidJob: The query lacks a partition key, or has a column twice.
@@ -100,12 +100,12 @@ class CreateTableAsJob(ScriptedJob):
     def _validate_own(self) -> None:
         self.source.validate()
         if not is_template(self.target):
-            # What is wrong whatever the query gives.
+            # Check everything that does not depend on the query.
             named = dict.fromkeys(
                 name.lower() for name in (*self.bucket_columns, *self.partition_keys)
             )
             self.creation([ColumnSpec(name, "string") for name in (*named, _ANY)])
 
 
-# A column that no query has, so that there is one beside the keys.
+# A column that no query has, as a table needs a column besides its keys.
 _ANY = "\0"

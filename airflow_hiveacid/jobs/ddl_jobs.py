@@ -1,4 +1,4 @@
-"""The jobs that create, convert or empty a table."""
+"""Jobs that create, convert or empty a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ FORMATS = get_args(TableFormat)
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column that a table is to get.
+    """New column of a table.
 
     Attributes:
         name: Its name.
         type: Its type in Hive's words.
-        comment: What it holds.
+        comment: The comment of the column.
     """
 
     name: str
@@ -33,7 +33,7 @@ class ColumnSpec:
     comment: str | None = None
 
     def validate(self) -> None:
-        """Raise InvalidJob unless it has a name, and a type that Hive has."""
+        """Raise InvalidJob unless the column has a name and a type of Hive."""
         require_text(self.name, "columns: a name")
         if not is_template(self.type):
             try:
@@ -59,15 +59,15 @@ class CreateTableJob(CatalogJob):
     Attributes:
         columns: The columns without the partition keys.
         partition_keys: The partition keys, in order.
-        bucket_columns: What rows are distributed over the buckets by.
-        num_buckets: How many buckets there are; -1 when rows are not distributed.
-        insert_only: The table takes inserts only, in any format; else it is full ACID, in ORC.
+        bucket_columns: The columns that distribute the rows over the buckets.
+        num_buckets: The number of buckets; -1 without distribution.
+        insert_only: The table accepts inserts only, in any format; else it is full ACID, in ORC.
         format: "ORC", "PARQUET", "TEXTFILE", "CSV" or "JSON".
         serde_parameters: The properties of the row format.
         properties: More table properties.
-        location: Its folder; None lets the metastore choose one.
-        if_not_exists: A table of this name is left as it is.
-        constraints: What rows have to meet, default values, and keys; see ``acid.constraints``.
+        location: Its folder; if None, the metastore chooses one.
+        if_not_exists: Accept an existing table of this name, unchanged.
+        constraints: Conditions on rows, default values, and keys; see ``acid.constraints``.
     """
 
     tag: ClassVar[str] = "create_table"
@@ -133,9 +133,9 @@ class CreateTableJob(CatalogJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertJob(CatalogJob):
-    """Make a full-ACID table of a plain managed table of ORC files; it needs no Spark.
+    """Convert a plain managed table of ORC files to a full-ACID table; it needs no Spark.
 
-    The files stay what and where they are. A table that is full ACID already is left alone.
+    The files are neither changed nor moved. A table that is full ACID already is not changed.
     """
 
     tag: ClassVar[str] = "convert"
@@ -150,7 +150,7 @@ class TruncateJob(ScriptedJob):
     """Remove all rows of a table, or of some partitions, in a transaction.
 
     Attributes:
-        partition: Partition keys and values, some or all; None is the whole table.
+        partition: Partition keys and values, some or all; None means the whole table.
     """
 
     tag: ClassVar[str] = "truncate"
@@ -159,7 +159,7 @@ class TruncateJob(ScriptedJob):
 
     @property
     def operation(self) -> Operation:
-        """A truncation replaces all rows by none."""
+        """A truncation is an overwrite without new rows."""
         return Operation.OVERWRITE
 
     def _validate_own(self) -> None:

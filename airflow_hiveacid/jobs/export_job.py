@@ -1,4 +1,4 @@
-"""The job that writes what was changed in a table to files."""
+"""Job that writes the changes of a table to files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,20 +18,21 @@ Envelope = Literal["flat", "debezium"]
 class ExportChangesJob(Job):
     """Write the changes of a table to files, in a folder of its own for each range of versions.
 
-    The folder ``changes_after_3`` appears whole, with a file ``_range.json`` that has the table, its
-    creation, the consumer and the versions; there is only one that begins after version 3, and one of
-    another table or consumer is an error. Where a store cannot rename a folder in one step, it is
-    whole as soon as that file is there. The operator HiveAcidChangesOperator says which range it is.
+    The folder ``changes_after_3`` appears in one step, with a file ``_range.json`` that contains
+    the table, its creation, the consumer and the versions; only one folder begins after version 3,
+    and an existing one of another table or consumer is an error. If a store cannot rename a folder
+    in one step, the folder is complete as soon as that file exists. The operator
+    HiveAcidChangesOperator sets the range.
 
     Attributes:
         source: The changes.
-        path: The folder that gets the folders, with its scheme, like "hdfs://nn/feeds/orders".
+        path: The folder for these folders, with its scheme, like "hdfs://nn/feeds/orders".
         format: "parquet", "json" or "csv".
         envelope: "flat" has the columns of the changes; "debezium" has a row for each change with the
             fields ``before``, ``after``, ``op`` ("c", "u" or "d"), ``ts_ms`` of the export and
-            ``source``, and takes the ``keys`` of the source to tell updates.
-        target: The table that is read, which is filled in.
-        consumer: The consumer, which the operator fills in.
+            ``source``, and uses the ``keys`` of the source to detect updates.
+        target: The table that is read, which is set automatically.
+        consumer: The consumer, which the operator sets.
     """
 
     tag: ClassVar[str] = "export"
@@ -49,7 +50,7 @@ class ExportChangesJob(Job):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """What is written: no table, but the folder."""
+        """No table: the job writes a folder."""
         return (self.path,)
 
     @property

@@ -1,4 +1,4 @@
-"""Checks that the fields of several jobs have in common; templates wait until they are rendered."""
+"""Checks of fields of several jobs; templates are checked after rendering."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,22 +11,22 @@ from airflow_hiveacid.text.sql_tokens import require_expression
 
 
 def is_template(text: str) -> bool:
-    """Whether the text is still to be rendered, so that it cannot be checked yet."""
+    """Whether the text is a template that cannot be checked before rendering."""
     return "{{" in text or "{%" in text
 
 
 def require_text(text: object, what: str) -> None:
-    """Raise InvalidJob unless it is a text that is not empty."""
+    """Raise InvalidJob unless the value is a text that is not empty."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
 
 
 def require_sql(text: object, what: str, *, query: bool = False) -> None:
-    """Raise an error unless it may be an expression, or a query, of SQL, or is a template.
+    """Raise an error unless the text may be an expression, or a query, of SQL, or is a template.
 
     Raises:
-        InvalidJob: It is no text, or an empty one.
-        BadCondition: No SQL can be read so.
+        InvalidJob: The value is not a text, or is empty.
+        BadCondition: The text is not valid SQL.
     """
     require_text(text, what)
     if isinstance(text, str) and not is_template(text):
@@ -34,14 +34,14 @@ def require_sql(text: object, what: str, *, query: bool = False) -> None:
 
 
 def require_table(name: str, what: str) -> None:
-    """Raise InvalidJob unless it is the name of a table, or a template."""
+    """Raise InvalidJob unless the text is the name of a table, or a template."""
     require_text(name, what)
     if not is_template(name):
         TableRef.parse(name)
 
 
 def require_choice(text: str, choices: Collection[str], what: str) -> None:
-    """Raise InvalidJob unless it is one of the choices, or a template."""
+    """Raise InvalidJob unless the text is one of the choices, or a template."""
     require_text(text, what)
     if not is_template(text) and text not in choices:
         raise InvalidJob(
@@ -51,19 +51,19 @@ def require_choice(text: str, choices: Collection[str], what: str) -> None:
 
 
 def require_alias(alias: str, what: str) -> None:
-    """Raise InvalidJob unless it can stand before a column in an expression."""
+    """Raise InvalidJob unless the text is valid as a prefix of columns in expressions."""
     require_text(alias, what)
     if not is_template(alias) and not re.fullmatch(r"\w+", alias):
         raise InvalidJob(f"{what}: {alias!r} cannot be an alias.")
 
 
 def require_list(values: object, what: str, example: str) -> None:
-    """Raise InvalidJob unless it is a list: one thing alone is easily written without brackets.
+    """Raise InvalidJob unless the value is a list: brackets around one element are easily omitted.
 
     Args:
-        values: What was given.
-        what: What it is.
-        example: How to write it.
+        values: The value.
+        what: The name of the value.
+        example: An example of the syntax.
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
         raise InvalidJob(
@@ -72,7 +72,7 @@ def require_list(values: object, what: str, example: str) -> None:
 
 
 def require_mapping(values: object, what: str, example: str) -> None:
-    """Raise InvalidJob unless it is a mapping; see ``require_list``."""
+    """Raise InvalidJob unless the value is a mapping; see ``require_list``."""
     if not isinstance(values, Mapping):
         raise InvalidJob(
             f"{what} must be a dict, not {_brief(values)}.", remedy=f"Write {example}."
@@ -80,7 +80,7 @@ def require_mapping(values: object, what: str, example: str) -> None:
 
 
 def require_partition_names(names: Sequence[str]) -> None:
-    """Raise InvalidJob unless these are the names of different partitions, or templates."""
+    """Raise InvalidJob unless the values are names of different partitions, or templates."""
     require_list(names, "partitions", 'partitions=["d=1"]')
     if not names:
         raise InvalidJob("partitions is empty; leave it out to take all of them.")

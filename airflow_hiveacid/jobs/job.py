@@ -1,8 +1,9 @@
-"""The base classes of all jobs.
+"""Base classes of all jobs.
 
-DAG authors write jobs, JSON carries them, and the Spark application runs them. A job validates itself
-without a server, so that mistakes are found while a DAG is parsed. Text with a template is validated
-again after it was rendered. A job describes itself: generic code asks its attributes instead of its class.
+DAG authors write jobs, JSON transports them, and the Spark application runs them. A job validates
+itself without a server, so that errors are found while a DAG is parsed. Text with a template is
+validated again after rendering. A job describes itself: generic code uses its attributes instead of
+its class.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +54,7 @@ class Job(RunOptions):
 
     Attributes:
         target: The table, "database.table".
-        metastore: How the metastore is reached; the operator fills it from its connection.
+        metastore: The metastore; the operator sets it from its Airflow connection.
     """
 
     tag: ClassVar[str]
@@ -84,7 +85,7 @@ class Job(RunOptions):
         return job_text(self)
 
     def validate(self) -> None:
-        """Raise InvalidJob when the job is malformed; touches no server."""
+        """Raise InvalidJob if the job is malformed; contacts no server."""
         self._validate_target()
         if self.metastore is not None:
             self.metastore.validate()
@@ -93,7 +94,7 @@ class Job(RunOptions):
 
     @property
     def connection(self) -> MetastoreOptions:
-        """The metastore of a job that is complete.
+        """The metastore of a complete job.
 
         Raises:
             InvalidJob: The job has no metastore.
@@ -162,18 +163,18 @@ class Job(RunOptions):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The names of all transactions that the job may open, of whatever statement."""
+        """The names of all transactions that the job may open, for all of its statements."""
         if self.token is None:
             return ()
         return (self.token, source_token(self.token)) if self.keeps_source else (self.token,)
 
     @property
     def keeps_source(self) -> bool:
-        """Whether a transaction of its own keeps the rows of a source."""
+        """Whether a separate transaction keeps the rows of a source."""
         return False
 
     def render(self, template: Callable[[str], str]) -> Self:
-        """A copy of the job with every text (but no key of a mapping) passed through a template.
+        """Return a copy with every text (but no key of a mapping) rendered by a template.
 
         Raises:
             InvalidJob: A template fails; the message names its field.
@@ -186,7 +187,7 @@ class Job(RunOptions):
         require_table(self.target, "target")
 
     def _validate_own(self) -> None:
-        """Check what only this kind of job has."""
+        """Check the fields of this kind of job."""
         raise NotImplementedError
 
 

@@ -33,7 +33,7 @@ def to_json(job: Job) -> str:
 
 
 def from_json(text: str) -> Job:
-    """Read a job that ``to_json`` or a person has written.
+    """Parse a job from the text of ``to_json`` or of a person.
 
     Raises:
         InvalidJob: The text is not JSON, a key is missing or unknown, or a value has the wrong type.

@@ -1,4 +1,4 @@
-"""A job as text to be read by people: YAML without what is usual, one clause of a merge per line."""
+"""Job as readable text: YAML without default values, one clause of a merge per line."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _HEADS = {
     NotMatchedBySourceUpdate: "NOT MATCHED BY SOURCE",
     NotMatchedBySourceDelete: "NOT MATCHED BY SOURCE",
 }
-# What YAML reads as a text although it has no quotes.
+# Text that YAML parses as a string without quotes.
 _PLAIN = re.compile(r"[A-Za-z_/(](?!.*(: |:$| #)).*(?<! )")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
@@ -40,7 +40,7 @@ def job_text(job: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as mappings, lists and texts, without fields that are as by default."""
+    """Convert a value to mappings, lists and texts, without fields that have default values."""
     if isinstance(value, Clause):
         return _clause(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
         if "params" in told:
             told["params"] = dict.fromkeys(told["params"], "***")
         if isinstance(told.get("sql"), str):
-            # As it stands in a DAG file, it is indented and begins with an empty line.
+            # In a DAG file, the text is indented and begins with an empty line.
             told["sql"] = textwrap.dedent(told["sql"]).strip("\n ")
         return codec.tag_of(value) | {name: _plain(entry) for name, entry in told.items()}
     if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def _is_usual(value: object, field: Field[Any]) -> bool:
 
 
 def _clause(clause: Clause) -> str:
-    """A clause as it is written in SQL."""
+    """Write a clause as SQL."""
     also = "" if clause.condition is None else f" AND {clause.condition}"
     return f"WHEN {_HEADS[type(clause)]}{also} THEN {_action(clause)}"
 
@@ -88,7 +88,7 @@ def _action(clause: Clause) -> str:
 
 
 def _lines(value: Any) -> Iterator[str]:
-    """The lines of a mapping or of a list that is not empty."""
+    """Yield the lines of a mapping or of a list that is not empty."""
     if isinstance(value, Mapping):
         for key, entry in value.items():
             yield from _entry(f"{_text(key)}:", entry)
@@ -116,7 +116,7 @@ def _entry(head: str, value: Any) -> Iterator[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Whether several lines can stand as they are: of SQL, mostly."""
+    """Whether a text of several lines, mostly SQL, can be written unchanged."""
     lines = text.split("\n")
     return (
         len(lines) > 1

@@ -1,4 +1,4 @@
-"""The jobs that look after one table: compacting its partitions, and cleaning up after that."""
+"""Jobs for the maintenance of one table: compaction of its partitions, and cleaning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,21 +27,21 @@ class CompactJob(ScriptedJob):
     """Compact a table.
 
     Attributes:
-        partitions: The names of the partitions, "d=1/e=2"; None is all of them.
-        type: "minor" or "major" compacts every one of the partitions where that changes anything;
-            None compacts what the policy calls for. "rebalance" is a major compaction that also
-            sorts the rows; those of full ACID tables get new row ids. Appends go on meanwhile,
+        partitions: The names of the partitions, "d=1/e=2"; None means all of them.
+        type: "minor" or "major" compacts every one of the partitions where that has an effect;
+            None compacts those that the policy selects. "rebalance" is a major compaction that also
+            sorts the rows; those of full ACID tables get new row ids. Appends continue meanwhile,
             changes wait.
-        order_by: The columns that a rebalance sorts by, like "day" or "ts DESC NULLS LAST"; none
-            keeps the order that the rows have.
-        mode: "auto" takes the queue of HMS 4, and a lock of our own on HMS 3. "queue" insists on
-            HMS 4. "worker" serves the requests that wait in HMS 4's queue for this table, such as
-            those of ALTER TABLE ... COMPACT.
-        policy: When a partition is worth compacting.
-        budget: How much this run may take on; counts only without a type.
-        reason: Why the job runs; goes to the log.
-        parallel: How many partitions are compacted at a time.
-        pool: In worker mode, whose requests are served; None is those that name no pool.
+        order_by: The columns that a rebalance sorts by, like "day" or "ts DESC NULLS LAST"; without
+            columns the rows keep their order.
+        mode: "auto" uses the queue of HMS 4, and a lock of this package on HMS 3. "queue" requires
+            HMS 4. "worker" processes the requests in HMS 4's queue for this table, such as those of
+            ALTER TABLE ... COMPACT.
+        policy: The rules for partitions that are worth compacting.
+        budget: The limits of this run; they apply only without a type.
+        reason: The reason for the job, for the log.
+        parallel: The number of partitions that are compacted concurrently.
+        pool: The pool whose requests are served in worker mode; None for requests without a pool.
     """
 
     tag: ClassVar[str] = "compact"
@@ -99,13 +99,13 @@ class CleanJob(Job):
     """Clean a table.
 
     Attributes:
-        partitions: The names of the partitions, "d=1/e=2"; None is all of them.
-        dry_run: Only say what would be removed.
-        keep_notes_days: Notes on runs that are so much older than the newest one are removed too.
-        retention: How long what earlier versions are read from is kept, like "7 days" or "12 h";
-            "0" is not at all, None is as the table's property hiveacid.retention says.
-        consumer_retention: How long what consumers of changes have still to read is kept at most;
-            None is as the table's property hiveacid.consumer_retention says, else 30 days.
+        partitions: The names of the partitions, "d=1/e=2"; None means all of them.
+        dry_run: Only report the files to remove.
+        keep_notes_days: Notes on runs older than the newest one by more than this are removed too.
+        retention: The retention time of files for earlier versions, like "7 days" or "12 h"; "0"
+            disables it, None uses the table's property hiveacid.retention.
+        consumer_retention: The maximum retention time of changes that consumers have not read yet;
+            None uses the table's property hiveacid.consumer_retention, else 30 days.
     """
 
     tag: ClassVar[str] = "clean"

@@ -1,4 +1,4 @@
-"""How a job reaches its metastore: address, user, time limits, TLS and Kerberos."""
+"""Connection of a job to its metastore: address, user, time limits, TLS and Kerberos."""
 
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.field_checks import (
 )
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
-# The environment variable of the command line that names the uris of a metastore.
+# The environment variable with the uris of a metastore for the command line.
 METASTORE_VARIABLE = "HIVEACID_METASTORE"
 AUTH_MECHANISMS = (NO_PROOF, KERBEROS, DELEGATION_TOKEN)
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
@@ -25,7 +25,7 @@ _OF_KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_ccache")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetastoreOptions:
-    """How the metastore is reached. Holds no secret: a token is named, not carried.
+    """Options for the metastore connection. A token is referenced by name: no secret is stored.
 
     Example::
 
@@ -33,26 +33,27 @@ class MetastoreOptions:
 
     Attributes:
         uris: "thrift://host:port[,thrift://host2:port]" or "http[s]://host:port/path".
-        user: The user to act as; None is the one who runs the job. With Kerberos, the metastore
-            takes the ticket's word instead, and this is only needed where its rules make another
-            name of the principal than its first part.
-        connect_timeout_seconds: How long one host may take to accept a connection.
-        read_timeout_seconds: How long one call may take as a whole, a second try included.
-        tls: Use TLS for thrift, too; https has it anyway.
-        tls_ca_file: Certificates that the server's is checked against, in place of the system's;
-            switches TLS on for thrift.
+        user: The user to act as; None is the user who runs the job. With Kerberos, the metastore
+            uses the ticket instead, and this is only needed if its rules map the principal to a
+            name other than its first part.
+        connect_timeout_seconds: The time limit for one host to accept a connection.
+        read_timeout_seconds: The time limit for one call as a whole, including a second attempt.
+        tls: Use TLS for thrift, too; https always uses it.
+        tls_ca_file: Certificates for the verification of the server's, in place of the system's;
+            enables TLS for thrift.
         token_env: The name of an environment variable that holds a bearer token, or the delegation
             token.
         auth_mechanism: "GSSAPI" is Kerberos, and "DIGEST-MD5" a delegation token, which drivers in
-            clusters get; "NONE" proves nothing.
+            clusters get; "NONE" disables authentication.
         kerberos_service_name: The first part of the metastore's principal, or all of it:
             "hive/_HOST@REALM".
-        kerberos_principal: Whose ticket is used; None is the one that there is.
-        kerberos_keytab: A file with the principal's key, which needs no ticket; it stays where it is.
-        kerberos_ccache: The cache of tickets; None is that of the environment.
-        kerberos_min_protection: The least protection of connections with Kerberos or a delegation token:
-            "authentication", "integrity" or "privacy", as in hadoop.rpc.protection; None accepts any.
-        column_mapping: How columns are found in ORC files that were written before the columns
+        kerberos_principal: The principal of the ticket; None uses the existing ticket.
+        kerberos_keytab: A file with the principal's key, which needs no ticket; it is not copied.
+        kerberos_ccache: The cache of tickets; None uses that of the environment.
+        kerberos_min_protection: The minimum protection of connections with Kerberos or a delegation
+            token: "authentication", "integrity" or "privacy", as in hadoop.rpc.protection; None
+            accepts any.
+        column_mapping: The mapping of columns in ORC files that were written before the columns
             changed: by "position" or by "name". None is Hive's default: by name with a metastore of
             version 3, by position with version 4. The table property `hiveacid.column_mapping`
             overrides it.
@@ -82,16 +83,16 @@ class MetastoreOptions:
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
-        """The options that are given, or those of a bare uri, once they are found to be usable."""
+        """Return valid options from options or from a bare uri."""
         options = cls(uris=given) if isinstance(given, str) else given
         options.validate()
         return options
 
     def with_delegation_token(self, variable: str) -> "MetastoreOptions":
-        """The options for somebody who has a delegation token in place of a ticket.
+        """Return the options for a process with a delegation token in place of a ticket.
 
         Args:
-            variable: The environment variable that holds it.
+            variable: The environment variable with the token.
         """
         return replace(
             self,
@@ -103,7 +104,7 @@ class MetastoreOptions:
         )
 
     def validate(self) -> None:
-        """Raise InvalidJob when the options cannot be used."""
+        """Raise InvalidJob if the options are invalid."""
         require_text(self.uris, "metastore.uris")
         if not is_template(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
@@ -162,7 +163,7 @@ class MetastoreOptions:
 
 
 def _require_uri(uri: str) -> None:
-    """Raise InvalidJob unless it is the address of a metastore, without a secret."""
+    """Raise InvalidJob unless the text is the address of a metastore, without a secret."""
     try:
         parts = urlsplit(uri)
         port = parts.port

@@ -1,4 +1,4 @@
-"""The job that makes a table follow another one."""
+"""Job that makes a table follow another one."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.write_jobs import MergeJob
 
 
 def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0") -> MergeJob:
-    """Describe the merge that applies the changes of a table to a copy of it.
+    """Return the merge that applies the changes of a table to a copy of it.
 
     Example::
 
@@ -25,10 +25,10 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
         't.`id` <=> s.`id`'
 
     Args:
-        table: The table that is followed, "database.table".
-        target: The copy, which has its columns.
-        keys: The columns that tell its rows apart; null is a value like any other.
-        after: The version that the copy has of the table to begin with; "0" is none.
+        table: The followed table, "database.table".
+        target: The copy, with the same columns.
+        keys: The columns that identify its rows; null is a value like any other.
+        after: The version that the copy initially contains; "0" for an empty copy.
     """
     if not keys:
         raise InvalidJob("keys is empty: they tell which row of the copy was changed.")

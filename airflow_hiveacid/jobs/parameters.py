@@ -17,7 +17,7 @@ Parameters = Mapping[str, ParameterValue]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BIGGEST = 2**63
 _DIGITS = 38
-# JSON has no such values: each is an object with one of these keys.
+# Types without a JSON form: each value is an object with one of these keys.
 _DATE, _TIMESTAMP, _DECIMAL = "date", "timestamp", "decimal"
 
 
@@ -59,17 +59,17 @@ def require_parameters(params: object, texts: Iterable[str], what: str) -> None:
 
 
 def partition_text(value: ParameterValue) -> str | None:
-    """A value as the text of a partition key."""
+    """Return a value as the text of a partition key."""
     return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
 
 def timestamp_text(value: datetime) -> str:
-    """A time as SQL writes it; one with a zone in UTC."""
+    """Return a time as SQL text; a time with a zone in UTC."""
     return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(sep=" ")
 
 
 def encode_value(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value in its JSON form."""
     match value:
         case datetime():
             return {_TIMESTAMP: timestamp_text(value)}
@@ -81,10 +81,10 @@ def encode_value(value: Any) -> Any:
 
 
 def decode_value(data: Any, where: str) -> ParameterValue:
-    """The value that ``encode_value`` has encoded.
+    """Return a value from the output of ``encode_value``.
 
     Raises:
-        InvalidJob: It has another form; the message names the place.
+        InvalidJob: The data has another form; the message names the place.
     """
     if data is None or isinstance(data, bool | int | float | str):
         return data
@@ -106,7 +106,7 @@ def decode_value(data: Any, where: str) -> ParameterValue:
 
 
 def _problem(value: object) -> str | None:
-    """The reason why a value cannot be bound; None for a valid one. It does not show the value."""
+    """Return why a value cannot be bound, without the value itself; None for a valid one."""
     match value:
         case None | bool() | date():
             return None

@@ -1,4 +1,4 @@
-"""What a run did: the answer of the Spark application, and the operator's XCom value."""
+"""Report of a run: the result of the Spark application, and the operator's XCom value."""
 
 import os
 from collections.abc import Mapping
@@ -8,20 +8,20 @@ from typing import Any, Self
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 
-# The address of the site of the docs, as `make docs` builds it.
+# The address of the documentation site, as `make docs` builds it.
 DOCS_VARIABLE = "HIVEACID_DOCS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReport:
-    """Why a run failed.
+    """Error of a run.
 
     Attributes:
         id: The stable name of the kind of error.
-        message: What happened, and where.
-        remedy: What to do about it; may be empty.
-        retryable: Whether the same job may succeed when it is simply run again.
-        exit_code: The exit status of an application that ends with it.
+        message: The problem and its location.
+        remedy: The suggested action; may be empty.
+        retryable: Whether the same job may succeed when it is run again unchanged.
+        exit_code: The exit status of an application that ends with this error.
     """
 
     id: str
@@ -32,7 +32,7 @@ class ErrorReport:
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """Describe any error."""
+        """Describe any exception."""
         if isinstance(error, HiveAcidError):
             return cls(
                 id=error.id,
@@ -49,7 +49,7 @@ class ErrorReport:
 
     @property
     def link(self) -> str:
-        """What says more about this kind of error: by its address, if HIVEACID_DOCS has that of the site."""
+        """The documentation of this kind of error, with an address if HIVEACID_DOCS is set."""
         site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")
         page = f"{site}/docs/errors.html" if site else "docs/errors.md"
         return f"{page}#{self.id.lower()}"
@@ -57,14 +57,14 @@ class ErrorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The result of one run of a job, which travels as plain values.
+    """Result of one run of a job, which is passed on as plain values.
 
     Attributes:
         job: The kind of job, "merge".
-        target: The table, "database.table"; of several the first.
+        target: The table, "database.table"; the first of several.
         seconds: Time spent in each phase.
-        warnings: What a reader should know although the run succeeded.
-        error: Why the run failed; None when it succeeded.
+        warnings: Information for the reader, although the run succeeded.
+        error: The error of a failed run; None after success.
     """
 
     job: str
@@ -74,22 +74,22 @@ class Report:
     error: ErrorReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, fit for JSON and XCom."""
+        """Return the report as plain values for JSON and XCom."""
         return codec.to_record(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what to_dict made, in this version or in another one.
+        """Parse the output of to_dict, of this version or of another one.
 
         Raises:
-            InvalidJob: It is no report.
+            InvalidJob: The data is not a report.
         """
         return codec.from_record(cls, data, "report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """What one run of a job did to one table.
+    """Changes of one table by one run of a job.
 
     Attributes:
         table: "database.table".
@@ -98,9 +98,9 @@ class TableReport:
         rows_deleted: Deleted rows, without those of updates.
         files: Data files that were published.
         bytes: Their size.
-        partitions: The names of the partitions that were touched.
-        column_mapping: How the columns of rewritten rows were found in their files, "position" or
-            "name"; None where both give the same values.
+        partitions: The names of the changed partitions.
+        column_mapping: The mapping of the columns of rewritten rows in their files, "position" or
+            "name"; None if both give the same values.
     """
 
     table: str
@@ -113,7 +113,7 @@ class TableReport:
     column_mapping: str | None = None
 
     def __add__(self, other: Self) -> Self:
-        """What two statements did to the same table."""
+        """Combine the reports of two statements on one table."""
         return replace(
             self,
             rows_inserted=self.rows_inserted + other.rows_inserted,
@@ -143,15 +143,15 @@ class ChangesRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRetry:
-    """What was committed by a second transaction, because the first one was lost at its commit.
+    """Commit by a second transaction, because the first one was lost at its commit.
 
     Attributes:
         txn_id: The transaction that was lost.
-        why: What became of it.
-        rows: Rows, and delete events, that did not have to be found again.
+        why: The reason for its loss.
+        rows: Rows and delete events that were not computed again.
         bytes: The size of their files.
-        seconds: How long it took to commit them once more.
-        seconds_saved: How long it had taken to read and write them.
+        seconds: The duration of the second commit.
+        seconds_saved: The time that reading and writing them had taken.
     """
 
     txn_id: int
@@ -164,25 +164,25 @@ class CommitRetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(Report):
-    """What one run of a job did, to all its tables together.
+    """Changes of all tables by one run of a job.
 
     Attributes:
-        txn_id: The transaction; None when none was opened.
+        txn_id: The transaction; None if none was opened.
         write_ids: The write id of each written table.
         rows_inserted: New rows, without those of updates.
         rows_updated: Changed rows.
         rows_deleted: Deleted rows, without those of updates.
         files: Data files that were published.
         bytes: Their size.
-        partitions: The names of the partitions of the target that were touched.
-        column_mapping: How the columns of rewritten rows were found in the target's files, "position"
-            or "name"; None where both give the same values.
-        tables: What was done to each table.
-        changes: The versions whose changes were read, where the job named them by write ids.
-        offsets: A digest of the offsets of a stream's batch; None of other runs.
-        restarts: How often the run began again because the table moved.
-        commit_retry: What was committed by a second transaction; None when the first one did it.
-        already_done: An earlier try had already committed; this run changed nothing.
+        partitions: The names of the changed partitions of the target.
+        column_mapping: The mapping of the columns of rewritten rows in the target's files,
+            "position" or "name"; None if both give the same values.
+        tables: The changes of each table.
+        changes: The versions whose changes were read, if the job named them by write ids.
+        offsets: A digest of the offsets of a stream's batch; None for other runs.
+        restarts: The number of restarts of the run because the table changed.
+        commit_retry: The commit by a second transaction; None if the first one succeeded.
+        already_done: An earlier attempt had already committed; this run changed nothing.
     """
 
     txn_id: int | None = None
@@ -203,10 +203,10 @@ class RunReport(Report):
 
 
 def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A report as plain values, taken apart into one for each table that was written.
+    """Split a report in plain values into one for each written table.
 
     Args:
-        report: What ``to_dict`` of any report made.
+        report: The output of ``to_dict`` of any report.
     """
     tables = report.get("tables") or ()
     if len(tables) < 2:
@@ -216,12 +216,12 @@ def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDifference:
-    """How many rows of a partition differ between two versions.
+    """Difference of a partition between two versions, in rows.
 
     Attributes:
-        partition: The name of the partition; None when the table has none.
-        inserted: Rows that only the second version has.
-        deleted: Rows that only the first one has.
+        partition: The name of the partition; None for a table without partitions.
+        inserted: Rows only in the second version.
+        deleted: Rows only in the first version.
     """
 
     partition: str | None
@@ -231,24 +231,24 @@ class PartitionDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProof:
-    """What a compaction counted, and compared, before anybody could see its files.
+    """Counts and digests that a compaction compared before its files became visible.
 
-    A digest is a sum of hashes, in hexadecimal: the same in whatever order the rows come. What was
-    read, less what is deleted, aborted and repeated, had the digest of what was written.
+    A digest is a sum of hashes, in hexadecimal, which does not depend on the order of the rows. The
+    input without deleted, aborted and repeated parts had the digest of the output.
 
     Attributes:
-        rows_read: Rows in the files that were replaced.
-        rows_deleted: Those of them that are deleted.
-        rows_aborted: Those of aborted write ids.
+        rows_read: Rows in the replaced files.
+        rows_deleted: Deleted rows among them.
+        rows_aborted: Rows of aborted write ids among them.
         rows_written: Rows in the new files.
-        rows_digest: Their row ids; of an insert-only table their values.
-        events_read: Delete events in the files that were replaced, if they stay such.
-        events_aborted: Those of aborted write ids.
-        events_repeated: Those that name a row that another one names, too.
+        rows_digest: The digest of their row ids; of their values for an insert-only table.
+        events_read: Delete events in the replaced files, if they are kept as events.
+        events_aborted: Events of aborted write ids among them.
+        events_repeated: Events among them that name the same row as another event.
         events_written: Delete events in the new files.
-        events_digest: The row ids that they name.
+        events_digest: The digest of the row ids in them.
         rows_encoded: Rows that were decoded and written again.
-        values_digest: All their values.
+        values_digest: The digest of all their values.
     """
 
     rows_read: int = 0
@@ -267,27 +267,27 @@ class CompactionProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """What became of one partition.
+    """Result of a compaction for one partition.
 
     Attributes:
         table: "database.table".
-        partition: The name of the partition; None when the table has none.
-        type: "minor" or "major"; None when neither was called for.
+        partition: The name of the partition; None for a table without partitions.
+        type: "minor" or "major"; None if neither was required.
         outcome: "compacted", "skipped" or "failed".
-        reason: Why it was compacted, or why not.
-        txn_id: The transaction; None when none was opened.
-        published: The directories that were written.
-        replaced: The directories that they stand for.
+        reason: The reason for or against the compaction.
+        txn_id: The transaction; None if none was opened.
+        published: The written directories.
+        replaced: The directories that these replace.
         rows: Rows that were written.
         deletes: Delete events that were written.
-        bytes_read: The size of the files that were replaced.
-        bytes_written: The size of the files that were published.
-        stripes_copied: Stripes that were copied as they are.
+        bytes_read: The size of the replaced files.
+        bytes_written: The size of the published files.
+        stripes_copied: Stripes that were copied unchanged.
         stripes_encoded: Stripes that had to be decoded.
-        proof: What was counted; None when nothing was published.
+        proof: The proof; None if nothing was published.
         seconds: Time spent in each phase.
-        warnings: What a reader should know although it went well.
-        error: Why it failed; None when it did not.
+        warnings: Information for the reader, although it succeeded.
+        error: The error; None after success.
     """
 
     table: str
@@ -312,11 +312,11 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactReport(Report):
-    """What one run of a compaction did.
+    """Result of one run of a compaction.
 
     Attributes:
-        partitions: Every partition that was looked at.
-        already_done: An earlier try had already done it; this run changed nothing.
+        partitions: Every examined partition.
+        already_done: An earlier attempt had already finished; this run changed nothing.
     """
 
     job: str = "compact"
@@ -326,12 +326,12 @@ class CompactReport(Report):
 
 @dataclass(frozen=True, slots=True)
 class RemovedDirectory:
-    """A directory, or a note, that is gone; in a dry run one that would go.
+    """Removed directory or note; in a dry run one that would be removed.
 
     Attributes:
-        path: Relative to the folder of the table, or absolute when it lies elsewhere.
+        path: Relative to the folder of the table, or absolute for another location.
         bytes: The size of its files.
-        why: What made it useless.
+        why: The reason for the removal.
     """
 
     path: str
@@ -341,13 +341,13 @@ class RemovedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class KeptDirectory:
-    """A directory that stayed although it looks as if it might go.
+    """Directory that was kept although it might appear to be removable.
 
     Attributes:
-        path: Relative to the folder of the table, or absolute when it lies elsewhere.
-        reason: Why it stayed, with whoever still needs it.
+        path: Relative to the folder of the table, or absolute for another location.
+        reason: The reason, with the transactions, locks or consumers that still need it.
         bytes: The size of its files.
-        retained: It stayed only for those who read earlier versions.
+        retained: It was kept only for readers of earlier versions.
     """
 
     path: str
@@ -358,16 +358,16 @@ class KeptDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanReport(Report):
-    """What one run of a cleaning did.
+    """Result of one run of a cleaning.
 
     Attributes:
-        dry_run: Nothing was really removed.
-        removed: What was removed.
-        kept: What stayed, and why.
-        bytes: The size of what was removed.
-        bytes_retained: The size of what stayed only for those who read earlier versions.
+        dry_run: Nothing was actually removed.
+        removed: The removed directories and notes.
+        kept: The kept directories, with reasons.
+        bytes: The size of the removed files.
+        bytes_retained: The size of directories kept only for readers of earlier versions.
         requests_cleaned: The requests of HMS 4's queue that were marked as cleaned.
-        already_done: An earlier try had already done it; this run changed nothing.
+        already_done: An earlier attempt had already finished; this run changed nothing.
     """
 
     job: str = "clean"

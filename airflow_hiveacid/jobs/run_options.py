@@ -1,4 +1,4 @@
-"""Options of a run, which are the same for jobs, writes in Python, and streams."""
+"""Options of a run for jobs, writes in Python, and streams."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -15,10 +15,10 @@ class RunOptions:
     """Options of a run.
 
     Attributes:
-        run_token: Identifies the task instance, so that a retry finds its earlier transaction.
+        run_id: The run of the DAG, for display, if ``once_per`` replaces it in run_token.
         run_id: The run of the DAG, for display, where ``once_per`` replaces it in run_token.
-        lock_wait_seconds: How long to wait for locks.
-        max_restarts: How often to start again if the table was changed before the work began.
+        lock_wait_seconds: The maximum waiting time for locks.
+        max_restarts: The maximum number of restarts if the table changed before the work began.
         conflict_policy: The treatment of concurrent commits in the same partitions:
             "hive" applies the rules of the metastore; "strict" also refuses the combinations that
             `hiveacid plan --conflicts` shows; "rows" permits changes of different rows.

@@ -1,16 +1,16 @@
-"""Run tokens: the names by which the metastore and our notes know all that belongs to one run.
+"""Run tokens: names of a run in the metastore and in notes of this package.
 
-A token is "dag/run/task/map index", behind the Airflow's own id where one is configured. The engine
-adds a digest of the statement in a script, and a mark of the job's tables: two Airflows on one metastore
-may have equal DAGs, and ending the earlier tries of a run must not touch what another one does to
-other tables.
+A token is "dag/run/task/map index", prefixed by the id of the Airflow instance if one is
+configured. The engine adds a digest of the statement in a script, and a mark of the job's tables:
+two Airflow instances on one metastore may have equal DAGs, and ending the earlier attempts of a run
+must not affect a run on other tables.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable
 
-# The metastore keeps 128 characters of an agent info and 128 of a host name, which must hold both,
+# The metastore stores 128 characters of an agent info and 128 of a host name, which must hold both,
 # the key of a statement and the mark of the tables.
 _LONGEST_RUN = 60
 _DIGEST_LENGTH = 16
@@ -21,7 +21,7 @@ _TOKEN = re.compile(rf"(.*?)({_STATEMENT})?(@[0-9a-f]{{{_MARK_LENGTH}}})?", re.D
 
 
 def statement_token(run_token: str, key: str | int) -> str:
-    """The run token of one statement of a script, or of one batch of a stream.
+    """Return the run token of one statement of a script, or of one batch of a stream.
 
     Args:
         run_token: The token of the script or the stream.
@@ -31,21 +31,21 @@ def statement_token(run_token: str, key: str | int) -> str:
 
 
 def marked_token(run_token: str, tables: Iterable[str]) -> str:
-    """A run token with a mark of the tables that the job writes.
+    """Return a run token with a mark of the tables that the job writes.
 
     Args:
         run_token: The token.
-        tables: Their full names; case and order do not matter.
+        tables: Their full names; case and order are ignored.
     """
     names = ",".join(sorted({name.lower() for name in tables}))
     return f"{run_token}@{hashlib.sha256(names.encode()).hexdigest()[:_MARK_LENGTH]}"
 
 
 def source_token(token: str) -> str:
-    """The name of the transactions that keep the sources of a run while another one writes.
+    """Return the name of the transactions that keep the sources of a run while another one writes.
 
-    Nobody sees anything of theirs. A try ends those that it finds at its beginning, and not those
-    that other tries, or it itself, have opened since.
+    These transactions change nothing. An attempt ends those that exist at its start, but not those
+    that other attempts, or it itself, have opened since.
 
     Args:
         token: The run token, marked or not.
@@ -54,30 +54,30 @@ def source_token(token: str) -> str:
 
 
 def unmarked_token(token: str) -> str:
-    """A token as a person knows it, without the mark of its tables.
+    """Return a token for display, without the mark of its tables.
 
     Args:
-        token: A run token, or what the metastore has kept of it.
+        token: A run token, or the stored part of it in the metastore.
     """
     run, statement, _ = _parts(token)
     return run + statement
 
 
 def dag_of(token: str, instance: str) -> str | None:
-    """Return the DAG whose run a token names; None if that is not known here.
+    """Return the DAG of a token's run; None if the DAG is not of this Airflow.
 
     Args:
-        token: A run token, or what the metastore has kept of it.
-        instance: The id of this Airflow; "" where none is configured. DAGs of others are not known.
+        token: A run token, or the stored part of it in the metastore.
+        instance: The id of this Airflow; "" if it is not configured.
     """
     dag, slash, _ = token.removeprefix("source of ").partition("/")
     known, colon, own = dag.rpartition(":")
-    # A cut token keeps its DAG as long as a slash follows.
+    # A truncated token keeps its DAG if a slash follows.
     return own if slash and known == instance and bool(colon) == bool(instance) else None
 
 
 def is_same_run(token: str, other: str) -> bool:
-    """Whether two tokens are of one run, be it of different statements of its script.
+    """Whether two tokens are of one run, possibly of different statements of its script.
 
     Args:
         token: A token, marked or not.
@@ -98,7 +98,7 @@ def is_statement_of(token: str, run_token: str) -> bool:
 
 
 def agent_info(token: str) -> str:
-    """A token as the metastore can keep it.
+    """Return a token in the form and length that the metastore can store.
 
     Args:
         token: A run token of any length, marked or not.

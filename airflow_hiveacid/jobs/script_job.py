@@ -1,4 +1,4 @@
-"""Several jobs one after the other, as the statements of a SQL script."""
+"""Job that runs several jobs in order, as the statements of a SQL script."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ from airflow_hiveacid.jobs.script_report import ScriptReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptJob(Job):
-    """Run jobs one after the other, each in a transaction of its own.
+    """Run jobs one after the other, each in its own transaction.
 
-    The script's metastore, run token and other options are those of all its statements; its target
-    is that of the first that has to do with a table. When it is tried again, the statements that were
-    completed are not run again; they must be the same ones as before.
+    The script's metastore, run token and other options apply to all its statements; its target is
+    that of the first statement with a table. A retry does not repeat the completed statements, and
+    requires them to be unchanged.
 
     Attributes:
         statements: The jobs, in order.
@@ -38,17 +38,17 @@ class ScriptJob(Job):
 
     @classmethod
     def of(cls, statements: Sequence[ScriptedJob]) -> Self:
-        """A script of some statements."""
+        """Return a script of some statements."""
         if not statements:
             raise InvalidJob("The script has no statement.")
         named = next((job for job in statements if job.tables), statements[0])
         return cls(target=named.target, statements=tuple(statements))
 
     def runs(self) -> Iterator[ScriptedJob]:
-        """The jobs as they are run, with the script's options.
+        """Yield the jobs as they are run, with the script's options.
 
-        A statement is named by a digest and not by its place, so that it is known again when others
-        are added or removed. Equal statements are numbered among themselves.
+        A statement is named by a digest and not by its position, so that it is recognized after
+        others are added or removed. Equal statements are numbered among themselves.
         """
         seen: Counter[str] = Counter()
         for job in self.statements:
@@ -91,18 +91,18 @@ class ScriptJob(Job):
             job.validate()
 
 
-# The options that a script has for all of its statements.
+# The options of a script that apply to all of its statements.
 _COMMON = frozenset(field.name for field in fields(Job)) - {"target"}
 
 
 def _digest(job: Job) -> str:
-    """A digest of what a statement does."""
+    """Return a digest of the effect of a statement."""
     text = json.dumps(_plain(job), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:STATEMENT_LENGTH]
 
 
 def _plain(value: Any) -> Any:
-    """A part of a job as values of JSON, without defaults: a later version may have more of them."""
+    """Return a part of a job as JSON, without defaults, as a later version may add fields."""
     if is_dataclass(value):
         given = {
             field.name: _plain(getattr(value, field.name))

@@ -1,4 +1,4 @@
-"""What a script did, statement by statement."""
+"""Results of a script, by statement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementReport:
-    """What one statement did.
+    """Result of one statement.
 
     Attributes:
         run: The report of a statement that changed rows or defined a table.
@@ -21,14 +21,14 @@ class StatementReport:
 
     @classmethod
     def of(cls, report: RunReport | CompactReport) -> Self:
-        """Of a report of either kind."""
+        """Wrap a report of either kind."""
         if isinstance(report, CompactReport):
             return cls(compaction=report)
         return cls(run=report)
 
     @property
     def report(self) -> RunReport | CompactReport:
-        """Whichever it is."""
+        """The report of either kind."""
         report = self.compaction if self.run is None else self.run
         assert report is not None
         return report
@@ -36,11 +36,11 @@ class StatementReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptReport(Report):
-    """What one run of a script did.
+    """Result of one run of a script.
 
     Attributes:
-        statements: What each of them did, up to one that failed.
-        already_done: An earlier try had already done all of it; this run changed nothing.
+        statements: The results of the statements, up to one that failed.
+        already_done: An earlier attempt had already finished; this run changed nothing.
     """
 
     job: str = "script"

@@ -1,4 +1,4 @@
-"""Options whose names tell of secrets, which are shown to nobody."""
+"""Removal of secrets from options for display, by the names of the options."""
 
 import re
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ _SECRET = re.compile(
     r"|(access|private|keystore|account)[._]?key|(?:^|[._-])sas(?:$|[._-])|sharedaccesssignature",
     re.IGNORECASE,
 )
-# In an address, between the user and the host.
+# The password in an address, between the user and the host.
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*:)[^/?#\s]*@")
 _Value = TypeVar("_Value")
 
 
 def without_secrets(options: _Value) -> _Value | dict[str, object]:
-    """Options as they may be shown.
+    """Return options without secrets, for display.
 
     Args:
-        options: Names to values; what is no dict at all is left as it is.
+        options: Names to values; a value other than a dict is returned unchanged.
     """
     if not isinstance(options, Mapping):
         return options
@@ -29,5 +29,5 @@ def without_secrets(options: _Value) -> _Value | dict[str, object]:
 
 
 def _without_password(value: object) -> object:
-    """A value whose addresses show no password."""
+    """Return a value without passwords in its addresses."""
     return _PASSWORD.sub(r"\1***@", value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Where the rows of a job come from: a table, files, a stream's batch, or a query over these."""
+"""Sources of the rows of a job: a table, files, a stream's batch, or a query over these."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ PATH_FORMATS = frozenset(get_args(PathFormat))
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """A table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON.
+    """Table of the metastore: ACID, or plain ORC, Parquet, CSV or JSON.
 
     Example::
 
@@ -33,8 +33,8 @@ class TableSource:
 
     Attributes:
         name: The table, "database.table".
-        as_of: Which version is read: the last write id of it, like "7", or a time in ISO form, in UTC
-            if there is no zone; None is the newest.
+        as_of: The version: its last write id, like "7", or a time in ISO form, in UTC without a
+            zone; None is the newest.
     """
 
     kind: ClassVar[str] = "table"
@@ -44,21 +44,22 @@ class TableSource:
 
     @property
     def version(self) -> AsOf | None:
-        """The version that is read; None is the newest."""
+        """The version to read; None is the newest."""
         return None if self.as_of is None else AsOf.parse(self.as_of)
 
     def validate(self) -> None:
-        """Raise InvalidJob when the source cannot be used."""
+        """Raise InvalidJob if the source is invalid."""
         require_table(self.name, "source")
         _require_version(self.as_of, "source.as_of")
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesSource:
-    """What was changed in a table between two versions, a row for each change.
+    """Changes of a table between two versions, with a row for each change.
 
-    Beside the table's columns there are ``_change_type`` ("insert", "delete", "update_before" or
-    "update_after"), ``_write_id`` of the transaction, and ``_row_id`` as Hive's ROW__ID has it.
+    In addition to the table's columns, it has ``_change_type`` ("insert", "delete", "update_before"
+    or "update_after"), ``_write_id`` of the transaction, and ``_row_id`` in the form of Hive's
+    ROW__ID.
 
     Example::
 
@@ -68,9 +69,9 @@ class ChangesSource:
         name: The table, "database.table".
         after: The version before the changes: its last write id, like "3", or a time in ISO form.
         up_to: The version with the last of them; None is the newest.
-        net: Only the difference of both versions, without what was there only for a while.
-        keys: Columns that a row keeps when it is updated. Without them an update is a deleted and an
-            inserted row, as Hive stores it.
+        net: Only the difference of both versions, without rows that existed only in between.
+        keys: Columns that an update of a row does not change. Without them an update is a deleted
+            and an inserted row, as in Hive's files.
     """
 
     kind: ClassVar[str] = "changes"
@@ -90,7 +91,7 @@ class ChangesSource:
         return AsOf.parse(self.after), None if self.up_to is None else AsOf.parse(self.up_to)
 
     def validate(self) -> None:
-        """Raise InvalidJob when the source cannot be used."""
+        """Raise InvalidJob if the source is invalid."""
         require_table(self.name, "source")
         _require_version(self.after, "source.after")
         _require_version(self.up_to, "source.up_to")
@@ -111,7 +112,7 @@ class PathSource:
         path: A file, a folder or a pattern that Spark can read.
         format: "orc", "parquet", "csv" or "json".
         options: Spark's options of the format.
-        schema: Columns as DDL text, "id bigint, name string"; None lets Spark find out.
+        schema: Columns as DDL text, "id bigint, name string"; None lets Spark infer them.
     """
 
     kind: ClassVar[str] = "path"
@@ -122,7 +123,7 @@ class PathSource:
     schema: str | None = None
 
     def validate(self) -> None:
-        """Raise InvalidJob when the source cannot be used."""
+        """Raise InvalidJob if the source is invalid."""
         require_text(self.path, "source.path")
         require_choice(self.format, PATH_FORMATS, "source.format")
         if self.schema is not None:
@@ -131,7 +132,7 @@ class PathSource:
 
 @dataclass(frozen=True, slots=True)
 class BatchSource:
-    """The rows of one micro-batch, in the statements of a StreamJob.
+    """Rows of one micro-batch, in the statements of a StreamJob.
 
     Example::
 
@@ -141,7 +142,7 @@ class BatchSource:
     kind: ClassVar[str] = "batch"
 
     def validate(self) -> None:
-        """Nothing can be wrong with it."""
+        """Accept every instance."""
 
 
 Input = TableSource | ChangesSource | PathSource | BatchSource
@@ -149,7 +150,7 @@ Input = TableSource | ChangesSource | PathSource | BatchSource
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A Spark SQL query over named inputs.
+    """Spark SQL query over named inputs.
 
     Example::
 
@@ -163,11 +164,11 @@ class QuerySource:
 
     Attributes:
         sql: The query.
-        inputs: View name to what the query sees under it.
-        common: View name to a query over the inputs that is evaluated once for all statements of a
-            transaction that have the same one.
+        inputs: View names to the sources of the views.
+        common: View names to queries over the inputs, each evaluated once for all statements of a
+            transaction that contain the same query.
         params: The values of parameters of the query: name to value, ``{"day": "{{ ds }}"}`` for
-            ``:day``. They are typed literals to Spark, whatever they contain.
+            ``:day``. Spark receives them as typed literals, regardless of their content.
         trusted: Whether the query may run scripts (TRANSFORM), call Java and read files by their
             paths.
     """
@@ -182,7 +183,7 @@ class QuerySource:
 
     @property
     def text(self) -> str:
-        """The whole query, what is common to several included."""
+        """The whole query, including common queries."""
         if not self.common:
             return self.sql
         parts = ", ".join(f"{name} AS ({query})" for name, query in self.common.items())
@@ -192,7 +193,7 @@ class QuerySource:
         return f"{inner[0]}{parts}, {self.sql[inner.end() :]}"
 
     def validate(self) -> None:
-        """Raise InvalidJob when the source cannot be used."""
+        """Raise InvalidJob if the source is invalid."""
         require_sql(self.sql, "source.sql", query=True)
         require_inputs(self.inputs, "source.inputs")
         for name, query in self.common.items():
@@ -204,7 +205,7 @@ class QuerySource:
         require_parameters(self.params, (self.sql, *self.common.values()), "source.params")
 
 
-# The name of the source of a job that gives it no name of its own.
+# The name of a source that the job does not name.
 SOURCE = "the source"
 
 Source = TableSource | ChangesSource | PathSource | BatchSource | QuerySource
@@ -221,7 +222,7 @@ def query_of(source: Source) -> QuerySource | None:
 
 
 def require_source(source: object) -> None:
-    """Raise InvalidJob unless it is a source that can be used."""
+    """Raise InvalidJob unless the value is a valid source."""
     if not isinstance(source, Source):
         raise InvalidJob(
             f"source: {source!r} is no source.",
@@ -231,7 +232,7 @@ def require_source(source: object) -> None:
 
 
 def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
-    """Raise InvalidJob unless all of these can be read by names of one word."""
+    """Raise InvalidJob unless all inputs are valid and have names of one word."""
     require_mapping(inputs, what, '{"orders": TableSource("shop.orders")}')
     for name, source in inputs.items():
         if not isinstance(source, Input):
@@ -245,7 +246,7 @@ def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
 
 
 def _require_version(text: object, what: str) -> None:
-    """Raise InvalidJob unless it is a version, a template or None."""
+    """Raise InvalidJob unless the value is a version, a template or None."""
     if text is None or (isinstance(text, str) and is_template(text)):
         return
     if not isinstance(text, str):

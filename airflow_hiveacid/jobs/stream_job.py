@@ -1,4 +1,4 @@
-"""The job that writes a stream into tables, one transaction for each micro-batch."""
+"""Job that writes a stream into tables, with one transaction for each micro-batch."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
 from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
-# Spark properties that begin so are options of the source, too. Spark shows no "secret" anywhere.
+# Prefix of Spark properties that are options of the source. Spark redacts names with "secret".
 SECRET_OPTION = "spark.hiveacid.secret."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StreamSource:
-    """What Spark's Structured Streaming reads.
+    """Source of Spark's Structured Streaming.
 
     Example::
 
@@ -40,11 +40,11 @@ class StreamSource:
 
     Attributes:
         format: "kafka", "json", "csv", "orc", "parquet", "text", "rate", or any other source of
-            streams that the application has the jars of.
-        options: Spark's options of the source; of files "path" among them. Secret ones come better
-            from Spark properties, "spark.hiveacid.secret.kafka.sasl.jaas.config" for example; those
-            that have a telling name are not shown.
-        schema: Columns as DDL text; files need it.
+            streams whose jars the application has.
+        options: Spark's options of the source, including "path" for files. Secrets should be Spark
+            properties instead, for example "spark.hiveacid.secret.kafka.sasl.jaas.config"; options
+            whose names indicate a secret are not shown.
+        schema: Columns as DDL text; required for files.
     """
 
     format: PathFormat | Literal["kafka", "text", "rate"] | str
@@ -52,12 +52,12 @@ class StreamSource:
     schema: str | None = None
 
     def __repr__(self) -> str:
-        """The source, without secrets: it may get into a log."""
+        """Return the source without secrets, as the text may be logged."""
         shown = without_secrets(self.options)
         return f"StreamSource(format={self.format!r}, options={shown!r}, schema={self.schema!r})"
 
     def validate(self) -> None:
-        """Raise InvalidJob when the source cannot be used."""
+        """Raise InvalidJob if the source is invalid."""
         require_text(self.format, "source.format")
         if self.schema is not None:
             require_text(self.schema, "source.schema")
@@ -77,23 +77,23 @@ class StreamSource:
 class StreamJob(StatementsJob):
     """Write a stream into one table or several, each micro-batch in one transaction, exactly once.
 
-    What is done with the rows of a batch is said by ordinary jobs that read a BatchSource: inserts,
-    merges by a key, updates and deletes. All of them are one transaction.
+    Ordinary jobs that read a BatchSource process the rows of a batch: inserts, merges by a key,
+    updates and deletes. All of them are one transaction.
 
     Attributes:
-        name: Tells the stream from others that write the first table.
-        source: Where the rows come from.
-        statements: What to do with every batch.
-        checkpoint: The folder in which Spark keeps how far it has read, with its scheme, like
-            "hdfs://nn/checkpoints/orders". It belongs to the stream as the table does: whoever
-            loses it has lost the place.
-        trigger: How often a batch begins, like "10 s"; or "available_now": all that is there, in as
-            many batches as the source's limits ask for, and then an end.
-        run_for: After how long the stream ends by itself, between two batches, like "55 min"; None
-            is never.
-        begin_anew: The id of a query whose place is given up, if its checkpoint is lost. It is what
-            the error says that this would cause otherwise.
-        target: The table of the first statement, which is filled in.
+        name: The name of the stream, unique for its first table.
+        source: The source of the rows.
+        statements: The jobs for every batch.
+        checkpoint: The folder for Spark's read position, with its scheme, like
+            "hdfs://nn/checkpoints/orders". It is a part of the stream, like the table: without it,
+            the position is lost.
+        trigger: The interval between batches, like "10 s"; or "available_now": process everything
+            available, in as many batches as the source's limits require, and end.
+        run_for: The time after which the stream ends by itself, between two batches, like
+            "55 min"; None for no limit.
+        begin_anew: The id of a query whose position is given up, if its checkpoint is lost. The
+            error for the lost checkpoint contains this id.
+        target: The table of the first statement, which is set automatically.
     """
 
     tag: ClassVar[str] = "stream"
@@ -108,28 +108,28 @@ class StreamJob(StatementsJob):
 
     @property
     def transaction(self) -> TransactionJob:
-        """What is done with a batch, as a job of its own."""
+        """The statements for a batch as a separate job."""
         transaction = TransactionJob(target=self.target, statements=self.statements)
         # Each batch has a token of its own.
         return transaction.bind(self, run_token=None, run_id=None)
 
     @property
     def reads_batch_again(self) -> bool:
-        """Whether the rows of a batch are read more than once, or beside what takes two looks."""
+        """Whether the rows of a batch are read by several statements, or beside tables or changes."""
         return len(self.statements) > 1 or _has(self.statements, (TableSource, ChangesSource))
 
     @property
     def interval(self) -> timedelta | None:
-        """How often a batch begins; None is ``available_now``."""
+        """The interval between batches; None for ``available_now``."""
         return None if self.trigger == AVAILABLE_NOW else parse_duration(self.trigger, "trigger")
 
     @property
     def limit(self) -> timedelta | None:
-        """After how long the stream ends by itself."""
+        """The time after which the stream ends by itself."""
         return None if self.run_for is None else parse_duration(self.run_for, "run_for")
 
     def validate(self) -> None:
-        """Raise InvalidJob when the job is malformed; touches no server."""
+        """Raise InvalidJob if the job is malformed; contacts no server."""
         self.transaction.validate()
         Job.validate(self)
 
@@ -157,18 +157,18 @@ class StreamJob(StatementsJob):
 
 
 def stream_token(name: str, query_id: str, batch_id: int) -> str:
-    """The run token of one batch of a stream.
+    """Return the run token of one batch of a stream.
 
     Args:
         name: The stream.
-        query_id: Spark's id of the query, which lives as long as its checkpoint.
+        query_id: Spark's id of the query, which exists as long as its checkpoint.
         batch_id: The batch.
     """
     return statement_token(f"stream/{name}/{query_id}", batch_id)
 
 
 def require_stream_name(name: object) -> None:
-    """Raise InvalidJob unless it can be the name of a stream, or is a template."""
+    """Raise InvalidJob unless the value is valid as the name of a stream, or is a template."""
     named = isinstance(name, str) and (is_template(name) or _NAME.fullmatch(name))
     if not named:
         raise InvalidJob(
@@ -178,7 +178,7 @@ def require_stream_name(name: object) -> None:
 
 
 def _has(value: object, kinds: tuple[type, ...]) -> bool:
-    """Whether a part of a job, or of what is in it, is of one of these kinds."""
+    """Whether a part of a job, or a nested part, is of one of these kinds."""
     parts: Iterable[object] = ()
     if isinstance(value, Mapping):
         parts = value.values()

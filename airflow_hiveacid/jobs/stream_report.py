@@ -1,4 +1,4 @@
-"""What a stream has done: batch by batch while it runs, and altogether at its end."""
+"""Progress of a stream after each batch, and its results at the end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,22 +8,22 @@ from airflow_hiveacid.jobs.report import Report, TableReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProgress:
-    """How a stream is doing after a batch.
+    """Progress of a stream after a batch.
 
     Attributes:
         name: The stream.
         query_id: Spark's id of its query.
         batch_id: The batch.
-        txn_id: The transaction; None when an earlier try had applied it.
+        txn_id: The transaction; None if an earlier attempt had applied the batch.
         write_ids: The write id of each written table.
-        rows: Rows of the batch, as the source gave them.
-        rows_per_second: How fast they were worked off.
+        rows: Rows of the batch, as returned by the source.
+        rows_per_second: The rate of their processing.
         seconds: From the planning of the batch to its commit.
-        latency: The longest, in seconds, that a row which was not left behind can have waited until
-            it could be read: from the last time that Spark had looked for rows before this batch
-            to the commit. None of the first batch.
-        backlog: Rows that the source had and that the batch left, where the source tells.
-        committed_at: When it was committed, in seconds since 1970.
+        latency: The maximum time, in seconds, that a row which was not left behind can have waited
+            until it could be read: from Spark's last check for rows before this batch to the
+            commit. None for the first batch.
+        backlog: Rows of the source that the batch did not process, if the source reports them.
+        committed_at: The time of its commit, in seconds since 1970.
     """
 
     name: str
@@ -49,23 +49,23 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReport(Report):
-    """What one run of a stream did.
+    """Result of one run of a stream.
 
     Attributes:
         name: The stream.
         query_id: Spark's id of its query.
-        batches: How many batches were applied.
-        last_batch: The last one of them; None when there was none.
-        rows: Rows that the source gave.
+        batches: The number of applied batches.
+        last_batch: The last of them; None without a batch.
+        rows: Rows returned by the source.
         rows_inserted: New rows, without those of updates.
         rows_updated: Changed rows.
         rows_deleted: Deleted rows, without those of updates.
-        tables: What was done to each table.
-        latency: The longest wait of a row, see StreamProgress, at "p50", "p99" and "max" of the
+        tables: The changes of each table.
+        latency: The maximum wait of a row, see StreamProgress, at "p50", "p99" and "max" of the
             batches.
-        backlog: Rows that the source had and that were left, where it tells.
+        backlog: Rows of the source that were not processed, if the source reports them.
         ended: Why the stream ended: "no more rows", "asked to" or "time".
-        already_done: No batch was new: earlier tries had applied them.
+        already_done: No batch was new: earlier attempts had applied them.
     """
 
     job: str = "stream"

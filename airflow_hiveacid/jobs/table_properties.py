@@ -1,4 +1,4 @@
-"""Which properties of a table may be set, and to which values."""
+"""Table properties that users may set, and their valid values."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ COLUMN_MAPPING = "hiveacid.column_mapping"
 # The run that created the table.
 RUN_PROPERTY = "hiveacid.run_token"
 _OWN_PREFIX = "hiveacid."
-# What readers do with nanoseconds that Spark cannot hold.
+# The treatment of nanoseconds, which Spark cannot hold, by readers.
 NANOSECONDS = "hiveacid.nanoseconds"
 TRUNCATE, REFUSE = "truncate", "refuse"
 _CHOICES: Mapping[str, Sequence[str]] = {
@@ -46,7 +46,7 @@ _RESERVED = {
 
 
 def free_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a table's properties that users may set and unset."""
+    """Return the properties of a table that users may set and unset."""
     return {name: value for name, value in properties.items() if _why_reserved(name) is None}
 
 

@@ -1,4 +1,4 @@
-"""The job that changes several tables in one transaction."""
+"""Job that changes several tables in one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -11,9 +11,9 @@ from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
 from airflow_hiveacid.jobs.run_options import RunOptions
 from airflow_hiveacid.jobs.write_jobs import InsertJob, PartitionSpec, RowJob
 
-# Options that only the whole transaction has.
+# Options of the whole transaction only.
 _COMMON = ("metastore", *(name.name for name in fields(RunOptions) if name.name != "orc_codec"))
-# A row id has room for no more.
+# The maximum number of statement ids in a row id.
 MAX_STATEMENTS = 4096
 
 
@@ -22,8 +22,8 @@ class StatementsJob(Job):
     """Base of the jobs that consist of several statements in one transaction.
 
     Attributes:
-        statements: What is done in one transaction.
-        target: The table of the first statement, which is filled in.
+        statements: The jobs of the transaction.
+        target: The table of the first statement, which is set automatically.
     """
 
     target: str = ""
@@ -32,7 +32,7 @@ class StatementsJob(Job):
     def __post_init__(self) -> None:
         freeze(self, "statements")
         statements = self.statements
-        # What else may be there is told by validate().
+        # validate() reports all other values.
         listed = isinstance(statements, tuple) and statements
         if not self.target and listed and isinstance(statements[0], Job):
             object.__setattr__(self, "target", statements[0].target)
@@ -59,27 +59,26 @@ class StatementsJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionJob(StatementsJob, ScriptedJob):
-    """Change several tables, or one by several statements, so that all of it shows or nothing.
+    """Change several tables, or one by several statements; the changes become visible together.
 
-    All sources are read as they were when the transaction began: no statement sees what another
-    one writes. A table can be inserted into by several statements, but only one may update, delete
-    or merge in it, or restore it. What is common to the statements (metastore, waiting, codec) is
-    said once, here.
+    All sources are read as of the beginning of the transaction: no statement sees the changes of
+    another one. Several statements can insert into a table, but only one may update, delete, merge
+    or restore it. Options of all statements (metastore, waiting, codec) are set here.
 
     Attributes:
-        statements: What to do, in the order in which Hive would number them.
-        target: The table of the first statement, which is filled in.
+        statements: The jobs, in the order of their statement numbers in Hive.
+        target: The table of the first statement, which is set automatically.
     """
 
     tag: ClassVar[str] = "transaction"
 
     @property
     def keeps_source(self) -> bool:
-        """Whether a transaction of its own keeps the source of a statement."""
+        """Whether a separate transaction keeps the source of a statement."""
         return any(statement.keeps_source for statement in self.statements)
 
     def validate(self) -> None:
-        """Raise InvalidJob when the job is malformed; touches no server."""
+        """Raise InvalidJob if the job is malformed; contacts no server."""
         require_list(self.statements, "statements", "statements=[InsertJob(...)]")
         if not self.statements:
             raise InvalidJob("statements is empty.")
@@ -119,7 +118,7 @@ def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
     """Refuse two statements that may both delete a row, which can be deleted only once.
 
     Args:
-        statements: The table of each, and whether it changes rows that are there.
+        statements: The table of each, and whether it changes existing rows.
 
     Raises:
         InvalidJob: Two of them change one table.
@@ -135,11 +134,11 @@ def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
 
 
 def _require_apart(one: InsertJob, other: InsertJob) -> None:
-    """Refuse what is known to replace the very partition that the other statement writes."""
+    """Refuse an overwrite of a known partition that the other statement writes."""
     if one.target.lower() != other.target.lower() or not (one.overwrite or other.overwrite):
         return
     if one.partitions is None or other.partitions is None:
-        return  # It will show when the rows are there.
+        return  # A conflict is detected when the rows are known.
     shared = [spec for spec in one.partitions if _lower(spec) in map(_lower, other.partitions)]
     if shared:
         raise InvalidJob(

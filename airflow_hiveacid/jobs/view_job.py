@@ -20,7 +20,7 @@ ViewMode = Literal["create", "create_if_missing", "replace", "alter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateViewJob(ScriptedJob):
-    """Create a view, or give a view another query. Spark determines the types of its columns.
+    """Create a view, or change the query of a view. Spark determines the types of its columns.
 
     Attributes:
         text: The query as its author wrote it.

@@ -1,4 +1,4 @@
-"""The jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
+"""Jobs that change the rows of one table: INSERT, UPDATE, DELETE, MERGE and restores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,21 +52,21 @@ class InsertJob(RowJob):
     """Append rows, or replace all rows of the table or of some partitions.
 
     Attributes:
-        source: Where the rows come from.
+        source: The source of the rows.
         overwrite: Replace instead of append.
-        partitions: The partitions that are written, and with overwrite replaced, even by nothing.
-            None: an append goes where its rows belong, an overwrite replaces the whole table or,
-            of a partitioned one, the partitions that the source has rows of.
-        by_position: The source's columns are the table's in their order, as in SQL, with the
-            partition keys last; else they are found by name.
+        partitions: The written partitions, which an overwrite replaces even without rows. If None,
+            an append writes to the partitions of its rows; an overwrite replaces the whole table
+            or, if it is partitioned, the partitions for which the source has rows.
+        by_position: The source's columns are those of the table in order, as in SQL, with the
+            partition keys last; otherwise they are found by name.
         columns: With by_position: the table's columns that the source has, in its order; the
             others get their default value, or null.
-        static: Some partition keys with the value that all rows get; the source lacks these. A value
-            for each of them names the one partition that is written.
-        merge_schema: Add the columns to the table that only the source has, and widen numbers.
-        defaults: With by_position: the places, from 0, of columns of the source whose rows can get the
-            default value of the table's column instead. For each of them there is one more column at
-            the end of the source, which is true in the rows that get it.
+        static: Some partition keys with the value for all rows; the source lacks these. Values for
+            all keys select the one partition that is written.
+        merge_schema: Add columns that only the source has to the table, and widen numbers.
+        defaults: With by_position: the positions, from 0, of columns of the source whose rows can
+            get the default value of the table's column instead. For each of them the source has
+            another column at its end, which is true in the rows that get it.
     """
 
     tag: ClassVar[str] = "insert"
@@ -141,8 +141,8 @@ class UpdateJob(RowJob):
 
     Attributes:
         set: Column to SQL expression, or DEFAULT for the column's default value.
-        where: Which rows; None is all of them.
-        inputs: What subqueries can read: view name to table or files.
+        where: The condition for rows; None means all rows.
+        inputs: The inputs of subqueries: view name to table or files.
         target_alias: The table's name in expressions.
         params: The values of parameters in the condition and the expressions: name to value,
             ``{"id": 7}`` for ``:id``.
@@ -190,8 +190,8 @@ class DeleteJob(RowJob):
     """Delete rows.
 
     Attributes:
-        where: Which rows; None is all of them.
-        inputs: What subqueries can read: view name to table or files.
+        where: The condition for rows; None means all rows.
+        inputs: The inputs of subqueries: view name to table or files.
         target_alias: The table's name in the condition.
         params: The values of parameters in the condition: name to value,
             ``{"id": 7}`` for ``:id``.
@@ -249,13 +249,13 @@ class MergeJob(RowJob):
     """Update, delete and insert by comparing a source with the table.
 
     Attributes:
-        source: Where the changes come from; evaluated once.
-        on: The SQL condition under which a source row and a target row belong together.
-        when: What happens to whom; of each kind of clause the first one that matches wins.
+        source: The source of the changes; evaluated once.
+        on: The SQL condition that matches source rows and target rows.
+        when: The clauses; of each kind of clause, the first one that matches is applied.
         source_alias: The source's name in conditions and expressions.
         target_alias: The target's name in conditions and expressions.
-        merge_schema: Add the columns to the table that only the source has and that a clause
-            takes, and widen numbers.
+        merge_schema: Add columns to the table that only the source has and that a clause uses, and
+            widen numbers.
         params: The values of parameters in ``on`` and ``when``: name to value, ``{"id": 7}`` for
             ``:id``. A query has its own.
         trusted: Whether ``on`` and ``when`` may run scripts (TRANSFORM), call Java and read files by

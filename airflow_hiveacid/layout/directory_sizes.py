@@ -1,6 +1,6 @@
-"""The sizes of all directories below a folder, from one listing of it.
+"""Sizes of all directories below a folder, from one listing.
 
-A table may have hundreds of thousands of files, so little is done for each of them.
+A table may have hundreds of thousands of files, so the work per file is small.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,28 +12,28 @@ from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, is_hidden
 from airflow_hiveacid.acid.trino import is_named_after_attempt
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-# Stands for what lies in a partition without an ACID directory around it: files that are older than
-# the table is transactional.
+# Name for the files of a partition outside of any ACID directory, which are older than the
+# conversion of the table to a transactional one.
 ORIGINALS = ""
 
 _ACID = ("base_", "delta_", "delete_delta_")
 _NANOSECONDS_PER_HOUR = 3600 * 10**9
-# An object store takes its time for each listing.
+# Each listing takes long on an object store.
 _LISTERS = 8
 
 
 @dataclass(slots=True)
 class DirectorySizes:
-    """The sizes of all directories below a folder, by their path.
+    """Sizes of all directories below a folder, by path.
 
     Attributes:
         storage: The folder.
         bytes: The size of the data files of a directory.
-        written: When one of them was written, in nanoseconds since 1970.
+        written: The time of one of these files, in nanoseconds since 1970.
         marked: The directories with the marker file of a base.
-        noted: Those with a note of ours, and when it was written.
-        with_attempts: Those with a file that is named after the attempt of a task.
-        unseen: Those of which nothing but the name is known.
+        noted: The directories with a note of this package, and the time of the note.
+        with_attempts: The directories with a file that is named after a task attempt.
+        unseen: The directories of which only the name is known.
     """
 
     storage: ReadOnlyStorage
@@ -53,13 +53,13 @@ class DirectorySizes:
 
     @classmethod
     def unseen_in(cls, location: str) -> "DirectorySizes":
-        """List the names of the directories in a folder, and not what is in them."""
+        """List the names of the directories in a folder, without their content."""
         storage = ReadOnlyStorage.of(location)
         names = storage.list_directories(missing_ok=True)
         return cls(storage, dict.fromkeys(names, 0), unseen=set(names))
 
     def look_into(self, names: Iterable[str]) -> None:
-        """List what is in directories of which only the names are known; some may be gone by now."""
+        """List the content of directories known by name only; some may have been removed."""
         new = self.unseen.intersection(names)
         with ThreadPoolExecutor(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)
@@ -88,7 +88,7 @@ class DirectorySizes:
             self.written[directory] = written
 
     def contents(self, partitions: Iterable[str]) -> dict[str, dict[str, int]]:
-        """The sizes of each partition's directories, by their names and by the partition's path.
+        """Return the sizes of each partition's directories, by name and by the partition's path.
 
         Args:
             partitions: The paths of the partitions' folders; "" is the folder itself.
@@ -110,7 +110,7 @@ class DirectorySizes:
         return contents
 
     def age(self, paths: Iterable[str], now: datetime) -> float | None:
-        """The age in hours of the oldest of some directories, if known."""
+        """Return the age in hours of the oldest of some directories, if known."""
         times = [time for time in map(self.written.get, paths) if time is not None]
         if not times:
             return None
@@ -120,15 +120,15 @@ class DirectorySizes:
 def parted(
     folder: str, locations: Mapping[str, str]
 ) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Tell the partitions in a table's folder, which one listing shows, from all others.
+    """Separate the partitions in a table's folder, which one listing covers, from all others.
 
     Args:
-        folder: The table's.
-        locations: Where the partitions lie, by their names.
+        folder: The folder of the table.
+        locations: The locations of the partitions, by their names.
 
     Returns:
-        The names of those in the folder by their paths below it, and the locations of the others
-        by their names.
+        The names of the partitions in the folder by their paths below it, and the locations of the
+        others by their names.
     """
     root = f"{folder.rstrip('/')}/"
     inside: dict[str, str | None] = {}
@@ -142,7 +142,7 @@ def parted(
 
 
 def _split(path: str, contents: Mapping[str, object]) -> tuple[str, str] | None:
-    """Which partition a directory belongs to, and below which directory of it."""
+    """Return the partition of a path and the directory within the partition."""
     if path in contents:
         return path, ORIGINALS
     while path:

@@ -1,4 +1,4 @@
-"""The files of one partition, or of a table without partitions, and what a snapshot reads of them."""
+"""Files of one partition, or of a table without partitions, and their reading by a snapshot."""
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFil
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-# Notes are small files, and an object store takes its time for each.
+# Notes are small files, and each request to an object store takes long.
 _READERS = 8
 _RESTORE = (
     "Bring the file back from a copy, a snapshot of the file system or its trash; without it, rows"
@@ -45,12 +45,12 @@ _RESTORE = (
 def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
     """List everything below a partition, hidden files included.
 
-    A base without a file says something, too: that all rows before it are gone. It is listed by
-    the name of its directory.
+    A base without a file also has a meaning: all rows before it are removed. It is listed by the
+    name of its directory.
     """
     while True:
-        # One look, as a directory that appears between two of them would seem to be empty. Other
-        # writers' staging folders come and go meanwhile.
+        # One listing, as a directory that appears between two listings would seem to be empty.
+        # Staging folders of other writers come and go meanwhile.
         files, directories = [], []
         for path, size, _ in storage.walk():
             if size is not None:
@@ -59,14 +59,14 @@ def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
                 directories.append(path)
         filled = {file.path.partition("/")[0] for file in files}
         empty = sorted(name for name in directories if name not in filled)
-        # So would one whose files were not there yet, or not any more.
+        # A directory whose files were not there yet, or have been removed, would seem empty, too.
         if all(is_hidden(name) or _is_empty(storage, name) for name in empty):
             files.sort(key=lambda file: file.path)
             return files + [FileStatus(f"{name}/", 0) for name in empty]
 
 
 def _is_empty(storage: ReadOnlyStorage, directory: str) -> bool:
-    """Whether a directory is there, and has no file in it."""
+    """Whether a directory exists without files."""
     return not storage.list_files(directory, recursive=True, missing_ok=True) and storage.exists(
         directory
     )
@@ -83,21 +83,21 @@ def read_state(
     now: ValidWriteIdList | None = None,
     flat: bool = False,
 ) -> AcidDirectory:
-    """Sort out the files of a partition by a snapshot; see ``acid_state``.
+    """Classify the files of a partition for a snapshot; see ``acid_state``.
 
     Args:
         storage: The folder of the partition.
         files: A listing of it.
-        write_ids: What is seen of the table's write ids.
-        txns: What is seen of transactions; None is all.
-        rules: Whose reading applies.
-        strict: Whether what those rules read wrongly is an error.
-        now: What a new reader sees of the write ids, if these are an earlier version.
-        flat: Whether the table is insert-only, which only matters for earlier versions.
+        write_ids: The visible write ids of the table.
+        txns: The visible transactions; None means all.
+        rules: The version of Hive whose rules apply.
+        strict: Whether wrong results of those rules are errors.
+        now: The write ids that a new reader sees, if write_ids are an earlier version.
+        flat: Whether the table is insert-only, which matters only for earlier versions.
 
     Raises:
-        CorruptFile: What is to be read has lost its content.
-        VersionGone: What is to be read was cleaned, or may have been.
+        CorruptFile: A directory to be read has lost its content.
+        VersionGone: A directory to be read was cleaned, or may have been.
     """
 
     def data_format(directory: str) -> str:
@@ -114,11 +114,11 @@ def read_state(
 
 
 def check_kept(storage: ReadOnlyStorage, states: Sequence[AcidDirectory]) -> None:
-    """Refuse directories of earlier versions that a cleaner is in the middle of.
+    """Refuse directories of earlier versions that a cleaner is removing.
 
     Args:
         storage: The folder of the partition.
-        states: What is read of one and the same listing.
+        states: The states read from one listing.
 
     Raises:
         CorruptFile: A file of a directory is missing.
@@ -135,23 +135,23 @@ def versions_of(
     *,
     flat: bool,
 ) -> PartitionVersions:
-    """The versions that a partition can be read in; see ``PartitionVersions``."""
-    # One note is asked for by several rules.
+    """Return the readable versions of a partition; see ``PartitionVersions``."""
+    # Several rules need the same note.
     replaced = cache(partial(_read_replaced, storage))
     return PartitionVersions(storage.location, files, now, txns, flat, replaced)
 
 
 def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
-    """What a base, or the delta of a compaction, has put out of use, if its note says so."""
+    """Read from a note the directories that a base, or the delta of a compaction, replaced."""
     note = _read_note(storage, f"{directory}/{SIDECAR_FILE}")
     return None if note is None else replaced_by(note)
 
 
 def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
-    """The data format in the marker file of a base.
+    """Return the data format in the marker file of a base.
 
     Raises:
-        BadMetadataFile: It says something else, or far too much.
+        BadMetadataFile: The content is invalid or too long.
     """
     content = storage.read_small(f"{directory}/{METADATA_FILE}")
     if content is None:
@@ -162,12 +162,12 @@ def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
 def read_notes(
     storage: ReadOnlyStorage, state: AcidDirectory, names: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
-    """The notes of directories of ours, by their names.
+    """Return the notes of directories of this package, by their names.
 
     Args:
         storage: The folder of the partition.
-        state: What is read of it.
-        names: The directories; those of other writers have no note and are passed over.
+        state: The state of the partition.
+        names: The directories; those of other writers have no note and are skipped.
     """
     noted = [note.path for note in map(state.sidecar, names) if note is not None]
     with ThreadPoolExecutor(_READERS) as pool:
@@ -196,18 +196,18 @@ def read_layouts(storage: ReadOnlyStorage, directory: str) -> dict[tuple[str, in
 def check_notes(
     storage: ReadOnlyStorage, state: AcidDirectory, notes: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, int]:
-    """Compare directories of ours with the notes that were left in them.
+    """Compare directories of this package with their notes.
 
     Args:
         storage: The folder of the partition.
-        state: What is read of it.
+        state: The state of the partition.
         notes: See ``read_notes``.
 
     Returns:
-        How many rows the files should have, by their path, as far as that was noted.
+        The expected number of rows of each file, by path, if noted.
 
     Raises:
-        CorruptFile: A file is missing, has another size, or is one too many.
+        CorruptFile: A file is missing, has another size, or is not in the note.
     """
     rows: dict[str, int] = {}
     for directory, note in notes.items():
@@ -231,7 +231,7 @@ def _read_note(storage: ReadOnlyStorage, path: str) -> dict[str, Any] | None:
 
 
 def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
-    """Refuse what a listing shows to be damaged."""
+    """Refuse damage that a listing shows."""
     for name in filter(None, (state.base, *state.deltas)):
         files = state.files(name)
         if not files and state.sidecar(name) is not None:
@@ -239,8 +239,8 @@ def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
                 f"{storage.location.rstrip('/')}/{name} has lost all its files.", remedy=_RESTORE
             )
         for file in files:
-            # Others leave empty files of plain rows; a file with row ids has at least a tail. Only
-            # a streaming writer begins with nothing, and says so in a side file.
+            # Others leave empty files of plain rows; a file with row ids has at least a tail.
+            # Only a streaming writer begins with an empty file, which a side file records.
             if (
                 file.size == 0
                 and isinstance(parse_file(file.path.rpartition("/")[2]), BucketFile)
@@ -255,17 +255,17 @@ def _check_content(storage: ReadOnlyStorage, state: AcidDirectory) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that a snapshot reads.
+    """File that a snapshot reads.
 
     Attributes:
         path: Relative to the partition's folder.
-        size: How many bytes of it count: all, unless it is cut off.
-        directory: The base or delta that it lies in; None when it is older than them.
-        bucket: The bucket number in its name; None when it has none, which only files without
-            row ids may.
-        raw: Whether it has no row ids, only the table's own columns: see ``acid.originals``.
-        cut_off: Whether the file does not end where its content does, because a streaming writer
-            goes on, or was killed.
+        size: The number of valid bytes: all, unless the file is cut off.
+        directory: The base or delta of the file; None for files that are older than both.
+        bucket: The bucket number in its name; None for a name without one, which is valid only for
+            files without row ids.
+        raw: Whether the file has only the table's columns and no row ids: see ``acid.originals``.
+        cut_off: Whether the file continues after its valid content, because a streaming writer
+            still writes it, or was killed.
     """
 
     path: str
@@ -277,10 +277,10 @@ class DataFile:
 
 
 def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataFile]:
-    """The files that a snapshot reads of a full ACID table, in Hive's order.
+    """Return the files that a snapshot reads of a full ACID table, in Hive's order.
 
     Raises:
-        UnsupportedFile: A file in a base or a delta has a name that says nothing.
+        UnsupportedFile: A file in a base or a delta has an unknown name.
     """
     for original in state.files(""):
         bucket = original_bucket(original.path)
@@ -302,7 +302,7 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
                 )
             plainly_named = isinstance(file, OriginalFile)
             if plainly_named and raw is None:
-                # All files of a directory are of one writer: as Hive does, one is looked into.
+                # All files of a directory have one writer: as in Hive, one file is examined.
                 raw = _is_raw(storage, directory, status)
             yield DataFile(
                 status.path,
@@ -315,7 +315,7 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
 
 
 def open_data(storage: ReadOnlyStorage, file: DataFile) -> BinaryIO:
-    """Open what counts of a file; to be closed by the caller."""
+    """Open the valid content of a file; the caller closes it."""
     source = storage.open_input(file.path)
     if not file.cut_off:
         return source
@@ -324,10 +324,10 @@ def open_data(storage: ReadOnlyStorage, file: DataFile) -> BinaryIO:
 
 
 def read_tail(storage: ReadOnlyStorage, path: str, length: int | None = None) -> OrcTail:
-    """What stands at the end of a file, or of the part of it that counts.
+    """Read the ORC tail at the end of a file, or of its valid part.
 
     Raises:
-        CorruptFile: It is no ORC file.
+        CorruptFile: The file is not an ORC file.
     """
     try:
         with storage.open_input(path) as source:
@@ -340,10 +340,10 @@ def read_tail(storage: ReadOnlyStorage, path: str, length: int | None = None) ->
 def _length(
     storage: ReadOnlyStorage, state: AcidDirectory, directory: Base | Delta, file: FileStatus
 ) -> int:
-    """How many bytes of a file count.
+    """Return the number of valid bytes of a file.
 
-    A streaming writer appends to one file in transaction after transaction, and notes in another
-    how far it is. A note without a number says that nothing is.
+    A streaming writer appends to one file in several transactions, and records the valid length in
+    a side file. A side file without a number means that no byte is valid.
     """
     if (
         isinstance(directory, Base)
@@ -362,7 +362,7 @@ def _length(
 
 
 def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:
-    """Whether a file with the name of an original has no row ids; its columns tell."""
+    """Whether a file with the name of an original has no row ids, judged by its columns."""
     if isinstance(directory, Delta) and directory.is_delete:
         return False
     raw = not read_tail(storage, file.path).is_acid

@@ -1,4 +1,4 @@
-"""The cursor of a consumer of changes, as the folder of the table keeps it."""
+"""Cursor of a consumer of changes, as stored in the folder of the table."""
 
 import json
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from airflow_hiveacid.jobs import codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """How far a consumer has come.
+    """Progress of a consumer.
 
     Attributes:
         consumer: The consumer.
         table: The table that it reads.
         targets: The tables or folders that it writes.
         version: The last version that it has copied.
-        begins: Whether it has copied nothing yet, and begins after that version.
+        begins: Whether it has not copied anything yet and starts after that version.
     """
 
     consumer: str
@@ -37,7 +37,7 @@ class Cursor:
         return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
 
     def to_bytes(self) -> bytes:
-        """The content of the file."""
+        """Return the content of the file."""
         return json.dumps(codec.to_record(self), indent=1).encode()
 
     @classmethod
@@ -50,7 +50,7 @@ class Cursor:
         return cursor if cursor.path == path else None
 
     def is_news_after(self, known: "Cursor | None") -> bool:
-        """Whether it takes the place of another one: a cursor never goes back."""
+        """Whether it replaces another cursor: a cursor never moves back."""
         if known is None or known.begins:
             return self != known
         return not self.begins and self.version > known.version

@@ -1,7 +1,7 @@
-"""The consumers of a table's changes: their cursors in the folder of the table, and their turns.
+"""Consumers of a table's changes: their cursors in the folder of the table, and their ranges.
 
-A cursor only saves work and keeps files from cleanings: the run tokens of the copies decide that each
-change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
+A cursor only saves work and keeps files from cleanings: the run tokens of the copies ensure that
+each change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
 """
 
 import re
@@ -33,12 +33,12 @@ _FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownConsumer:
-    """A consumer that has a cursor in the folder of the table.
+    """Consumer that has a cursor in the folder of the table.
 
     Attributes:
         name: Its name.
         version: The last version that it has copied.
-        behind: How many newer ones there are that it could copy.
+        behind: The number of newer versions that it could copy.
     """
 
     name: str
@@ -51,10 +51,11 @@ class KnownConsumer:
 
 
 def consumer_versions(table: HiveTable) -> dict[str, int]:
-    """Find the version that each consumer of a table has copied last, by name.
+    """Return the last version copied by each consumer of a table, by name.
 
-    It is 0 where the cursors cannot be read, or belong to another creation of the table or to several
-    targets: no version is known then, and a cleaning must keep all that this consumer may need.
+    It is 0 where the cursors cannot be read, or belong to another creation of the table or to
+    several targets: no version is known then, and a cleaning must keep everything that this
+    consumer may need.
 
     Args:
         table: The table.
@@ -76,7 +77,7 @@ def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsu
 
     Args:
         table: The table.
-        now: What a new reader sees of its write ids.
+        now: The write ids that a new reader sees.
     """
     newest = last_final_version(now)
     return tuple(
@@ -90,7 +91,7 @@ def known_consumers(table: HiveTable, now: ValidWriteIdList) -> tuple[KnownConsu
 
 
 def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
-    """Remove the cursors of a consumer, of whatever creation of the table they are.
+    """Remove the cursors of a consumer, for every creation of the table.
 
     Args:
         client: The metastore.
@@ -98,7 +99,7 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
         name: The consumer.
 
     Returns:
-        Whether there was one.
+        Whether the consumer had a cursor.
     """
     require_consumer(name)
     storage, folder = Storage.of(client.get_table(ref).folder), f"{CONSUMER_CURSORS}/{name}"
@@ -108,7 +109,7 @@ def forget_consumer(client: MetastoreClient, ref: TableRef, name: str) -> bool:
 
 
 class Consumer:
-    """How far one consumer of a table is, and how far it can go.
+    """Progress of one consumer of a table, and the versions that it can copy next.
 
     Attributes:
         table: The table.
@@ -129,7 +130,7 @@ class Consumer:
             client: The metastore.
             table: The table, "database.table".
             name: The consumer.
-            writes: The tables or folders that it writes; None if the caller only looks.
+            writes: The tables or folders that it writes; None if the caller only reads the cursor.
 
         Raises:
             ConsumerMismatch: The cursor belongs to another creation of the table, or to another target.
@@ -151,18 +152,18 @@ class Consumer:
 
     @property
     def after(self) -> int | None:
-        """The version that it has copied last; None before its first one."""
+        """The version that it has copied last; None before its first copy."""
         return None if self._cursor is None or self._cursor.begins else self._cursor.version
 
     def range(self, source: ChangesSource) -> ChangesRange | None:
-        """The versions that are its turn; None if there is nothing new.
+        """Return the versions to copy next; None without a new version.
 
         Args:
-            source: Where it begins if it is new, and how far it goes at most.
+            source: The first version of a new consumer, and the last version to copy at most.
 
         Raises:
-            InvalidJob: That is not said by write ids.
-            VersionUnknown: It has copied versions that the table does not have any more.
+            InvalidJob: The source does not name versions by write ids.
+            VersionUnknown: It has copied versions that the table no longer has.
         """
         first, last = source.versions
         begin = first.write_id if self.after is None else self.after
@@ -184,11 +185,11 @@ class Consumer:
         return ChangesRange(table=self.table.name, after=begin, up_to=up_to)
 
     def token(self, after: int) -> str:
-        """Make the run token of the copy that begins after a version."""
+        """Return the run token of the copy that begins after a version."""
         return consumer_token(self.table, self._name, after)
 
     def begin(self, version: int) -> None:
-        """Let cleanings find a new consumer, before it has copied anything.
+        """Register a new consumer for cleanings, before its first copy.
 
         Args:
             version: The version after which it begins.
@@ -197,10 +198,10 @@ class Consumer:
             self._move(version, begins=True)
 
     def advance(self, version: int) -> None:
-        """Move the cursor, unless it is there already or beyond.
+        """Move the cursor forward to a version, if it is not there or beyond already.
 
         Args:
-            version: The version that has been copied last.
+            version: The last copied version.
 
         Raises:
             TableReplaced: The table was dropped and created again meanwhile.
@@ -229,7 +230,7 @@ class Consumer:
         try:
             self._storage.write_file(cursor.path, cursor.to_bytes(), replace=again)
         except StorageError:
-            # The answer was lost, or another run was as fast; if it has another target, this raises.
+            # The answer was lost, or another run was as fast; a different target raises here.
             if cursor.is_news_after(self._read()):
                 raise
         self._cursor = self._read()
@@ -264,11 +265,11 @@ class Consumer:
 
 
 def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor | None]:
-    """Read the cursors below a folder, by path; None is one that cannot be read."""
+    """Read the cursors below a folder, by path; None for an unreadable cursor."""
     paths = _paths(storage, folder)
     contents = {path: storage.read_small(path) for path in paths}
     if None in contents.values() and _paths(storage, folder) != paths:
-        return _read_cursors(storage, folder)  # Another run has moved a cursor just then.
+        return _read_cursors(storage, folder)  # Another run has moved a cursor meanwhile.
     return {
         path: None if content is None else Cursor.parse(path, content)
         for path, content in contents.items()
@@ -285,7 +286,7 @@ def _newest(cursors: Iterable[Cursor]) -> Cursor | None:
 
 
 def _targets(writes: Iterable[str]) -> tuple[str, ...]:
-    """Spell tables and folders in one way, in one order."""
+    """Normalize and sort the names of tables and folders."""
     names = (
         plain_location(name) if ":/" in name else TableRef.parse(name).full_name for name in writes
     )

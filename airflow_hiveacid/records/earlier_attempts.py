@@ -1,4 +1,4 @@
-"""What earlier tries of the same run have left: something to abort, or a report."""
+"""Earlier attempts of a run: open transactions to abort, or the report of a commit."""
 
 import time
 from collections import defaultdict
@@ -24,15 +24,15 @@ from airflow_hiveacid.records.run_note_folder import (
 )
 from airflow_hiveacid.storage.folder import Storage
 
-# A driver whose transaction has ended and that has staged no file for so long does not come back.
+# A driver with an ended transaction that has staged no file for this time does not come back.
 _SPARED_SECONDS = 3600
 
 
 class AlreadyApplied(ConflictError):
-    """Another try of the same run has committed.
+    """Another attempt of the same run has committed.
 
     Attributes:
-        report: What it did.
+        report: The report of that attempt.
     """
 
     def __init__(self, report: RunReport) -> None:
@@ -42,7 +42,7 @@ class AlreadyApplied(ConflictError):
 
 @dataclass(frozen=True)
 class _Proof:
-    """What the note in one table proves about a transaction."""
+    """Outcome of a transaction as proved by the note in one table."""
 
     storage: Storage
     notes: RunNoteFolder
@@ -55,11 +55,11 @@ class _Proof:
 
 
 class EarlierTries:
-    """Prevents two tries of one run from both being applied, however they overlap.
+    """Prevents two attempts of one run from both being applied, however they overlap.
 
-    A try may still be starting when the next one searches for tries to end. Both open a transaction
-    later, and transactions have an order: so each try searches before it begins, and again after it
-    has opened its own transaction.
+    An attempt may still be starting when the next one searches for attempts to end. Both open a
+    transaction later, and transactions have an order: so each attempt searches before it begins,
+    and again after it has opened its own transaction.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class EarlierTries:
 
         Args:
             client: The metastore.
-            targets: The tables that the run writes; each that exists has notes on it.
+            targets: The tables that the run writes; each existing one has notes on the run.
             run_token: The token of its transactions.
         """
         self._client = client
@@ -77,26 +77,26 @@ class EarlierTries:
         self._run_token = run_token
 
     def end(self, before: int | None = None) -> None:
-        """Abort what earlier tries have left open, and find out whether one has committed.
+        """Abort the open transactions of earlier attempts, and check whether one has committed.
 
         Args:
-            before: A transaction of this try: it and younger ones are left as they are.
+            before: A transaction of this attempt: it and younger ones are not aborted.
 
         Raises:
-            AlreadyApplied: One has.
-            UnprovenRun: One may have, and no table can prove it.
+            AlreadyApplied: An attempt has committed.
+            UnprovenRun: An attempt may have committed, and no table can prove it.
         """
-        # In this order: what could not be aborted, because it committed just now, is then found.
+        # In this order, a transaction that could not be aborted, as it just committed, is found.
         abort_open_transactions(self._client, self._run_token, before=before)
         if before is None:
             abort_open_transactions(self._client, source_token(self._run_token))
-        # Looked up each time, because a table may have been created again.
+        # Repeated each time, because a table may have been created again.
         tables = [*self._existing_tables()]
         snapshot = Snapshot.take(self._client, [table.ref for table in tables])
         self._remove_staging(tables, snapshot)
         tries = self._proofs(tables, snapshot)
         if applied := tries[RunOutcome.APPLIED]:
-            # Of two tries at once, one may have found nothing to do.
+            # Of two concurrent attempts, one may have had nothing to do.
             wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
         if unproven := tries[RunOutcome.UNPROVEN]:
@@ -104,14 +104,14 @@ class EarlierTries:
 
     def _existing_tables(self) -> Iterator[HiveTable]:
         for ref in self._targets:
-            # A table that is gone proves nothing; the job fails later unless another one does.
+            # A removed table proves nothing; the job fails later unless another table has proof.
             with suppress(TableNotFound):
                 yield self._client.get_table(ref)
 
     def _proofs(
         self, tables: Sequence[HiveTable], snapshot: Snapshot
     ) -> dict[RunOutcome, list[list[_Proof]]]:
-        """Group the tries of the run, the oldest first, by what their notes prove together."""
+        """Group the attempts of the run, the oldest first, by the combined proof of their notes."""
         tries: dict[int, list[_Proof]] = defaultdict(list)
         for table in tables:
             storage, write_ids = Storage.of(table.folder), snapshot.write_ids[table.ref.full_name]
@@ -125,9 +125,9 @@ class EarlierTries:
         return joined
 
     def _remove_staging(self, tables: Sequence[HiveTable], snapshot: Snapshot) -> None:
-        """Remove what drivers have staged whose transactions have ended.
+        """Remove the staged files of drivers whose transactions have ended.
 
-        Those of other runs may be about to commit it once more: they get time for that.
+        Drivers of other runs may be about to retry the commit: their files are kept for a while.
         """
         own: set[int] | None = None
         for table in tables:
@@ -141,14 +141,14 @@ class EarlierTries:
                     storage.delete_directory(name)
 
     def settled(self, report: RunReport) -> RunReport:
-        """What the run has done for good, although this try has found nothing to do.
+        """Return the final result of the run if this attempt had nothing to do.
 
-        A try that leaves no file does not keep another one at the same time from writing: that may
-        have looked before this one was marked. So whatever is still open is ended, and what got
-        ahead of that counts.
+        An attempt that leaves no file does not keep a concurrent attempt from writing: that attempt
+        may have searched before this one was marked. So all open transactions of the run are
+        aborted, and a commit before the abort counts.
 
         Args:
-            report: What this try, or the one that it found, did.
+            report: The report of this attempt, or of the attempt that it found.
         """
         try:
             self.end()
@@ -158,7 +158,7 @@ class EarlierTries:
         return report
 
     def _applied(self, proofs: Sequence[_Proof]) -> None:
-        """Mark the notes of a try that has committed, and report it."""
+        """Mark the notes of a committed attempt, and report it."""
         report = _report_of(proofs)
         for proof in proofs:
             of_table = proof.outcome is not RunOutcome.NO_EVIDENCE
@@ -197,12 +197,12 @@ class EarlierTries:
 
 
 def _report_of(proofs: Sequence[_Proof]) -> RunReport:
-    """The report of a try that was applied; each of its notes has the same."""
+    """Return the report of an applied attempt; all of its notes contain the same report."""
     notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
     return next(note.report for note in notes if note is not None)
 
 
 def _is_left(storage: Storage, name: str) -> bool:
-    """Whether nobody has written into a hidden folder for so long that nobody comes back to it."""
+    """Whether a hidden folder has had no write for so long that it counts as abandoned."""
     written = [modified for _, _, modified in storage.walk(name) if modified is not None]
     return not written or max(written) < (time.time() - _SPARED_SECONDS) * 1e9

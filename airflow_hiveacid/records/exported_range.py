@@ -1,4 +1,4 @@
-"""The content of the file that makes a folder of exported changes valid."""
+"""Content of the file that makes a folder of exported changes valid."""
 
 import json
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from airflow_hiveacid.jobs.report import RunReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRange:
-    """The changes that a folder holds.
+    """Changes in a folder.
 
     Attributes:
         table: The table that they were read from.
-        consumer: The consumer that they were exported for; empty if there was none.
+        consumer: The consumer that they were exported for; empty without a consumer.
         report: The report of the export, which has the versions.
     """
 
@@ -25,7 +25,7 @@ class ExportedRange:
     report: RunReport
 
     def to_bytes(self) -> bytes:
-        """The content of the file."""
+        """Return the content of the file."""
         return json.dumps(codec.to_record(self), indent=1).encode()
 
     @classmethod
@@ -44,7 +44,7 @@ class ExportedRange:
         return exported
 
     def require_of(self, table: LocatedTable, consumer: str, after: int, path: str) -> None:
-        """Refuse a folder that holds other changes than those of an export.
+        """Refuse a folder whose changes are not those of an export.
 
         Args:
             table: The table that the export reads.
@@ -54,7 +54,7 @@ class ExportedRange:
 
         Raises:
             ConsumerMismatch: They belong to another table, creation of the table, or consumer.
-            CorruptFile: They begin after another version than the folder's name says.
+            CorruptFile: They begin after a version other than that in the folder's name.
         """
         if not self.table.is_same_as(table):
             raise _mismatch(path, str(self.table), str(table))

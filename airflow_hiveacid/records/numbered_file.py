@@ -1,4 +1,4 @@
-"""A small file that several processes write, each version under a number of its own."""
+"""Small file that several processes write, each version under a number of its own."""
 
 import re
 
@@ -8,16 +8,16 @@ from airflow_hiveacid.storage.folder import Storage
 
 
 class NumberedFile:
-    """A file of which each version has a name with a number; the highest number counts.
+    """File with a numbered name for each version; the highest number counts.
 
-    No version replaces another one in place. So a process that was paused between its look and its
-    write cannot undo what another one has written since, and a kill leaves the version before.
+    No version replaces another one in place. So a process that was paused between its read and its
+    write cannot undo a later write of another process, and a kill leaves the previous version.
 
     Args:
         storage: A folder.
         folder: The folder of the versions, below it.
         prefix: Precedes the number in their names.
-        limit: How many bytes a version may have.
+        limit: The maximum size of a version in bytes.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class NumberedFile:
         self._name = re.compile(name)
 
     def read(self) -> tuple[int, bytes | None] | None:
-        """Read the number and the content of the newest version; None if there is none.
+        """Read the number and the content of the newest version; None without a version.
 
         The content is None if it is too large.
         """
         while (number := self.newest()) is not None:
             content = self._storage.read_small(self.path(number), self._limit)
-            # Another process may have removed this version for its own just then.
+            # Another process may just have replaced this version by its own.
             if content is not None or self.newest() == number:
                 return number, content
         return None

@@ -1,12 +1,13 @@
-"""What the notes on a run prove: whether a transaction that may have applied the run did so.
+"""Proof by the notes on a run: whether a transaction that may have applied the run did so.
 
 Each table that the transaction writes has a note of its own, which is judged by this table alone:
-by its creation, its write ids and its directories. One table that proves the commit is enough.
+by its creation, its write ids and its directories. Proof by one table is sufficient.
 
-A note is written before the commit, so it proves nothing by itself. Nor does a write id that the
-metastore calls valid: once a compaction was cleaned, the metastore forgets which ids were aborted.
-What outlives that is a mark that was made after the commit, or a directory of the transaction:
-every cleaner removes those of aborted transactions before the metastore may forget.
+A note is written before the commit, so it proves nothing by itself. Nor does a write id that is
+valid in the metastore: after a compaction was cleaned, the metastore forgets which ids were
+aborted. Two proofs outlive that: a mark that was made after the commit, and a directory of the
+transaction. Every cleaner removes the directories of aborted transactions before the metastore may
+forget them.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ class NoteName:
 
     Attributes:
         digest: The digest of the run token.
-        txn_id: The transaction; None is a note of the first version, of which a run had only one.
+        txn_id: The transaction; None for a note of the first version, which had one note per run.
         marked: Whether it was renamed after the commit.
     """
 
@@ -43,7 +44,7 @@ class NoteName:
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Read the name of a file; None when it is no note."""
+        """Parse the name of a file; None if it is not the name of a note."""
         match = _NAME.fullmatch(name)
         if match is None:
             return None
@@ -51,7 +52,7 @@ class NoteName:
 
     @classmethod
     def parse_unfinished(cls, name: str) -> Self | None:
-        """Read the temporary name of a note that is being written; None for any other."""
+        """Parse the temporary name of an unfinished note; None for any other name."""
         match = _UNFINISHED.fullmatch(name)
         return None if match is None else cls.parse(match[1])
 
@@ -63,24 +64,24 @@ class NoteName:
 
 
 def digest_of(token: str) -> str:
-    """Compute the digest of a run token, which file names contain."""
+    """Compute the digest of a run token for file names."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class RunOutcome(IntEnum):
-    """What is proved about the transaction of a note; of several notes on it the smallest counts."""
+    """Proof about the transaction of a note; of several notes on it, the smallest value counts."""
 
     APPLIED = auto()
     ABORTED = auto()
     OPEN = auto()  # It may still commit, or is younger than the lists.
-    UNPROVEN = auto()  # It looks committed, as one does that was aborted and forgotten.
+    UNPROVEN = auto()  # It looks committed, like one that was aborted and forgotten.
     NO_EVIDENCE = auto()  # The note is about another table, unreadable, or about no change.
 
 
 def outcome_by_lists(
     txn_id: int, write_id: int, txns: ValidTxnList, write_ids: ValidWriteIdList
 ) -> RunOutcome:
-    """Decide what the metastore's lists prove about a transaction.
+    """Decide on a transaction by the lists of the metastore.
 
     Args:
         txn_id: The transaction.

@@ -1,8 +1,8 @@
-"""The note in a directory that replaced others, on who could still read those when it appeared.
+"""Note in a directory that replaced others, on transactions and locks that could still read them.
 
-A compaction leaves it right after its commit. Where there is none (Hive compacted, a table was
-overwritten, a driver was killed), the first cleaning that finds somebody in its way leaves one. That
-names later readers as well, so it is just as safe.
+A compaction writes it right after its commit. If the note is missing (Hive compacted, a table was
+overwritten, a driver was killed), the first cleaning that finds a blocker writes one. That note
+names later readers as well, so it is equally safe.
 """
 
 from airflow_hiveacid.acid.cleaning import ReaderNote
@@ -13,13 +13,13 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 
 def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref: TableRef) -> None:
-    """Remember who may still read what a directory has replaced.
+    """Record the possible readers of the directories that a directory has replaced.
 
     Args:
         client: The metastore.
-        storage: Where the directory is.
-        directory: A base or a delta that every new reader sees by now. One that is gone again, or
-            has a note, is left alone.
+        storage: The folder of the directory.
+        directory: A base or a delta that every new reader sees by now. A directory that has been
+            removed, or has a note, is not changed.
         ref: Its table.
     """
     # In this order, every lock that belongs to a transaction belongs to one up to the watermark.
@@ -32,10 +32,10 @@ def note_readers(client: MetastoreClient, storage: Storage, directory: str, ref:
 
 
 def read_reader_note(storage: ReadOnlyStorage, directory: str) -> ReaderNote | None:
-    """The note in a directory; None when there is none, or half of one.
+    """Return the note in a directory; None if it is missing or incomplete.
 
     Args:
-        storage: Where the directory is.
+        storage: The folder of the directory.
         directory: A base or a delta.
     """
     content = storage.read_small(f"{directory}/{READER_NOTE_FILE}")

@@ -1,4 +1,4 @@
-"""The content of the note that a run leaves in the folder of each table, for a later try."""
+"""Content of the note that a run leaves in the folder of each table, for a later attempt."""
 
 import json
 import os
@@ -21,19 +21,19 @@ _NO_PARTITIONS = "The names of the partitions were too many to be kept for this 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNote:
-    """What a transaction is about to commit, as the note in one of its tables says.
+    """Changes that a transaction is about to commit, as noted in one of its tables.
 
     Attributes:
-        run_token: The run, as its transactions are named.
+        run_token: The run token, as in the names of its transactions.
         txn_id: The transaction.
         write_ids: Its write id for the table; earlier versions noted those of all tables.
         identity: The creation of the table; None in notes of earlier versions.
         directories: Some of its directories in the table: below the table's folder, or as a url.
-        operation: What it does.
-        time: When, in ISO format.
-        user: Who ran it.
-        run_id: The run of the DAG, where once_per stands for it in run_token.
-        report: What it will have done to all tables.
+        operation: The operation.
+        time: The time, in ISO format.
+        user: The user of the run.
+        run_id: The run of the DAG, if once_per replaces it in run_token.
+        report: The changes in all tables.
     """
 
     run_token: str
@@ -48,7 +48,7 @@ class RunNote:
     identity: TableIdentity | None = None
 
     def write_id_in(self, table: str, identity: TableIdentity) -> int | None:
-        """Find the write id of the transaction in a table; None if the note is about another one.
+        """Return the transaction's write id in a table; None if the note is about another table.
 
         Args:
             table: The full name of the table.
@@ -56,12 +56,12 @@ class RunNote:
         """
         if self.identity is None:
             return self.write_ids.get(table)
-        # It may have been renamed since.
+        # The table may have been renamed since.
         is_same = self.identity.is_same(identity) and len(self.write_ids) == 1
         return next(iter(self.write_ids.values())) if is_same else None
 
     def to_bytes(self) -> bytes:
-        """The content of the note's file."""
+        """Return the content of the note's file."""
         few = replace(self, directories=self.directories[:_MOST_DIRECTORIES])
         content = few._encoded()
         if len(content) <= LARGEST_NOTE:
@@ -80,10 +80,10 @@ class RunNote:
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
-        """Read a note; None when it is none, whatever else it may be.
+        """Parse a note; None if the content is not a note.
 
-        Keys that a later version may have added are passed over. A note of a later format is read
-        as long as all that this version needs is there; else see ``is_of_later_format``.
+        Unknown keys, which a later version may have added, are ignored. A note of a later format is
+        read if it has everything that this version needs; else see ``is_of_later_format``.
         """
         try:
             data = json.loads(content)
@@ -96,9 +96,9 @@ class RunNote:
 
     @staticmethod
     def is_of_later_format(content: bytes) -> bool:
-        """Whether a later version of this package has written it.
+        """Whether a later version of this package has written the note.
 
-        What cannot be read then is no garbage: it may prove that its run was applied.
+        Such a note must be kept even if unreadable: it may prove that its run was applied.
         """
         try:
             data = json.loads(content)
@@ -108,12 +108,12 @@ class RunNote:
         return type(given) is int and given > codec.FORMAT
 
     def is_of(self, digest: str, txn_id: int | None) -> bool:
-        """Whether the name of the file fits."""
+        """Whether the note matches the name of its file."""
         return digest_of(self.run_token) == digest and txn_id in (None, self.txn_id)
 
 
 def _of_first_version(data: dict[str, Any]) -> dict[str, Any]:
-    """A note of the version that had no format number, and did not say where it wrote."""
+    """Convert a note of the first version, which had no format number and no directories."""
     report = data.get("report")
     if not isinstance(report, dict):
         raise InvalidJob("note.report is missing.")
@@ -133,9 +133,9 @@ def _of_first_version(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin_of(report: RunReport, now: datetime) -> dict[str, str]:
-    """The fields of a note that name who writes what, and when.
+    """Return the fields of a note with the author, the operation and the time.
 
-    All tables of a run have the same time, so that they can be read as of it together.
+    All tables of a run have the same time, so that one point in time selects all of them.
     """
     return {
         "operation": report.job,

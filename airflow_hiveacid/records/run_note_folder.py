@@ -1,7 +1,7 @@
-"""The folder in which a table keeps the notes on the runs that write it: writing, judging, marking.
+"""Folder in which a table keeps the notes on its runs: writing, judging, marking.
 
 Notes are not kept in the directories of the data, because a compaction replaces those, and because
-a run that changed nothing has none.
+a run without changes has no directory.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -30,19 +30,19 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Notes are small files, and each request to an object store takes long.
 _READERS = 8
-# A writer names 8; in a forged note are as many as fit into a megabyte.
+# A writer names 8; a forged note has as many as fit into a megabyte.
 _MOST_DIRECTORIES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class NoteFile:
-    """A note in a table's folder.
+    """Note in a table's folder.
 
     Attributes:
         name: The parsed name of the file.
-        note: The content; None if it is no note.
-        is_of_later_format: Whether a later version of this package wrote it, so that this one
-            cannot read it. It is neither removed nor taken for a run that was not applied.
+        note: The content; None if it is not a note.
+        is_of_later_format: Whether a later version of this package wrote it, so that this version
+            cannot read it. It is neither removed nor treated as a run that was not applied.
     """
 
     name: NoteName
@@ -51,7 +51,7 @@ class NoteFile:
 
     @classmethod
     def new(cls, note: RunNote) -> Self:
-        """Describe a note that is not written yet."""
+        """Describe a note that has not been written yet."""
         return cls(NoteName.of(note.run_token, note.txn_id), note)
 
     @property
@@ -61,20 +61,20 @@ class NoteFile:
 
     @property
     def txn_id(self) -> int | None:
-        """The transaction; None if neither the name nor the content says it."""
+        """The transaction; None if neither the name nor the content contains it."""
         return self.name.txn_id if self.note is None else self.note.txn_id
 
 
 class RunNoteFolder:
-    """The notes in the folder of one table.
+    """Notes in the folder of one table.
 
     Every user who can write into the folder can forge a note. A location in a note is therefore never
-    opened: it only selects a partition, which is opened at the location that the metastore knows.
+    opened: it only selects a partition, which is opened at its location in the metastore.
 
     Args:
         client: The metastore.
         storage: The table's folder.
-        table: The table, as the metastore describes it now.
+        table: The current description of the table in the metastore.
     """
 
     def __init__(self, client: MetastoreClient, storage: ReadOnlyStorage, table: HiveTable) -> None:
@@ -85,7 +85,7 @@ class RunNoteFolder:
         self._identity = table.identity
 
     def of_run(self, token: str) -> list[NoteFile]:
-        """Read the notes on the tries of a run, the oldest first."""
+        """Read the notes on the attempts of a run, the oldest first."""
         digest = digest_of(token)
         return self._read([name for name in self._names() if name.digest == digest])
 
@@ -106,9 +106,9 @@ class RunNoteFolder:
         Args:
             txns: A fresh list of transactions.
             write_ids: A fresh list of the table's write ids.
-            limit: How many notes are read at most.
+            limit: The maximum number of notes.
             known: The transactions whose notes need not be read.
-            since: Notes that were written before that are not read; in seconds since 1970.
+            since: Notes written before this time are not read; in seconds since 1970.
         """
         names = [name for name in self._names(since) if name.txn_id not in known]
         files = self._read(names[-limit:])
@@ -119,7 +119,7 @@ class RunNoteFolder:
         return [note for note in notes if self._name in note.write_ids]
 
     def judge(self, file: NoteFile, txns: ValidTxnList, write_ids: ValidWriteIdList) -> RunOutcome:
-        """Decide what a note proves about its transaction, by this table alone.
+        """Decide on the transaction of a note, by this table alone.
 
         Args:
             file: The note.
@@ -137,12 +137,12 @@ class RunNoteFolder:
         outcome = outcome_by_lists(note.txn_id, write_id, txns, write_ids)
         if outcome is not RunOutcome.UNPROVEN:
             return outcome
-        if note.report.files == 0:  # It can be run again.
+        if note.report.files == 0:  # The run can be repeated.
             return RunOutcome.NO_EVIDENCE
         return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
 
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
-        """Decide as far as the name shows: it has the number of the transaction."""
+        """Decide by the name only, which contains the number of the transaction."""
         txn_id = file.name.txn_id
         if file.name.marked:
             return RunOutcome.UNPROVEN
@@ -178,7 +178,7 @@ class RunNoteFolder:
         return NoteFile(name, None, is_later)
 
     def foreign_directory(self, note: RunNote) -> str | None:
-        """Find a directory in a note that is neither in the table nor in one of its partitions.
+        """Return a directory in a note that is neither in the table nor in one of its partitions.
 
         Args:
             note: The note.
@@ -186,7 +186,7 @@ class RunNoteFolder:
         return next((each for each in note.directories if self._place_of(each) is None), None)
 
     def _has_directory(self, note: RunNote, write_id: int) -> bool:
-        """Whether a directory of the transaction is there, or was until just now."""
+        """Whether a directory of the transaction exists, or existed until just now."""
         named = note.directories[:_MOST_DIRECTORIES]
         return any(self._is_directory_of(note, write_id, each) for each in named)
 
@@ -205,7 +205,7 @@ class RunNoteFolder:
         return sidecar is not None and sidecar.get("txn_id") == note.txn_id
 
     def _place_of(self, location: str) -> tuple[ReadOnlyStorage, str] | None:
-        """Find the folder and the path of a directory in a note; None if they are foreign."""
+        """Return the folder and the path of a directory in a note; None if they are foreign."""
         parent, _, name = location.rpartition("/")
         if ":/" not in parent:
             is_inside = not location.startswith("/") and ".." not in location.split("/")
@@ -215,7 +215,7 @@ class RunNoteFolder:
 
     @cached_property
     def _partitions(self) -> Mapping[str, str]:
-        """The locations of the partitions, by their plain spelling."""
+        """The locations of the partitions, by their normalized spelling."""
         if not self._table.partition_keys:
             return {}
         locations = partition_locations(self._client, self._table).values()
@@ -249,7 +249,7 @@ def mark_committed(storage: Storage, file: NoteFile) -> None:
         else:
             storage.write_file(marked, file.note.to_bytes())
     except StorageError:
-        # A cleaning and another try of the run mark it, too.
+        # A cleaning and another attempt of the run mark it, too.
         if not storage.exists(marked):
             raise
     storage.delete_file(file.path)

@@ -1,4 +1,4 @@
-"""The progress of a script, for a later try: its completed statements, and the begun one."""
+"""Progress of a script for a later attempt: its completed statements, and the started one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.run_token import is_statement_of
 from airflow_hiveacid.jobs.script_report import StatementReport
 
-# The metastore of version 3 keeps neither a number nor a time of databases: only their presence counts.
+# HMS 3 has neither a number nor a time for databases: only their presence counts.
 DATABASE = TableIdentity(created=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneStatement:
-    """A statement that was completed.
+    """Completed statement.
 
     Attributes:
-        token: Its run token, which has a digest of the statement.
+        token: Its run token, which contains a digest of the statement.
         statement: Its report.
     """
 
@@ -33,14 +33,14 @@ class DoneStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunStatement:
-    """The statement that was begun last.
+    """Statement that was started last.
 
     Attributes:
         token: Its run token.
         transaction: The name of its transactions.
-        tables: The tables in which notes of runs say whether they were committed.
-        taken: The tables that it is about to drop or rename, each with the text of the identity that
-            it had; None is a table that was not there. Of a database it may be empty.
+        tables: The tables whose notes of runs show whether they were committed.
+        taken: The tables that it is about to drop or rename, each with the text of its identity
+            before; None for a missing table. For a database it may be empty.
     """
 
     token: str
@@ -50,10 +50,10 @@ class BegunStatement:
 
     @property
     def identities(self) -> Mapping[str, TableIdentity | None]:
-        """The identities of what it is about to take away.
+        """The identities of the tables that it is about to drop or rename.
 
         Raises:
-            ValueError: A text is no identity.
+            ValueError: A text is not an identity.
         """
         return {
             name: TableIdentity.of_text(text) if text else None if text is None else DATABASE
@@ -63,13 +63,13 @@ class BegunStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptNote:
-    """The progress of a script.
+    """Progress of a script.
 
     Attributes:
         run_token: The script.
-        attempt: The try that has written the note last; only that one may go on.
-        done: The statements that were completed, in order.
-        begun: The statement after them, if it was begun and is not known to have failed.
+        attempt: The attempt that wrote the note last; only this attempt may continue.
+        done: The completed statements, in order.
+        begun: The next statement, if it was started and is not known to have failed.
     """
 
     run_token: str
@@ -78,14 +78,14 @@ class ScriptNote:
     begun: BegunStatement | None = None
 
     def require_same_statements(self, jobs: Sequence[Job], where: str) -> None:
-        """Refuse a script that does not begin with the statements that were completed.
+        """Refuse a script that does not begin with the completed statements.
 
         Args:
             jobs: The statements of the script, with their run tokens.
-            where: Where the note is.
+            where: The location of the note.
 
         Raises:
-            ScriptChanged: Another statement takes the place of one, or none does.
+            ScriptChanged: A completed statement was replaced or removed.
         """
         for number, done in enumerate(self.done, start=1):
             job = jobs[number - 1] if number <= len(jobs) else None
@@ -101,15 +101,16 @@ class ScriptNote:
             )
 
     def to_bytes(self) -> bytes:
-        """The content of the note's file."""
+        """Return the content of the note's file."""
         content = self._encoded()
         return content if len(content) <= LARGEST_NOTE else self._without_partitions()._encoded()
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
-        """Read a note; None when it is none.
+        """Parse a note; None if it is not valid.
 
-        Transactions of the begun statement are aborted: a note that names those of another run is none.
+        Transactions of the started statement are aborted, so a note that names those of another run
+        is not valid.
         """
         try:
             note = codec.from_record(cls, json.loads(content), "note")

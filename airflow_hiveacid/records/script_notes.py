@@ -1,4 +1,4 @@
-"""The file in which a script keeps its progress, and where it is."""
+"""File with the progress of a script, and its location."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from airflow_hiveacid.records.numbered_file import NumberedFile
 from airflow_hiveacid.records.script_note import ScriptNote
 from airflow_hiveacid.storage.folder import Storage
 
-# A report is some kilobytes; no script has thousands of statements.
+# A report has some kilobytes; no script has thousands of statements.
 _LARGEST = 1 << 26
 
 
 def script_home(client: MetastoreClient, script: ScriptJob) -> str | None:
-    """The folder in which a script keeps its progress; None where it needs no note.
+    """Return the folder for the progress of a script; None if the script needs no note.
 
-    A script that only changes rows keeps it in its first table. One that creates, drops or renames
-    tables keeps it beside the tables, in the first database that it neither creates nor drops. One
-    that creates or alters tables and does nothing else needs no note: each of its statements finds
-    what an earlier try has made.
+    For a script that only changes rows it is the folder of its first table. For one that creates,
+    drops or renames tables it is beside the tables, in the first database that the script neither
+    creates nor drops. A script that only creates or alters tables needs no note: each of its
+    statements detects the result of an earlier attempt.
 
     Args:
         client: The metastore.
@@ -39,7 +39,7 @@ def script_home(client: MetastoreClient, script: ScriptJob) -> str | None:
         try:
             return client.get_table(TableRef.parse(script.target)).location
         except TableNotFound:
-            return None  # As the first statement will say.
+            return None  # The first statement will raise the error.
     own = {job.target.lower() for job in jobs if isinstance(job, DatabaseJob)}
     used = [TableRef.parse(table).database for job in jobs for table in job.tables]
     name = next((name for name in used if name not in own), "default")
@@ -48,10 +48,10 @@ def script_home(client: MetastoreClient, script: ScriptJob) -> str | None:
 
 
 class ScriptNoteFile:
-    """The note on the progress of one script.
+    """Note on the progress of one script.
 
     Args:
-        home: The folder that ``script_home`` says.
+        home: The folder that ``script_home`` returns.
         run_token: The script.
     """
 
@@ -63,14 +63,14 @@ class ScriptNoteFile:
 
     @property
     def location(self) -> str:
-        """Where the version is that was read or written last."""
+        """The path of the version that was read or written last."""
         return f"{self._home.rstrip('/')}/{self._file.path(max(self._number, 0))}"
 
     def read(self) -> ScriptNote | None:
-        """The note; None if there is none.
+        """Return the note; None if it does not exist.
 
         Raises:
-            StorageError: It is there, and cannot be read.
+            StorageError: The note exists and cannot be read.
         """
         with self._explained("read"):
             found = self._file.read()
@@ -89,10 +89,10 @@ class ScriptNoteFile:
         return note
 
     def write(self, note: ScriptNote) -> None:
-        """Write the note, in the place of the one that was read or written last.
+        """Write the note as the successor of the version read or written last.
 
         Raises:
-            ScriptOvertaken: Another try has written the note since.
+            ScriptOvertaken: Another attempt has written the note since.
             StorageError: The folder cannot be written.
         """
         with self._explained("written"):
@@ -108,7 +108,7 @@ class ScriptNoteFile:
 
     @contextmanager
     def _explained(self, done: str) -> Iterator[None]:
-        """Say why the file is needed."""
+        """Add the purpose of the file to errors."""
         try:
             yield
         except StorageError as error:

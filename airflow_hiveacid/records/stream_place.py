@@ -1,10 +1,10 @@
-"""How far a stream has come, as its table tells it, and whether its checkpoint tells the same.
+"""Position of a stream in its table, and its comparison with the checkpoint.
 
-Spark's checkpoint knows which rows a batch has, and the notes on runs which batches were applied.
-Neither helps when the checkpoint is lost, or is an old copy: a new query begins with batch 0, and
-would apply all rows once more. So the table also keeps the id of the query that writes it, the
-last batch that was applied, and a digest of its offsets. A query that is not this one, that has not even
-planned that batch, or that has planned it with other rows, is refused before it reads a row.
+Spark's checkpoint contains the rows of each batch, and the notes on runs record the applied
+batches. Neither helps if the checkpoint is lost, or is an old copy: a new query begins with batch
+0, and would apply all rows again. So the table also stores the id of the query that writes it, the
+last applied batch, and a digest of the batch's offsets. A query is refused before it reads a row if
+it has another id, has not planned that batch yet, or has planned it with other rows.
 """
 
 import json
@@ -20,13 +20,13 @@ NO_BATCH = -1
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """What the checkpoint of a query says.
+    """State of a query according to its checkpoint.
 
     Attributes:
         location: The folder.
-        query_id: The query; None if there is no checkpoint yet.
-        planned: The last batch whose rows are known; -1 is none.
-        done: The last batch that Spark knows to have been applied; -1 is none.
+        query_id: The query; None without a checkpoint.
+        planned: The last batch whose rows are known; -1 before the first batch.
+        done: The last batch that Spark recorded as applied; -1 before the first batch.
     """
 
     location: str
@@ -37,16 +37,16 @@ class CheckpointState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlace:
-    """How far a stream has come in its first table.
+    """Position of a stream in its first table.
 
     Attributes:
         name: The stream.
         query_id: The query that writes the table.
-        batch_id: The last batch of it that is known to be applied; -1 is none.
-        number: Counts the places of the stream: a new one is never written over another.
-        checkpoint: Where the query's checkpoint was.
-        offsets: A digest of the offsets of that batch; None without a batch, and in places that were
-            written before there were digests.
+        batch_id: The last batch of it that is known to be applied; -1 before the first batch.
+        number: The number of the position, ascending: a new one is never written over another.
+        checkpoint: The location of the query's checkpoint.
+        offsets: A digest of the offsets of that batch; None before the first batch, and in
+            positions written before digests existed.
     """
 
     name: str
@@ -58,16 +58,16 @@ class StreamPlace:
 
     @property
     def next_token(self) -> str:
-        """The run token of the batch that comes next, or that was applied just before a kill."""
+        """The run token of the next batch, or of the batch applied just before a kill."""
         return stream_token(self.name, self.query_id, self.batch_id + 1)
 
     def to_bytes(self) -> bytes:
-        """The content of the place's file."""
+        """Return the content of the position's file."""
         return json.dumps(codec.to_record(self), indent=1).encode()
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
-        """Read a place; None when it is none."""
+        """Parse a position; None if it is not valid."""
         try:
             return codec.from_record(cls, json.loads(content), "place")
         except (ValueError, RecursionError, InvalidJob):
@@ -87,16 +87,16 @@ class StreamPlace:
 
 
 def require_same_batch(job: StreamJob, batch_id: int, applied: str | None, planned: str) -> None:
-    """Refuse a batch whose number was applied with other rows than the checkpoint has for it.
+    """Refuse a batch whose number was applied with rows other than those in the checkpoint.
 
     Args:
         job: The stream.
         batch_id: The batch.
-        applied: The digest of the offsets that it was applied with; None is not known.
+        applied: The digest of the offsets that it was applied with; None if it is unknown.
         planned: The digest of the offsets in the checkpoint.
 
     Raises:
-        CheckpointMismatch: They differ.
+        CheckpointMismatch: The digests differ.
     """
     if applied not in (None, planned):
         raise CheckpointMismatch(
@@ -113,17 +113,17 @@ def require_same_place(
     checkpoint: CheckpointState,
     begin_anew: str | None,
 ) -> None:
-    """Refuse to start a query from a checkpoint that is not the one which the table knows.
+    """Refuse to start a query from a checkpoint that does not match the table.
 
     Args:
         name: The stream.
         table: Its first table.
-        place: How far it has come there; None if the table does not know the stream.
-        checkpoint: What the checkpoint says.
-        begin_anew: The query whose place may be given up.
+        place: Its position there; None if the table has no position of the stream.
+        checkpoint: The state of the checkpoint.
+        begin_anew: The query whose position may be given up.
 
     Raises:
-        CheckpointMismatch: It is another query's, or an old copy.
+        CheckpointMismatch: The checkpoint belongs to another query, or is an old copy.
     """
     query = checkpoint.query_id
     if place is None:

@@ -1,4 +1,4 @@
-"""The files in which a table keeps how far a stream into it has come, and how it is doing."""
+"""Files in which a table stores the position and the state of a stream."""
 
 from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
@@ -9,12 +9,12 @@ from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _STOP = "stop"
-# Nobody has so many; a hostile folder may.
+# Real tables have fewer; a hostile folder may have more.
 _MOST_STATES = 100
 
 
 class StreamPlaces:
-    """The places of one stream; the newest of them counts.
+    """Positions of one stream; the newest one counts.
 
     Args:
         storage: The folder of the stream's first table.
@@ -26,14 +26,14 @@ class StreamPlaces:
         self._name = name
         self._folder = f"{STREAM_PLACES}/{name}"
         self._file = NumberedFile(storage, self._folder)
-        # Not in the folder, where the next place removes what it doesn't know.
+        # Outside the folder, where writing a position removes unknown files.
         self._state_path = f"{self._folder}.json"
 
     def read(self) -> StreamPlace | None:
-        """How far the stream has come; None if the table does not know it.
+        """Return the position of the stream; None if the table has none.
 
         Raises:
-            StorageError: The newest place cannot be read.
+            StorageError: The newest position cannot be read.
         """
         found = self._file.read()
         if found is None:
@@ -49,10 +49,10 @@ class StreamPlaces:
         return place
 
     def known(self) -> StreamPlace:
-        """How far the stream has come, once the table was told of it.
+        """Return the position of a stream that has one.
 
         Raises:
-            CheckpointMismatch: The table does not know it any more.
+            CheckpointMismatch: The table no longer has a position of the stream.
         """
         place = self.read()
         if place is None:
@@ -63,7 +63,7 @@ class StreamPlaces:
         return place
 
     def write(self, place: StreamPlace) -> None:
-        """Let a place take that of the one before it.
+        """Write a position as the successor of the previous one.
 
         Raises:
             StreamOvertaken: Another driver has done so.
@@ -75,23 +75,23 @@ class StreamPlaces:
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 
     def told(self) -> StreamState | None:
-        """How the stream was doing when its driver last said something."""
+        """Return the last state that the stream's driver reported."""
         return _state(self._storage, self._state_path)
 
     def tell(self, state: StreamState) -> None:
-        """Let others see how the stream is doing."""
+        """Publish the state of the stream."""
         self._storage.write_file(self._state_path, state.to_bytes(), replace=True)
 
     def ask_to_stop(self) -> None:
-        """Ask the driver to end the stream after the batch that it is working on."""
+        """Request the driver to end the stream after the current batch."""
         self._storage.write_file(f"{self._folder}/{_STOP}", b"", replace=True)
 
     def is_asked_to_stop(self) -> bool:
-        """Whether somebody has asked for that."""
+        """Whether a stop of the stream is requested."""
         return self._storage.exists(f"{self._folder}/{_STOP}")
 
     def begin(self) -> None:
-        """Begin without what an earlier driver was asked for, and what it was killed over."""
+        """Remove stop requests to earlier drivers, and unfinished files of killed ones."""
         self._storage.delete_file(f"{self._folder}/{_STOP}")
         for file in self._storage.list_files(STREAM_PLACES, missing_ok=True):
             if file.path.startswith(UNFINISHED_PREFIX) and file.path.endswith(
@@ -101,7 +101,7 @@ class StreamPlaces:
 
 
 def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
-    """How the streams are doing whose first table is this one, as far as they tell; by name.
+    """Return the states of the streams whose first table this is, as far as reported, by name.
 
     Args:
         storage: The folder of the table.
@@ -109,7 +109,7 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
     files = storage.list_files(STREAM_PLACES, missing_ok=True)
     names = sorted(file.path for file in files if file.path.endswith(".json"))
     states = {name: _state(storage, f"{STREAM_PLACES}/{name}") for name in names[:_MOST_STATES]}
-    # What has another name than its stream was cut off by a kill.
+    # A file whose name does not match its stream was cut off by a kill.
     return [each for name, each in states.items() if each and name == f"{each.name}.json"]
 
 
@@ -119,7 +119,7 @@ def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
 
 
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
-    """By what the notes are known on the batches which streams may try again, however late that is.
+    """Return the digests in the names of notes on batches that streams may retry, even much later.
 
     Args:
         storage: The folder of a table.

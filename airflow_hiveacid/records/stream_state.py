@@ -1,6 +1,6 @@
-"""How a stream is doing, for whoever looks at its table.
+"""State of a stream, for display.
 
-Nothing depends on it: what is applied, the place and the notes tell.
+Nothing depends on it: the position and the notes determine the applied batches.
 """
 
 import json
@@ -14,18 +14,18 @@ from airflow_hiveacid.jobs.stream_report import StreamProgress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """How a stream is doing, as its first table tells everybody who looks.
+    """State of a stream, as stored in its first table.
 
     Attributes:
         name: The stream.
-        run_token: "dag/run/task/map index" of the Airflow task; None is somebody else's work.
-        trigger: How often a batch begins, or "available_now".
+        run_token: "dag/run/task/map index" of the Airflow task; None without a task.
+        trigger: The interval between batches, or "available_now".
         tables: The tables that it writes.
-        started_at: When its last run began, in seconds since 1970.
-        told_at: When its driver has last said something; while it runs it does so every minute.
-        batches: How many batches the run has applied.
+        started_at: The time when its last run began, in seconds since 1970.
+        told_at: The time of its driver's last report; a running driver reports every minute.
+        batches: The number of batches that the run has applied.
         rows: Rows that the source gave to it.
-        last: Its last batch, which may be of an earlier run.
+        last: Its last batch, which may belong to an earlier run.
         ended: Why the run ended: "no more rows", "asked to", "time" or "failed"; None while it runs.
         error: The id of the error that it failed with.
     """
@@ -43,12 +43,12 @@ class StreamState:
     error: str | None = None
 
     def to_bytes(self) -> bytes:
-        """The content of the state's file."""
+        """Return the content of the state's file."""
         return json.dumps(codec.to_record(self)).encode()
 
     @classmethod
     def parse(cls, content: bytes) -> Self | None:
-        """Read a state; None when it is none."""
+        """Parse a state; None if it is not valid."""
         try:
             return codec.from_record(cls, json.loads(content), "state")
         except (ValueError, RecursionError, InvalidJob):

@@ -1,4 +1,4 @@
-"""Text from tables and metastores as a terminal may show it."""
+"""Conversion of text from tables and metastores to printable text."""
 
 import re
 import sys
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-# Control characters but tab and newline, and those that change the direction of text.
+# Control characters except tab and newline, and characters that change the direction of text.
 _CONTROL = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]"
 )
 
 
 def printable(text: str) -> str:
-    """Return the text with an escape, as JSON has it, for each character that controls a terminal."""
+    """Return the text with a JSON escape for each character that controls a terminal."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class PrintableStream:
-    """A stream that writes printable text only.
+    """Stream that writes printable text only.
 
     Attributes:
-        raw: The stream below, for what formats the output itself.
+        raw: The wrapped stream, for callers that format the output themselves.
     """
 
     def __init__(self, raw: TextIO) -> None:
@@ -47,5 +47,5 @@ def printable_output() -> Iterator[None]:
 
 
 def raw_stream(stream: TextIO) -> TextIO:
-    """Return the stream below, for a formatter that gets printable text."""
+    """Return the wrapped stream, for a formatter that receives printable text."""
     return stream.raw if isinstance(stream, PrintableStream) else stream

@@ -1,4 +1,4 @@
-"""Sizes, timestamps and lengths of time in words."""
+"""Sizes, timestamps and durations in words."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ _LONGEST_DURATION = timedelta(days=36_500)
 
 
 def bytes_in_words(size: float) -> str:
-    """Say a size in its largest fitting unit, like "1.5 MiB"."""
+    """Format a size in its largest fitting unit, like "1.5 MiB"."""
     for unit in _UNITS:
         if size < 1024 or unit == _UNITS[-1]:
             break
@@ -22,10 +22,10 @@ def bytes_in_words(size: float) -> str:
 
 
 def timestamp_in_words(seconds: float) -> str:
-    """Say when something was, in UTC; "?" where no calendar knows.
+    """Format a timestamp in UTC; "?" if it is outside the range of the calendar.
 
     Args:
-        seconds: Since 1970.
+        seconds: Seconds since 1970.
     """
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%F %T}"
@@ -34,7 +34,7 @@ def timestamp_in_words(seconds: float) -> str:
 
 
 def duration_in_words(seconds: float) -> str:
-    """Say a length of time in its largest fitting unit, like "3 h"."""
+    """Format a duration in its largest fitting unit, like "3 h"."""
     seconds = int(max(0, min(_LONGEST, seconds)))
     if seconds < 120:
         return f"{seconds} s"
@@ -46,14 +46,14 @@ def duration_in_words(seconds: float) -> str:
 
 
 def parse_duration(text: str, what: str) -> timedelta:
-    """Read a length of time, like "7 days", "12 h", "30 min" or "0".
+    """Parse a duration, like "7 days", "12 h", "30 min" or "0".
 
     Args:
         text: The text.
-        what: What has this value, for the message.
+        what: The name of the value, for the message.
 
     Raises:
-        InvalidJob: It is none.
+        InvalidJob: The text is not a duration.
     """
     match = _DURATION.fullmatch(text)
     if match is None and text != "0":

@@ -1,20 +1,20 @@
-"""What somebody meant who has written a name that there is not."""
+"""Spelling suggestions for mistyped names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-# Of a database of many thousand tables, comparing all would take longer than a reader waits.
+# In a database of many thousand tables, comparing all names would take longer than a reader waits.
 _MOST_COMPARED = 5000
 _SHOWN = 3
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
-    """Ask whether one of the names that there are was meant; empty when none is like it.
+    """Suggest known names that are similar to a name; empty without a similar name.
 
     Args:
-        name: What was written.
-        known: What there is.
-        before: What stands in front of each in the question.
+        name: The name as written.
+        known: The existing names.
+        before: The text before each name in the suggestion.
     """
     names = {each.lower(): each for each in list(known)[:_MOST_COMPARED]}
     near = get_close_matches(name.lower(), names, n=_SHOWN, cutoff=0.7)

@@ -1,7 +1,8 @@
-"""Expressions of Spark's SQL as text: their tokens, and what is surely wrong with them.
+"""Tokens of Spark SQL expressions, and checks that find expressions that are certainly invalid.
 
-Spark alone knows its whole language, and is not there while a DAG is parsed. So this is no parser:
-it refuses what no reading makes sense of, and leaves all else to Spark.
+Only Spark can parse its complete language, and it is not available while a DAG is parsed. So this
+module is not a parser: it rejects text that is invalid in every reading, and leaves the rest to
+Spark.
 """
 
 import re
@@ -28,7 +29,7 @@ _TOKEN = re.compile(
 )
 _IN_COMMENT = re.compile(r"/\*|\*/")
 _CLOSING = {")": "(", "]": "["}
-# What stands between two operands. A star may be one itself, as in count(*).
+# Operators between two operands. A star may be an operand itself, as in count(*).
 _ANGLES = frozenset({"<", ">", "<>", ">>", ">>>"})
 _BETWEEN = frozenset(
     {"=", "==", "<=>", "!=", "<=", ">=", "!<", "!>", "||", "|", "&", "^", "%", "/", "<<"} | _ANGLES
@@ -42,7 +43,7 @@ _SHOWN = 60
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """Kind of a token."""
 
     TEXT = auto()
     NAME = auto()
@@ -53,12 +54,12 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A part of an expression.
+    """Token of an expression.
 
     Attributes:
-        kind: What it is.
-        text: As it is written.
-        start: Where it begins.
+        kind: The kind.
+        text: The text as written.
+        start: The position in the expression.
     """
 
     kind: TokenKind
@@ -67,30 +68,30 @@ class Token:
 
     @property
     def name(self) -> str | None:
-        """The identifier that it may be, in lower case; None if it can be none."""
+        """The token as an identifier in lower case; None if it cannot be an identifier."""
         if self.kind is TokenKind.NAME:
             return self.text[1:-1].replace("``", "`").lower()
         return self.text.lower() if self.kind is TokenKind.WORD else None
 
     def is_word(self, words: frozenset[str]) -> bool:
-        """Whether it is one of some words, which are given in upper case."""
+        """Whether the token is one of some words, which are given in upper case."""
         return self.kind is TokenKind.WORD and self.text.upper() in words
 
     def is_sign(self, signs: frozenset[str]) -> bool:
-        """Whether it is one of some signs."""
+        """Whether the token is one of some signs."""
         return self.kind is TokenKind.SIGN and self.text in signs
 
 
 def require_expression(text: str, what: str, *, query: bool = False) -> None:
-    """Refuse what can be no expression, and no query, of Spark's SQL.
+    """Reject text that cannot be an expression, or a query, of Spark SQL.
 
     Args:
         text: The expression.
-        what: What it is, to begin the message with.
-        query: Whether it is a query, behind which a semicolon may stand.
+        what: The name of the expression, at the beginning of the message.
+        query: Whether the text is a query, which may end with a semicolon.
 
     Raises:
-        BadCondition: It is none.
+        BadCondition: The text is not an expression or query.
     """
     wrong = _wrong(text, query)
     if wrong is not None:
@@ -98,14 +99,14 @@ def require_expression(text: str, what: str, *, query: bool = False) -> None:
 
 
 def columns_of(text: str, alias: str) -> list[str]:
-    """The columns that an expression surely takes from the table of an alias, in lower case.
+    """Return the columns that an expression takes from the table of an alias, in lower case.
 
     Args:
         text: The expression.
-        alias: What stands in front of the columns.
+        alias: The alias in front of the columns.
 
     Returns:
-        Their names; none of them if something else in the expression may have the alias's name: a
+        The column names; empty if another part of the expression may have the alias's name: a
         table of a subquery, a variable of a function, or a column.
     """
     try:
@@ -126,7 +127,7 @@ def columns_of(text: str, alias: str) -> list[str]:
 
 
 def names_in(text: str) -> set[str]:
-    """All identifiers in a text of SQL, in lower case; also those that are keywords."""
+    """Return all identifiers of a SQL text in lower case, including those that are keywords."""
     try:
         return {token.name for token in _tokens(text) if token.name is not None}
     except _Unreadable:
@@ -134,9 +135,9 @@ def names_in(text: str) -> set[str]:
 
 
 def parameters_of(text: str) -> set[str]:
-    """The names of the parameters in a text of SQL, as ``id`` of ``:id``.
+    """Return the names of the parameters of a SQL text, as ``id`` of ``:id``.
 
-    A colon in the type of a struct, and one between a value and a field of it, begins none.
+    A colon in the type of a struct, or between a value and one of its fields, is not a parameter.
     """
     try:
         tokens = list(_tokens(text))
@@ -160,7 +161,7 @@ def parameters_of(text: str) -> set[str]:
 
 
 def _is_value_before(before: Token | None, colon: Token) -> bool:
-    """Whether the token before a colon ends a value, of which the colon takes a field."""
+    """Whether the token before a colon ends a value whose field the colon selects."""
     if before is None or before.kind is TokenKind.SIGN:
         return before is not None and before.text in _CLOSING
     touches = before.start + len(before.text) == colon.start
@@ -168,7 +169,7 @@ def _is_value_before(before: Token | None, colon: Token) -> bool:
 
 
 class _Unreadable(Exception):
-    """Something is opened and never closed."""
+    """A quoted name, a quoted text or a comment has no end."""
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -190,7 +191,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, place: int) -> int:
-    """Where a comment ends; there may be others in it."""
+    """Return the end of a comment, which may contain nested comments."""
     depth = 1
     for mark in _IN_COMMENT.finditer(text, place):
         depth += 1 if mark[0] == "/*" else -1
@@ -200,7 +201,7 @@ def _end_of_comment(text: str, place: int) -> int:
 
 
 def _wrong(text: str, query: bool) -> str | None:
-    """What is surely wrong with an expression or a query."""
+    """Describe the certain error of an expression or a query."""
     try:
         tokens = list(_tokens(text))
     except _Unreadable as error:
@@ -234,7 +235,7 @@ def _unbalanced(text: str, tokens: Sequence[Token]) -> str | None:
 
 
 def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
-    """An operator that has nothing to work on."""
+    """Describe an operator without an operand."""
     angles_are_types = any(
         token.is_word(_TYPES) and after.text in _ANGLES for token, after in pairwise(tokens)
     )
@@ -257,7 +258,7 @@ def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
 
 
 def _no_expression(text: str, tokens: Sequence[Token]) -> str | None:
-    """What is right in a statement, but in no expression."""
+    """Describe text that is valid in a statement but not in an expression."""
     first = tokens[0]
     clause = len(tokens) > 2 and first.is_word(_CLAUSES) and tokens[1].kind is TokenKind.WORD
     if clause and tokens[2].is_sign(_BETWEEN | {"."}):
@@ -279,7 +280,7 @@ def _is_not(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_name(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a keyword is the name of something: of a column, or behind AS."""
+    """Whether a keyword is used as a name: as a column, or after AS."""
     named = index > 0 and tokens[index - 1].is_word(frozenset({"AS"}))
     return named or _is_dot(tokens, index - 1) or _is_dot(tokens, index + 1)
 

@@ -5,7 +5,7 @@ from html import escape
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """Lay out the cells of each row in columns, indented by two.
+    """Arrange the cells of each row in columns, indented by two.
 
     Args:
         rows: The cells; all rows have the same number of them.
@@ -21,10 +21,10 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Itera
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same for a notebook; whatever stands in a cell is text there, and no markup.
+    """Format rows as an HTML table for a notebook; cell content is escaped.
 
     Args:
-        title: What it shows.
+        title: The title of the table.
         head: The names of the columns.
         rows: The cells.
     """
