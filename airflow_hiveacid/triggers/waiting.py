@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.report import ErrorReport
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
-# Returns the fields of an event, or None if nothing was found.
+# Returns the fields of an event, or None without a result.
 Look = Callable[[], dict[str, Any] | None]
 
 
