@@ -79,7 +79,7 @@ _UNIT = re.compile(
     "(?:(?:year|month|week|day|hour|minute|second|(?:milli|micro|nano)second)s?)?", re.IGNORECASE
 )
 _WORD = re.compile(r"[A-Za-z_]+")
-# Separate from functions on values: these produce rows.
+# Positions of functions that produce rows, as opposed to functions on values.
 _TABLE_PARTS = ("this", "db", "alias", "joins", "laterals")
 
 
