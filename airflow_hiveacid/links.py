@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @attrs.define
 class _PushedLink(BaseOperatorLink):
-    """A link whose whole address the running task pushes, so that it is there from the start.
+    """A link with an address that the running task pushes, so that it is available from the start.
 
     It is the XCom ``xcom_key``.
     """

@@ -1,4 +1,4 @@
-"""The CREATE TABLE that makes a table like one that is there."""
+"""The CREATE TABLE statement of an existing table."""
 
 import re
 from collections.abc import Iterator, Mapping

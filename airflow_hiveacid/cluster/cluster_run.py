@@ -45,7 +45,7 @@ class Submitted:
 
     :param application_id: The application.
     :param report: Where it leaves its report, see RunFiles.
-    :param adopted: Whether an earlier try has submitted it.
+    :param adopted: Whether an earlier attempt has submitted it.
     """
 
     application_id: str
@@ -151,7 +151,7 @@ class ClusterRun(SparkRun):
         return application if application.state.ended else None
 
     def report(self, job: Job) -> Report | None:
-        """Return the application's report, and publish what it had begun.
+        """Return the application's report, and publish the work it had begun.
 
         The result is None if no report exists.
 

@@ -61,5 +61,5 @@ def _is_alive(pid: int) -> bool:
 
 
 def _die() -> None:
-    # No clean-up on purpose: the next try may be at work on the same files already.
+    # No clean-up on purpose: the next attempt may already be working on the same files.
     os.kill(os.getpid(), signal.SIGKILL)

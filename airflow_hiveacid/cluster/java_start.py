@@ -20,7 +20,7 @@ DRIVER_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
     " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
-# That an archive does not fit is no news for who reads a task's log.
+# A mismatched archive is not relevant for readers of a task's log.
 _QUIET = "-Xlog:cds*=off,class+path=off"
 _WRITABLE_BY_OTHERS = 0o022
 

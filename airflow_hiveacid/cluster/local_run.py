@@ -28,7 +28,7 @@ class LocalRun(SparkRun):
     :param xcoms: The destination of reports on the application's start.
     """
 
-    # The driver of an earlier try has died with its worker.
+    # The driver of an earlier attempt has died with its worker.
     adopted: ClassVar = False
     at_work: ClassVar = False
 
@@ -41,7 +41,7 @@ class LocalRun(SparkRun):
         self._failure: AirflowException | None = None
 
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
-        """Run the application to its end; publish what it begins as soon as it reports it.
+        """Run the application to its end; publish its started work as soon as it is reported.
 
         :param job: The job.
         :param options: Arguments of ``SparkSubmitHook``.

@@ -139,7 +139,7 @@ class SparkSubmission:
             # The message of the Spark provider repeats the command, and pages of output.
             raise AirflowException(str(failed)) from None
         finally:
-            # Stop all processes, whatever ended the waiting, for example a timeout of the task.
+            # Stop all processes after any end of the wait, for example a timeout of the task.
             self.kill()
 
     def _submit(self) -> None:

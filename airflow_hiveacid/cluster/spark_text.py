@@ -47,7 +47,7 @@ def require_lines(field: str, value: Any) -> None:
 def require_environment(field: str, variables: Mapping[str, str]) -> None:
     """Refuse environment variables whose text would change their meaning.
 
-    :param field: What they are, for the error.
+    :param field: Their name, for the error.
     :param variables: Name to value.
     :raises InvalidJob: A name is invalid, or a value is not one line.
     """
@@ -57,7 +57,7 @@ def require_environment(field: str, variables: Mapping[str, str]) -> None:
 def require_conf(field: str, conf: Mapping[str, Any]) -> None:
     """Refuse Spark properties whose text would change their meaning.
 
-    :param field: What they are, for the error.
+    :param field: Their name, for the error.
     :param conf: Key to value.
     :raises InvalidJob: A key is invalid, or a value is not one line.
     """

@@ -53,7 +53,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         # Version 4 drops some of the statistics of a table that gets another name, and refuses that
         # where it has promised them.
         forget_row_count(raw)
-        # Another try of the run ends the lock before it goes on.
+        # Another attempt of the run ends the lock before it continues.
         held.confirm_alive()
         try:
             client.call(
@@ -129,7 +129,7 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
         if job.change is None:
             wanted = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
             return [HiveColumn(*column) for column in rules.replaced(columns, wanted)]
-        # Another try finds the name that the first one has given.
+        # Another attempt finds the name that the first one has assigned.
         if job.run_token is not None and rules.is_renamed(columns, job.change):
             known.append(f"{ref} had the column {job.change.name} already.")
             return table.columns

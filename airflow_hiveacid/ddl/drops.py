@@ -37,7 +37,7 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
 
 def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
     """Drop a locked table; if it disappears, this call has dropped it."""
-    # Another try of the run ends the lock before it goes on.
+    # Another attempt of the run ends the lock before it continues.
     held.confirm_alive()
     try:
         client.drop_table(ref)

@@ -1,4 +1,4 @@
-"""Running the statements of a script in order, and going on where an earlier try has ended."""
+"""Execution of a script's statements in order, continuing after an earlier attempt."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ def run_script(
     Raises:
         ScriptChanged: A completed statement was changed.
         ScriptOvertaken: Another attempt of the script has begun meanwhile.
-        UnprovenRun: A statement may have been completed, without proof.
+        UnprovenRun: The completion of a statement is not proven.
     """
     jobs = list(script.runs())
     progress = _progress_of(client, script, jobs)
@@ -118,7 +118,7 @@ class _Progress:
     def begin(
         self, job: ScriptedJob, was_applied: Callable[[BegunStatement], bool]
     ) -> RunReport | None:
-        """Note that a statement is begun, unless an earlier try turns out to have completed it."""
+        """Record that a statement is begun, unless an earlier attempt has completed it."""
         begun = self._note.begun
         if begun is not None:
             self._write(self._note)
@@ -168,7 +168,7 @@ class _Progress:
     def _require_not_done(
         self, begun: BegunStatement, was_applied: Callable[[BegunStatement], bool]
     ) -> None:
-        """Refuse to replace a statement that may have been completed."""
+        """Refuse to replace a statement that may be complete."""
         taken = begun.identities
         changed = any(
             not _is_same(was, _identity(self._client, name)) for name, was in taken.items()

@@ -40,7 +40,7 @@ class Patience:
             # Also where the clock was set back.
             if 0 <= now - self._since < self._limit:
                 return True
-        # The next try begins with all of it.
+        # The next attempt begins with the full limit.
         self.answered()
         return False
 

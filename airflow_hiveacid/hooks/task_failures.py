@@ -28,11 +28,11 @@ class HiveAcidTaskConflict(HiveAcidTaskFailure):
 
 
 class HiveAcidTaskTrouble(HiveAcidTaskFailure):
-    """The metastore, the cluster or the file system did not answer; a later try may succeed."""
+    """The metastore, the cluster or the file system did not answer; a later attempt may succeed."""
 
 
 class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):
-    """The same job will fail again, so that Airflow doesn't try it again."""
+    """The same job will fail again, so that Airflow doesn't retry it."""
 
 
 def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:

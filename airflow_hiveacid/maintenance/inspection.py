@@ -87,7 +87,7 @@ class InspectedFolder:
 
 
 class Inspection:
-    """One look at a table.
+    """An inspection of a table.
 
     Attributes:
         txns: Which transactions had ended when it began.

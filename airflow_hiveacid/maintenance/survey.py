@@ -198,8 +198,8 @@ class Survey:
         Args:
             tables: The tables. If one of several tables cannot be measured, the others still are:
                 its decision contains the reason.
-            partitions: The names of the partitions to look at; None is all of them. One that does
-                not exist (yet) is left out.
+            partitions: The names of the partitions to survey; all partitions if None. A missing one
+                is left out.
             now: The time, with its zone; None is the real one.
 
         Raises:
@@ -230,7 +230,7 @@ class Survey:
 
         Args:
             tables: The tables.
-            partitions: The names of the partitions to look at; None is all of them.
+            partitions: The names of the partitions to survey; all partitions if None.
             now: The time, with its zone; None is the real one.
             described: Recently fetched table descriptions, which are not fetched again.
 

@@ -227,7 +227,7 @@ class _Cleaner:
         uploads.take_back(path, upload)
 
     def _mark_note(self, note: NoteFile) -> None:
-        """Let it be known for good that a run was applied, as long as that can be found out."""
+        """Mark a run as applied permanently, while its outcome can still be determined."""
         try:
             mark_committed(Storage.of(self._table.folder), note)
         except HiveAcidError as error:

@@ -158,7 +158,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             raise
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
-        """Submit the application, or find that of an earlier try, and wait for its end."""
+        """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
 

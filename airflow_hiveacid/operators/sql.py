@@ -48,7 +48,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         ``.sql``. (templated)
     :param database: The database of tables that are named without a database. (templated)
     :param parameters: The values of parameters in the statements: ``{"id": "{{ params.id }}"}`` for
-        ``:id``. They are typed literals to Spark, whatever they contain. (templated)
+        ``:id``. They are always typed literals to Spark. (templated)
     :param trusted: Whether the statements may run scripts (TRANSFORM), call Java and read files by
         their paths.
     :param lock_wait_seconds: How long each statement waits for its locks.

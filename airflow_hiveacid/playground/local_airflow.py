@@ -128,7 +128,7 @@ class LocalAirflow:
         """End its processes, its tasks, and their child processes."""
         self._end(_WORKERS)
         self._end([_SERVER])
-        # A task is no member of the group of who supervises it.
+        # A task is not a member of its supervisor's process group.
         _wait(self._end_the_rest, _HARD_SECONDS)
 
     def _environment(self, spark: Path, dags: Path, more: Mapping[str, object]) -> dict[str, str]:

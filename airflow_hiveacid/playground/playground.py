@@ -38,7 +38,7 @@ Ctrl-C ends all of it; the next start goes on with it."""
 
 
 class Playground:
-    """All that runs, in one folder, where the next start goes on with it.
+    """All parts of the playground, in one folder, where the next start continues.
 
     Args:
         folder: Takes everything.

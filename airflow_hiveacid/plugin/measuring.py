@@ -66,7 +66,7 @@ class Measuring:
         """Return the available results; measure in the background if they are too old.
 
         Args:
-            anew: Measure again, whatever its age. All users together are limited: between two
+            anew: Measure again regardless of age. All users together are limited: between two
                 measurements are 10 seconds, or as many as the last one took.
         """
         with self._lock:

@@ -180,7 +180,7 @@ class Preflight:
         except HiveAcidError as error:
             if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
                 raise
-            # An earlier try may have committed: then nothing of this is needed any more.
+            # An earlier attempt may have committed: then nothing of this is needed any more.
             self._note(f"Left to the job, which may find the work done: {error.what}")
 
     def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:

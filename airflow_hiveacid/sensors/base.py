@@ -126,7 +126,7 @@ class HiveAcidCompactionSensor(PatientSensor):
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         try:
-            # A table may be younger than the first look, which the triggerer does not check.
+            # A table may be newer than the first poll, which the triggerer does not check.
             self._require_access(need["table"] for need in event["needs"])
         except AccessRefused as error:
             raise task_failure(error) from None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PatientSensor(BaseSensorOperator):
-    """Looks again when the metastore was away for a short time.
+    """Polls again after a short outage of the metastore.
 
     :param metastore_patience: How long that may be, see the sensors.
     """

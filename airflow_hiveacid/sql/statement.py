@@ -201,7 +201,7 @@ class SqlStatement:
         return text
 
     def rendered(self, node: exp.Expr) -> str:
-        """Write a tree as text, which must have been checked completely."""
+        """Render a completely checked tree as text."""
         try:
             text = to_spark(node)
             text.encode()

@@ -205,7 +205,7 @@ class _Table:
         }
 
     def like(self, tree: exp.Create, like: exp.Expr) -> CreateTableLikeJob:
-        """The job of a table that looks like another one."""
+        """Return the job of a table with the definition of another one."""
         if self._format or self._serde or self._keys or self._buckets[0]:
             self._statement.refuse(
                 like, "LIKE takes the keys, buckets and format of the other table."

@@ -91,11 +91,11 @@ class Words:
         return "the end" if self.done else self.next.text.upper()
 
     def take(self, word: str) -> bool:
-        """Go on if this is the next word."""
+        """Advance if this is the next word."""
         return self.take_all(word)
 
     def take_all(self, *words: str) -> bool:
-        """Go on if these are the next words."""
+        """Advance if these are the next words."""
         following = self._tokens[self._at : self._at + len(words)]
         are_next = [keyword_of(token) for token in following] == list(words)
         self._at += len(words) * are_next
@@ -107,7 +107,7 @@ class Words:
         return self._tokens[self._at - 1]
 
     def take_one_of(self, words: Sequence[str]) -> bool:
-        """Go on if one of these is the next word."""
+        """Advance if one of these is the next word."""
         return any(self.take(word) for word in words)
 
     def expect(self, word: str) -> None:
@@ -123,7 +123,7 @@ class Words:
             )
 
     def end(self) -> None:
-        """Refuse any more words."""
+        """Refuse further words."""
         if not self.done:
             self._statement.refuse(self.next, f"Expected the end before {self.text()!r}.")
 

@@ -82,7 +82,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again, in a thread: the cluster and the storage make us wait."""
+        """Poll repeatedly, in a thread: the cluster and the storage make us wait."""
         event: dict[str, Any] = {
             "application_id": self.application_id,
             "report": self.report,
@@ -127,7 +127,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             task_ids=[ti.task_id],
             run_ids=[ti.run_id],
         )
-        # A task that is tried again goes on with the same application.
+        # A retried task continues with the same application.
         return any(state in ("failed", "success") for state in states[ti.run_id].values())
 
     async def _cluster_run(self) -> "ClusterRun":

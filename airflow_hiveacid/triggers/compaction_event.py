@@ -165,7 +165,7 @@ def _choose(
         if name in reported and datetime.fromisoformat(reported[name]).timestamp() > latest:
             still[name] = reported[name]
         elif len(fresh) < _PARTITIONS_PER_EVENT:
-            # Those beyond come with the next look.
+            # The remaining ones follow with the next poll.
             still[name] = now.isoformat()
             fresh.append(need)
     return fresh, still

@@ -1,4 +1,4 @@
-"""`hiveacid locks`: who holds locks, and who waits for them."""
+"""`hiveacid locks`: holders of locks, and transactions that wait for them."""
 
 import argparse
 import json

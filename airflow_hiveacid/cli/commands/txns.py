@@ -1,4 +1,4 @@
-"""`hiveacid txns`: who has transactions open, and ending one of them."""
+"""`hiveacid txns`: list open transactions, or abort one."""
 
 import argparse
 import getpass
