@@ -1,4 +1,4 @@
-"""Finding who keeps a table from being compacted or cleaned: open transactions and locks."""
+"""Search for blockers of a table's compactions and cleanings: open transactions and locks."""
 
 from datetime import UTC, datetime
 

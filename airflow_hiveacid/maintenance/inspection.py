@@ -276,7 +276,7 @@ class Inspection:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
 
     def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
-        """The partitions, or the table without, whose properties forbid cleaning, and why."""
+        """Return partitions (or the table) whose properties forbid cleaning, and the reasons."""
         # With a retention, the properties only disable the metastore's own cleaner, which supports
         # no retention.
         told = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
