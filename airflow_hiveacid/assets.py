@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 SCHEME = "hiveacid"
 _PORTS = {"http": 80, "https": 443}
 _DEFAULT_PORT = 9083
-# What Airflow has room for.
+# The size limit of Airflow.
 _LONGEST_PARTITION_KEY = 250
 # All events are made while the task waits for the answer that it has ended.
 _MOST_PARTITION_KEYS = 1000
-# The last part of the uri of an asset that stands for each partition by itself.
+# The last part of the uri of an asset that represents each partition separately.
 _BY_PARTITION = "partitions"
 
 
@@ -39,11 +39,12 @@ def table_asset(table: str, metastore: str, *, by_partition: bool = False, **opt
         merge = HiveAcidMergeOperator(task_id="merge", job=job, outlets=[ORDERS])
 
     :param table: ``database.table``.
-    :param metastore: Where its metastore is: a host, ``host:port`` or the uri of a client. Of
-        several, separated by commas, the first one counts.
-    :param by_partition: Whether it stands for each partition by itself: as an outlet it has an event
-        for each one that was written, whose key is its name, ``day=2026-11-20`` (since Airflow 3.3).
-    :param options: What else an Asset takes, such as ``name``, ``group``, ``extra`` or
+    :param metastore: Its metastore: a host, ``host:port`` or the uri of a client. Of several,
+        separated by commas, the first one is used.
+    :param by_partition: Whether it represents each partition separately: as an outlet it has an
+        event for each written partition, whose key is its name, ``day=2026-11-20`` (since Airflow
+        3.3).
+    :param options: Further arguments of an Asset, such as ``name``, ``group``, ``extra`` or
         ``watchers``.
     """
     ref = TableRef.parse(table)
@@ -57,7 +58,7 @@ def table_asset(table: str, metastore: str, *, by_partition: bool = False, **opt
 def sanitize_uri(uri: SplitResult) -> SplitResult:
     """Give every table one uri; Airflow calls this for each that starts with ``hiveacid://``.
 
-    :param uri: What the author of the DAG wrote.
+    :param uri: The uri in the DAG.
     :raises ValueError: It does not name a table.
     """
     names = uri.path.strip("/").split("/")
@@ -81,16 +82,17 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
 
 
 def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
-    """Let the events of a task's outlets tell what has been done to their tables.
+    """Add the job's results to the events of a task's outlets.
 
-    Of outlets with ``hiveacid://`` uris, only those of written tables are told, each of its own. An
-    AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by partition has an
-    event for each partition that was touched, and in a DAG with ``schedule=PartitionedAtRuntime()`` so
-    has each; elsewhere these would keep the DAGs that wait for the whole table from running.
+    Of outlets with ``hiveacid://`` uris, only those of written tables receive results, each of its
+    own table. An AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by
+    partition has an event for each touched partition, and in a DAG with
+    ``schedule=PartitionedAtRuntime()`` so has each asset; elsewhere such events would prevent runs
+    of DAGs that wait for the whole table.
 
     :param context: The context of the running task.
-    :param report: What the job has done.
-    :param metastore: Where the tables are.
+    :param report: The job's report.
+    :param metastore: The metastore of the tables.
     """
     tables = by_table(report)
     for outlet in context["task"].outlets:
@@ -99,7 +101,7 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
                 asset = table_asset(table["target"], metastore.uris)
                 context["outlet_events"][outlet].add(asset, extra=_extra(table))
         elif isinstance(outlet, Asset | AssetRef):
-            # Any other asset stands for all that was done.
+            # Any other asset represents the whole job.
             named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
             for part in tables if named else [report]:
                 if not named or _is(outlet, part["target"]):

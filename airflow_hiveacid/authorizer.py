@@ -73,7 +73,7 @@ def program_user() -> str:
 
 
 def system_user() -> str:
-    """Name the user of the operating system, whom no variable can change."""
+    """Return the user of the operating system, independent of environment variables."""
     try:
         return f"os:{pwd.getpwuid(os.getuid()).pw_name}"
     except KeyError:

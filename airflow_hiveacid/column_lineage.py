@@ -101,12 +101,12 @@ def _read_by_merge(job: MergeJob, expression: str, columns: Sequence[str]) -> It
     target, source = job.target_alias.lower(), job.source_alias.lower()
     sql = f"SELECT {expression} AS c FROM `{target}` JOIN `{source}`"
     for name, column in _parse(sql).get("c", []):
-        # What has no alias, the parser takes for a column of the first table.
+        # The parser assigns columns without an alias to the first table.
         yield (TARGET if name == target and column in columns else SOURCE, column)
 
 
 def _through_query(sql: str, origins: _Origins) -> _Origins:
-    """Put what a query reads in the place of the columns that it returns."""
+    """Replace the columns that a query returns by the columns that it reads."""
     returned = _parse(sql)
     return {
         column: {
@@ -119,7 +119,7 @@ def _through_query(sql: str, origins: _Origins) -> _Origins:
 
 
 def _parse(sql: str) -> dict[str, list[Origin]]:
-    """The columns of a query, and what table and column each of them reads."""
+    """Return the columns of a query, with the tables and columns that each of them reads."""
     parsed = import_module("openlineage_sql").parse([sql], dialect="spark")
     return {
         column.descendant.name.lower(): [

@@ -1,4 +1,4 @@
-"""What OpenLineage learns of our jobs, where its provider is installed."""
+"""Lineage of our jobs for OpenLineage, if its provider is installed."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ _Named = TableSource | ChangesSource | PathSource
 
 
 def with_parent_job(conf: Mapping[str, str] | None, context: "Context") -> dict[str, str]:
-    """Tell OpenLineage's listener in Spark, should there be one, of which task it is a part.
+    """Set the parent task for OpenLineage's listener in Spark, if present.
 
-    :param conf: Spark configuration. What it says of a parent job already is kept.
+    :param conf: Spark configuration. Its existing settings of a parent job are kept.
     :param context: The context of the running task.
     """
     properties = dict(conf or {})
@@ -49,10 +49,10 @@ def with_parent_job(conf: Mapping[str, str] | None, context: "Context") -> dict[
 
 
 def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
-    """Describe what a job reads and writes, as the OperatorLineage of OpenLineage's provider.
+    """Describe a job's reads and writes as the OperatorLineage of OpenLineage's provider.
 
     :param job: The job, with its metastore.
-    :param report: What it has done; None when it has failed.
+    :param report: Its report; None if it has failed.
     """
     from airflow.providers.common.compat.openlineage.facet import SQLJobFacet
 
@@ -98,7 +98,7 @@ def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:
 
 
 def _reports(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What was done, table by table."""
+    """Return the results, table by table."""
     parts = report.get("statements")
     if parts is None:
         return by_table(report)
@@ -120,7 +120,7 @@ def _key(source: _Named) -> str:
 
 
 def _look_up(metastore: MetastoreOptions, names: set[str]) -> "dict[str, HiveTable]":
-    """Those of the tables that the metastore tells of; a lineage without schemas is one, too."""
+    """Return the tables that the metastore describes; a lineage without schemas is valid, too."""
     # Thrift is heavy, and DAG files import this module.
     from airflow_hiveacid.metastore.client import MetastoreClient
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @attrs.define
 class _PushedLink(BaseOperatorLink):
-    """A link whose whole address the running task pushes, so that it is there from the start.
+    """A link with an address that the running task pushes, so that it is available from the start.
 
     It is the XCom ``xcom_key``.
     """
 
     def get_link(self, operator: "BaseOperator", *, ti_key: "TaskInstanceKey") -> str:
-        """Return what the task has pushed; Airflow asks when the task has ended.
+        """Return the pushed address; Airflow calls this when the task has ended.
 
         :param operator: The operator.
         :param ti_key: The task instance.
@@ -43,11 +43,11 @@ class TableHealthLink(_PushedLink):
 
 
 def spark_application_url(application_id: str, tracking_url: str | None) -> str | None:
-    """Return the address for SparkApplicationLink; None when there is none.
+    """Return the address for SparkApplicationLink, if any.
 
     :param application_id: The application.
-    :param tracking_url: What its cluster says. Without it, there has to be a history server in
-        Airflow's configuration: ``[hive_acid] spark_history_url``.
+    :param tracking_url: The address from its cluster. Without it, Airflow's configuration must
+        contain a history server: ``[hive_acid] spark_history_url``.
     """
     history: str = conf.get("hive_acid", "spark_history_url", fallback="")
     if tracking_url is None and history:

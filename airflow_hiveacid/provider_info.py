@@ -1,4 +1,4 @@
-"""What Airflow's provider discovery wants to know of this package."""
+"""Information on this package for Airflow's provider discovery."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ def main() -> int:
         return error.exit_code
     if not ended:
         print("\nquickstart: ended; nothing runs on", file=sys.stderr)
-        return 0 if arguments.stay else 130  # What a shell reports for Ctrl-C.
+        return 0 if arguments.stay else 130  # The exit code of a shell for Ctrl-C.
     return 0
 
 
@@ -167,7 +167,7 @@ def write_changes(hour: Path) -> None:
 
 
 def merge_report(airflow_home: Path) -> dict[str, Any]:
-    """Look up what the merge returned, in the Airflow that only this quickstart uses."""
+    """Fetch the result of the merge from this quickstart's own Airflow."""
     with closing(sqlite3.connect(airflow_home / "airflow.db")) as database:
         (value,) = database.execute(
             "SELECT value FROM xcom WHERE task_id = 'merge' AND key = 'return_value'"
@@ -192,7 +192,7 @@ def table_of(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list
 
 
 def show_rows(metastore: EmbeddedMetastore, *options: str) -> None:
-    """Print what a reader of the table sees."""
+    """Print the rows that a reader of the table sees."""
     command = ["cat", str(TABLE), "--metastore", metastore.uri, *options]
     print(f"   hiveacid {' '.join(command)}\n", flush=True)
     rows = subprocess.run(
@@ -215,7 +215,7 @@ def show_difference(before: Mapping[str, str], after: Mapping[str, str]) -> None
 
 
 def show_report(report: Mapping[str, Any]) -> None:
-    """Print what a merge did, and what took how long."""
+    """Print the changes of a merge, and the duration of its phases."""
     counts = ("rows_inserted", "rows_updated", "rows_deleted", "files", "txn_id")
     rows = [(name.replace("_", " "), str(report[name])) for name in counts]
     rows.append(("bytes", bytes_in_words(report["bytes"])))

@@ -1,4 +1,4 @@
-"""When failed tasks of ours are tried again."""
+"""Retry policy for failed tasks of ours."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ def hive_acid_retry_policy(
     conflicts_after: timedelta = timedelta(seconds=30),
     trouble_after: timedelta = timedelta(minutes=5),
 ) -> "ExceptionRetryPolicy":
-    """Try again soon after conflicts, later after trouble, and never after mistakes.
+    """Retry soon after conflicts, later after outages, and never after permanent errors.
 
     Example::
 
@@ -28,9 +28,9 @@ def hive_acid_retry_policy(
     It also fits tasks that use HiveAcidMetastoreHook themselves. Errors that aren't ours are left
     to ``retry_delay``.
 
-    :param conflicts_after: When to try again because somebody else was first.
-    :param trouble_after: When to try again because the metastore, the cluster or the file system did
-        not answer.
+    :param conflicts_after: The delay of a retry after a concurrent writer committed first.
+    :param trouble_after: The delay of a retry after the metastore, the cluster or the file system
+        did not answer.
     :raises AirflowOptionalProviderFeatureException: Airflow is older than 3.3.
     """
     try:
@@ -58,7 +58,7 @@ def hive_acid_retry_policy(
                 retry_delay=trouble_after,
                 reason="The metastore, the cluster or the files could not be reached.",
             ),
-            # What fails as a task of ours for good is never asked about: Airflow fails it at once.
+            # Permanent failures of our tasks never reach the policy: Airflow fails them at once.
             RetryRule(
                 exception=HiveAcidError,
                 action=RetryAction.FAIL,

@@ -1,4 +1,4 @@
-"""What SHOW and DESCRIBE are answered, out of the metastore alone."""
+"""Answers to SHOW and DESCRIBE, from the metastore alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,10 +52,10 @@ def answer(client: MetastoreClient, question: questions.Question) -> Answer:
 
     Args:
         client: The metastore.
-        question: What is asked.
+        question: The question.
 
     Raises:
-        TableNotFound: There is no such table or database.
+        TableNotFound: The table or database does not exist.
     """
     match question:
         case questions.ShowDatabases(pattern):

@@ -1,4 +1,4 @@
-"""How far a command has come, in a terminal."""
+"""Progress bar of a command in a terminal."""
 
 import sys
 from types import TracebackType
@@ -9,10 +9,10 @@ from airflow_hiveacid.text.printable import printable, raw_stream
 
 
 class Bar(PhaseObserver):
-    """A bar on stderr: what a command is doing, how much of it is done, and for how long.
+    """A bar on stderr: a command's current step, its progress, and its elapsed time.
 
     Args:
-        what: What the command does, until a step begins.
+        what: The description until the first step begins.
     """
 
     def __init__(self, what: str) -> None:
@@ -40,7 +40,7 @@ class Bar(PhaseObserver):
 
     @staticmethod
     def fits() -> bool:
-        """Whether somebody looks, who can see a line change."""
+        """Whether stderr is a terminal that can update a line."""
         return sys.stderr.isatty()
 
     def __enter__(self) -> Self:
@@ -56,19 +56,19 @@ class Bar(PhaseObserver):
         self._progress.stop()
 
     def step(self, name: str, seconds: float | None = None) -> None:
-        """Show what is being done."""
+        """Show the current step."""
         if seconds is None:
             self._progress.update(self._task, description=printable(name))
 
     def leave(self, phase: Phase, seconds: float) -> None:
-        """Count what a cleaning has removed."""
+        """Count the objects that a cleaning has removed."""
         if phase is Phase.CLEAN:
             self.one_more()
 
     def work(self, done: int, total: int) -> None:
-        """Show how much is done."""
+        """Show the progress."""
         self._progress.update(self._task, completed=done, total=total)
 
     def one_more(self) -> None:
-        """Count one more, of nobody knows how many."""
+        """Count one more object of an unknown total."""
         self._progress.advance(self._task)

@@ -1,7 +1,7 @@
-"""What a command is, the same for `hiveacid` and for `airflow hiveacid`.
+"""Definition of a command, shared by `hiveacid` and `airflow hiveacid`.
 
-Airflow builds the arguments of all commands whenever any one runs. So a module of a command imports
-nothing heavy: what reads files or asks a metastore is imported when the command runs.
+Airflow builds the arguments of all commands whenever any one runs. So a command's module imports
+nothing heavy: code that reads files or calls a metastore is imported when the command runs.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.text.printable import printable_output
 
-# What a shell reports for a program that SIGPIPE or SIGINT ended.
+# Exit codes of a shell for a program that SIGPIPE or SIGINT ended.
 _BROKEN_PIPE, _INTERRUPTED = 141, 130
 
 
@@ -25,13 +25,13 @@ class Command:
     """A command of the command line.
 
     Attributes:
-        name: How it is called.
+        name: The command's name.
         help: A few words.
         description: A sentence or two.
         configure: Adds its arguments to a parser.
-        run: Does it, and returns the exit status.
-        changes: It may change something that others see.
-        action: What it does to the table that it names, for the authorizer.
+        run: Runs the command, and returns the exit status.
+        changes: The command may change data that others see.
+        action: The action on its table, for the authorizer.
         hidden: The arguments whose values are kept out of Airflow's audit log.
     """
 

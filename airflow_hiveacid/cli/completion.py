@@ -1,4 +1,4 @@
-"""`hiveacid completion`: what a shell completes when somebody presses Tab."""
+"""`hiveacid completion`: scripts for completion in shells."""
 
 import argparse
 import os
@@ -66,11 +66,11 @@ compdef _hiveacid hiveacid
 
 @dataclass
 class _Completed:
-    """What can follow the name of a command.
+    """The possible words after the name of a command.
 
     Attributes:
-        words: Its options, and the names of what is below it.
-        values: The values of those options that have a choice; of others none.
+        words: Its options, and the names of its subcommands.
+        values: The values of options with choices.
         has_tables: Whether it takes the name of a table.
     """
 
@@ -143,7 +143,7 @@ def command_for(others: Sequence[Command]) -> Command:
 
 
 def _values(completed: dict[str, _Completed], variable: str) -> Iterator[str]:
-    """What follows an option that takes a value."""
+    """Return the completion of an option's value."""
     for name, command in completed.items():
         for option, values in command.values.items():
             yield f'            "{name} {option}") {variable}="{" ".join(values)}" ;;'

@@ -7,13 +7,13 @@ from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 
 def connection_options(conn_id: str) -> MetastoreOptions:
-    """How the metastore of an Airflow connection is reached.
+    """Return the metastore options of an Airflow connection.
 
     Args:
         conn_id: The connection.
 
     Raises:
-        InvalidConnection: There is no such connection, or it lacks what is needed of it.
+        InvalidConnection: The connection does not exist or is incomplete.
     """
     try:
         from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook

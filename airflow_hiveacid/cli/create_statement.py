@@ -1,4 +1,4 @@
-"""The CREATE TABLE that makes a table like one that is there."""
+"""The CREATE TABLE statement of an existing table."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 
 # Names that the metastore has chosen: those of another table have to differ.
 _GENERATED = re.compile(r"(nn|dc|pk|uk|fk)_\d+(_\d+)+")
-# How to say what a serde cannot be told apart by.
+# Text formats that need a ROW FORMAT SERDE clause.
 _ROW_FORMAT = (StorageFormat.CSV, StorageFormat.JSON)
 
 
@@ -62,7 +62,7 @@ def _lines(table: HiveTable, constraints: TableConstraints) -> Iterator[str]:
         yield f"CLUSTERED BY ({names}) INTO {table.num_buckets} BUCKETS"
     form = table.format
     serde = {**table.serde_parameters}
-    # Hive adds it to every table, and it says the same as the default.
+    # Hive adds it to every table, and it equals the default.
     if serde.get("serialization.format") == "1":
         del serde["serialization.format"]
     if form in _ROW_FORMAT or serde:

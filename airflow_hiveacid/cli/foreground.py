@@ -1,4 +1,4 @@
-"""Commands that run until somebody ends them."""
+"""Commands that run until they are stopped."""
 
 import signal
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def until_ended() -> Iterator[None]:
     The first signal is a KeyboardInterrupt in the body; those after it are ignored, so that nothing
     keeps it from clearing up.
     """
-    # Who starts it with nohup means it to outlive the terminal.
+    # A command started with nohup should outlive the terminal.
     hangup_is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     watched = [each for each in _ENDINGS if each != signal.SIGHUP or not hangup_is_ignored]
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.report import Report
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that says where Spark runs."""
+    """Add the argument for Spark's master."""
     parser.add_argument(
         "--master",
         default="local[*]",
@@ -27,9 +27,9 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 def run_on_spark(job: Job, master: str, name: str) -> Report:
-    """Run a job, its log on stderr: what an application logs is progress here, and no result.
+    """Run a job with its log on stderr: an application's log is progress here, not a result.
 
-    What the metastore knows to be wrong is told before Spark starts.
+    Errors that the metastore reveals are reported before Spark starts.
     """
     _check_early(job, master)
     with a_spark(master, name) as spark:
@@ -75,10 +75,10 @@ def _stderr_taken(by: BinaryIO) -> Iterator[None]:
 
 @contextmanager
 def a_spark(master: str, name: str) -> Iterator[Any]:
-    """A session of a Spark that is started, with whatever is printed meanwhile on stderr.
+    """Start Spark and provide its session, with all output meanwhile on stderr.
 
-    Spark's Java greets with warnings that nobody can do anything about, and later ones would break
-    a bar: in a terminal they come only if the command fails.
+    Spark's Java prints warnings without a remedy at its start, and later ones would break a bar: in
+    a terminal they are shown only if the command fails.
     """
     # Java and this process share the place in the file: who appends writes over nothing.
     with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as said:

@@ -1,4 +1,4 @@
-"""What commands print: reports and times."""
+"""Output of commands: reports and times."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ def print_report(
     *,
     as_json: bool,
 ) -> int:
-    """Print what a job did to stdout, and to stderr what went wrong.
+    """Print a job's report to stdout, and its problems to stderr.
 
     Args:
-        report: What it did.
+        report: The job's report.
         lines: The same as text for people.
         as_json: Print the report itself instead, for programs.
 
@@ -38,7 +38,7 @@ def print_report(
 
 
 def outcome_counts(report: CompactReport) -> Iterator[str]:
-    """How many partitions were compacted, skipped and failed, as far as there are any."""
+    """Yield the numbers of compacted, skipped and failed partitions, omitting zeros."""
     outcomes = [partition.outcome for partition in report.partitions]
     for outcome in ("compacted", "skipped", "failed"):
         if outcome in outcomes:
@@ -46,7 +46,7 @@ def outcome_counts(report: CompactReport) -> Iterator[str]:
 
 
 def age_in_words(now: datetime, start: datetime | None) -> str:
-    """How long ago something began; empty when nobody knows."""
+    """Return the time since a start; empty if the start is unknown."""
     return "" if start is None else duration_in_words((now - start).total_seconds())
 
 

@@ -21,7 +21,7 @@ def selected(question: "Select", arguments: argparse.Namespace) -> "Answer":
     from airflow_hiveacid.cli.values import json_values
 
     limit = arguments.limit if question.limit is None else question.limit
-    # One more tells whether there are more.
+    # One additional row shows whether more rows exist.
     wanted = limit + (question.limit is None)
     metastore = target.metastore(arguments)
     found = _scanned(question, metastore, wanted) if question.table is not None else None
@@ -61,7 +61,7 @@ def print_answer(answer: "Answer") -> None:
 
 
 def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "Table | None":
-    """The rows by our own reader; None where only Spark can read them."""
+    """Return the rows from our own reader; None if only Spark can read them."""
     import pyarrow as pa
 
     from airflow_hiveacid.acid.locks import TableRef

@@ -69,7 +69,7 @@ def _rules(arguments: argparse.Namespace) -> Rules | None:
 
 
 def _is_partition_folder(storage: Storage) -> bool:
-    """Whether a directory holds partitions, and not the files of one."""
+    """Whether a directory contains partitions instead of the files of one."""
     children = [name for name in storage.list_directories() if not names.is_hidden(name)]
     return any(_is_partition_name(name) for name in children) and not any(
         names.parse_directory(name) for name in children

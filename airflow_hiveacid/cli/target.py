@@ -1,4 +1,4 @@
-"""Which metastore, which table and which snapshot of it a command works on."""
+"""Arguments for a command's metastore, table and snapshot."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ from airflow_hiveacid.jobs.metastore_options import (
     MetastoreOptions,
 )
 
-# Where the metastore is, unless a command says it.
+# The metastore's address, unless an argument specifies it.
 _OF_KERBEROS = (
     "auth_mechanism",
     "kerberos_service_name",
@@ -87,8 +87,8 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
 def add_snapshot(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a table and a snapshot.
 
-    A table is given by name: then the metastore says where its partitions are and what is visible.
-    Or it is given as a bare directory with the snapshot as text: then only its files are read.
+    A table is given by name: then the metastore provides its partitions and the visible data. Or it
+    is given as a bare directory with the snapshot as text: then only its files are read.
     """
     by_name = parser.add_argument_group("a table by name")
     by_name.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
@@ -141,12 +141,12 @@ def add_partitions(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the switch to what programs read."""
+    """Add the switch for machine-readable output."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that says what becomes of writers that overlap."""
+    """Add the argument for the policy on overlapping writers."""
     parser.add_argument(
         "--conflict-policy",
         choices=get_args(ConflictPolicy),
@@ -158,12 +158,12 @@ def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
-    """How the metastore is reached.
+    """Return the options of the metastore.
 
     Raises:
         InvalidConnection: The Airflow connection cannot be used.
         InvalidJob: The address cannot be read.
-        UserError: No metastore is named, or one in two ways.
+        UserError: No metastore is named, or it is named in two ways.
     """
     uris = arguments.metastore
     if not arguments.conn_id:
@@ -197,10 +197,10 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
 
 
 def kerberos(arguments: argparse.Namespace | None = None) -> dict[str, Any]:
-    """What arguments say about Kerberos, or else the environment.
+    """Return the Kerberos settings of the arguments, or else of the environment.
 
     Args:
-        arguments: Those of a command.
+        arguments: The arguments of a command.
     """
     given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
     told = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
@@ -208,10 +208,10 @@ def kerberos(arguments: argparse.Namespace | None = None) -> dict[str, Any]:
 
 
 def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:
-    """The names of the partitions that were asked for; None is all of them.
+    """Return the names of the requested partitions; None for all partitions.
 
     Raises:
-        InvalidJob: One is not the name of a partition.
+        InvalidJob: A name is not the name of a partition.
     """
     if arguments.partitions is not None:
         require_partition_names(arguments.partitions)

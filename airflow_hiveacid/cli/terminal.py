@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from airflow_hiveacid.text.printable import printable, raw_stream
 from airflow_hiveacid.text.table import aligned
 
-# Words that stand alone in a cell, and how they look.
+# Single words in a cell, and their styles.
 _STYLES = {
     **dict.fromkeys(("ok", "compacted", "acquired", "current", "removed"), "green"),
     **dict.fromkeys(("waiting", "skipped", "kept", "obsolete"), "yellow"),

@@ -82,7 +82,7 @@ def _with_bytes(kind: pa.DataType) -> pa.DataType:
 
 
 def _converter(kind: pa.DataType) -> Convert | None:
-    """The conversion from what Arrow returns to a JSON value; None where nothing is to be done."""
+    """Return the conversion from Arrow's value to a JSON value; None if not needed."""
     if pa.types.is_string(kind):
         return _text
     if pa.types.is_decimal(kind):

@@ -1,4 +1,4 @@
-"""How a run is ended before its time, by its worker or by a triggerer."""
+"""Early termination of a run, by its worker or by a triggerer."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ def abort_run(
 ) -> None:
     """End the application of a run, then abort its transactions, each as far as that is possible.
 
-    A driver that lived on would otherwise open others.
+    Otherwise a running driver would open new transactions.
 
-    :param run: The run; None when there is no application, or no way to it.
-    :param metastore: The metastore; None when there is no way to it.
+    :param run: The run; None if no application exists or is reachable.
+    :param metastore: The metastore; None if it is unreachable.
     :param tokens: The names of the run's transactions, see ``Job.tokens``.
     :param log: The logger of the task or of the trigger.
     """
@@ -41,7 +41,7 @@ def abort_run(
 
 
 def abort_transactions(metastore: MetastoreOptions, tokens: Sequence[str]) -> list[int]:
-    """Abort what a run has left open, so that neither its locks nor its places in queues outlive it.
+    """Abort a run's open transactions, so that its locks and queued lock requests end with it.
 
     :param metastore: The metastore.
     :param tokens: The names of the run's transactions, see ``Job.tokens``.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ApplicationState(StrEnum):
-    """How far an application has come, in the words of no particular cluster."""
+    """The state of an application, independent of the type of cluster."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -23,17 +23,17 @@ class ApplicationState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether it will never change again."""
+        """Whether the state is final."""
         return self not in (ApplicationState.PENDING, ApplicationState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What a cluster knows about an application.
+    """A cluster's information on an application.
 
-    :param id: Its name in that cluster.
-    :param state: How far it has come.
-    :param diagnostics: What the cluster says about it, often why it failed.
+    :param id: Its id in that cluster.
+    :param state: Its state.
+    :param diagnostics: The cluster's message about it, often the reason for a failure.
     :param tracking_url: A page that shows it.
     """
 
@@ -53,15 +53,15 @@ class Applications(Protocol):
     def find(self, tag: str) -> list[Application]:
         """Return the applications that carry a tag, the oldest first.
 
-        Everybody in a cluster may give applications any tag: those of other users are left out.
+        Any user of a cluster may choose any tag: applications of other users are excluded.
         """
         ...
 
     def get(self, application_id: str) -> Application | None:
         """Return an application.
 
-        None says that the cluster does not know it. A cluster that has just been restarted may say
-        so too, for a moment: only several in a row are final.
+        The result is None if the cluster does not know the application. This may also happen
+        briefly after a restart of the cluster: only several consecutive results of None are final.
         """
         ...
 
@@ -86,8 +86,8 @@ class Applications(Protocol):
 
 
 def application_tag(token: str) -> str:
-    """Return the tag by which the application of a run is found in a cluster.
+    """Return the tag that identifies the application of a run in a cluster.
 
-    :param token: The name of the run's transactions, see ``Job.token``: it tells the tables, too.
+    :param token: The name of the run's transactions, see ``Job.token``; it includes the tables.
     """
     return "hiveacid-" + hashlib.sha256(token.encode()).hexdigest()[:24]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LOOKS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
 _SECONDS_TO_END = 20
-# Spark hides what is in variables with such names. No connection's token has this one.
+# Spark redacts variables with such names. No connection's token uses this name.
 _DRIVER_TOKEN = "HIVEACID_DELEGATION_TOKEN"
 
 
@@ -45,7 +45,7 @@ class Submitted:
 
     :param application_id: The application.
     :param report: Where it leaves its report, see RunFiles.
-    :param adopted: Whether an earlier try has submitted it.
+    :param adopted: Whether an earlier attempt has submitted it.
     """
 
     application_id: str
@@ -56,14 +56,14 @@ class Submitted:
 class ClusterRun(SparkRun):
     """Submits, follows and ends the application of a run.
 
-    Everything follows from the run's tag, so that it does not matter who has submitted the
-    application, and whether anybody has noted its id.
+    The run's tag identifies the application, whichever process has submitted it, and even if its id
+    was not stored.
 
     :param connection: The Spark connection.
-    :param tag: By which the applications of the run are found.
-    :param xcoms: Where to tell what the application begins.
-    :param log: The logger of the task or of the trigger, which are of different kinds.
-    :param submitted: The application, when somebody else has submitted it.
+    :param tag: The tag that identifies the applications of the run.
+    :param xcoms: The destination of reports on the application's start.
+    :param log: The logger of the task or of the trigger, which have different types.
+    :param submitted: The application, if another process has submitted it.
     :raises InvalidConnection: Drivers can't run in the cluster of that connection.
     """
 
@@ -89,18 +89,18 @@ class ClusterRun(SparkRun):
 
     @property
     def submitted(self) -> Submitted:
-        """The application, once it has been submitted."""
+        """The application, or None before the submission."""
         assert self._submitted is not None
         return self._submitted
 
     @property
     def adopted(self) -> bool:
-        """Whether an earlier try has submitted the application."""
+        """Whether an earlier attempt has submitted the application."""
         return self.submitted.adopted
 
     @property
     def at_work(self) -> bool:
-        """Whether an application of the run, which an earlier try has submitted, is at work."""
+        """Whether an application that an earlier attempt of the run submitted is running."""
         return self._live() is not None
 
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
@@ -123,9 +123,9 @@ class ClusterRun(SparkRun):
         push_application(self._xcoms, application.id, application.tracking_url)
 
     def look(self) -> Application | None:
-        """Look once, without waiting, and tell what is new.
+        """Poll once, without waiting, and publish news.
 
-        :return: The application once it has ended, or is not to be found any more.
+        :return: The application once it has ended or has disappeared.
         """
         application_id = self.submitted.application_id
         try:
@@ -151,9 +151,9 @@ class ClusterRun(SparkRun):
         return application if application.state.ended else None
 
     def report(self, job: Job) -> Report | None:
-        """Return what the application has reported, and tell what it had begun.
+        """Return the application's report, and publish the work it had begun.
 
-        It is None when there is no report.
+        The result is None if no report exists.
 
         :param job: The job.
         """
@@ -161,7 +161,7 @@ class ClusterRun(SparkRun):
         return self._files.read_report(job.report)
 
     def failure(self, application: Application) -> AirflowException:
-        """Return what the cluster says about an application that has failed.
+        """Return the cluster's message about a failed application.
 
         The end of the driver's log goes to the log of the task.
 
@@ -267,9 +267,9 @@ class ClusterRun(SparkRun):
             release()
 
     def _has_begun_nothing(self, known: set[str]) -> bool:
-        """Whether it is sure that no driver runs, or will, after a submission that has failed.
+        """Whether certainly no driver runs or will run after a failed submission.
 
-        :param known: The ids of the applications that there were before.
+        :param known: The ids of the applications that existed before.
         """
         if self._submission is None:
             return True
@@ -277,14 +277,15 @@ class ClusterRun(SparkRun):
             new = self._new(known)
         except ClusterUnreachable:
             return False
-        # What a dead spark-submit has asked for may still come: none that is seen proves nothing.
+        # An application that a dead spark-submit requested may still appear: its absence proves
+        # nothing.
         return bool(new) and all(application.state.ended for application in new)
 
     def _appeared(self, known: set[str]) -> Application:
         """Wait for the application that was just submitted.
 
-        :param known: The ids that there were before.
-        :raises ClusterUnreachable: It does not appear.
+        :param known: The ids that existed before.
+        :raises ClusterUnreachable: The application does not appear.
         """
         deadline = time.monotonic() + _SECONDS_TO_APPEAR
         while True:
@@ -309,17 +310,18 @@ class ClusterRun(SparkRun):
     ) -> str:
         """Write a file of Spark properties with the driver's environment, which may be secret.
 
-        :param secrets: Environment variables with what opens the metastore.
-        :param given: A file whose properties are needed as well.
+        :param secrets: Environment variables with credentials for the metastore.
+        :param given: A file of further properties.
         :param env_vars: Environment variables of the driver.
-        :param folder: Where to write it.
+        :param folder: The folder for the file.
         """
         require_environment("env_vars", env_vars)
         require_environment("The token", secrets)
         # The driver writes timestamps by its clock, and Hive's have no zone.
         environment = {"TZ": "UTC", **env_vars, **secrets}
         theirs = _spark_defaults() if given is None else Path(given)
-        # The empty line ends a last one that goes on, so that it takes in none of ours.
+        # The empty line ends a last line with a continuation, so that it does not absorb our first
+        # line.
         before = "" if theirs is None else theirs.read_text(encoding="utf-8") + "\n\n"
         ours = properties(self._applications.driver_env_conf(environment))
         file = folder / "spark.properties"
@@ -329,10 +331,10 @@ class ClusterRun(SparkRun):
 
 
 def _for_driver(job: Job) -> tuple[Job, dict[str, str]]:
-    """The job as a driver in the cluster gets it, and what opens the metastore for it.
+    """Return the job for a driver in the cluster, and its credentials for the metastore.
 
-    Where the worker logs in by Kerberos, the driver gets a delegation token: there is no ticket where
-    it runs, and the keytab stays here.
+    Where the worker logs in by Kerberos, the driver gets a delegation token: its machine has no
+    ticket, and the keytab stays here.
     """
     metastore = job.connection
     if metastore.auth_mechanism == KERBEROS:
@@ -353,9 +355,9 @@ def _spark_defaults() -> Path | None:
 
 
 def _folder(client: MetastoreClient, job: Job) -> str:
-    """Where the job's table is, or will be once the job has created it.
+    """Return the folder of the job's table, or the future folder if the job creates it.
 
-    :raises TableNotFound: It is not there, and the job does not create it.
+    :raises TableNotFound: The table does not exist, and the job does not create it.
     """
     ref = TableRef.parse(job.target)
     try:

@@ -1,10 +1,10 @@
 """A Spark driver that doesn't outlive the process that submitted it.
 
-In client and local mode nobody stops the driver when the worker's process is killed: it would go
-on as a ghost while Airflow already runs the next try. The submitter therefore puts its own process
-id into the driver's environment, and the driver ends when that process, or the JVM it was started
-by, is gone. An ending in the middle of the work is safe: without heartbeats the metastore aborts
-the transaction, and nothing that was not committed is visible.
+In client and local mode the driver survives a kill of the worker's process: it would keep running
+while Airflow already runs the next attempt. The submitter therefore puts its own process id into
+the driver's environment, and the driver ends when that process, or the JVM it was started by, is
+gone. An ending in the middle of the work is safe: without heartbeats the metastore aborts the
+transaction, and nothing that was not committed is visible.
 """
 
 import os
@@ -61,5 +61,5 @@ def _is_alive(pid: int) -> bool:
 
 
 def _die() -> None:
-    # No clean-up on purpose: the next try may be at work on the same files already.
+    # No clean-up on purpose: the next attempt may already be working on the same files.
     os.kill(os.getpid(), signal.SIGKILL)

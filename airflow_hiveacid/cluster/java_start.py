@@ -1,4 +1,4 @@
-"""How the Java of a driver on this machine comes to start fast."""
+"""Fast start of the Java process of a driver on this machine."""
 
 import fcntl
 import hashlib
@@ -13,37 +13,38 @@ from airflow_hiveacid.errors import UserError
 
 # The launcher only puts a command line together.
 LAUNCHER_OPTIONS = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Java compiles a method thoroughly once it has been called often, and a driver calls thousands of
-# them a few thousand times: most tasks are over before that would pay. Loops, where the rows are,
-# are compiled as early as ever.
+# Java optimizes a method after many calls, and a driver calls thousands of methods a few thousand
+# times: most tasks end before the optimization pays off. Loops, which process the rows, are
+# compiled as early as by default.
 DRIVER_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
     " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
-# That an archive does not fit is no news for who reads a task's log.
+# A mismatched archive is not relevant for readers of a task's log.
 _QUIET = "-Xlog:cds*=off,class+path=off"
 _WRITABLE_BY_OTHERS = 0o022
 
 
 class ClassArchive:
-    """An archive of Spark's classes, which Java maps instead of reading and checking them anew.
+    """An archive of Spark's classes, which Java maps instead of loading and verifying them.
 
-    The first application that finds none makes it when it ends, which takes Java some seconds more;
-    one at a time does. Java uses none that does not fit: it then starts as it would without.
+    The first application without an archive creates one at its end, which takes some additional
+    seconds; only one application at a time does so. Java ignores an archive that does not match,
+    and starts as without an archive.
 
     Attributes:
-        options: What Java is told, inside of a with statement.
+        options: The options for Java, inside of a with statement.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Find the archive for what an environment starts.
+        """Find the archive for the programs of an environment.
 
         Args:
-            folder: Where archives are kept; it is made if it is not there.
+            folder: The folder of the archives; it is created if it is missing.
             environment: That of spark-submit.
 
         Raises:
-            UserError: Others may write to the folder, and could have any program run.
+            UserError: Others may write to the folder, and could make this process run any program.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -84,7 +85,7 @@ class ClassArchive:
 
 
 def _digest_of_programs(environment: Mapping[str, str]) -> str:
-    """What stands for the Java and the Spark that an environment starts."""
+    """Return a digest of the Java and the Spark that an environment starts."""
     path, home = environment.get("PATH"), environment.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     told = [environment.get("SPARK_HOME", ""), environment.get("SPARK_CONF_DIR", "")]

@@ -19,24 +19,24 @@ CONTEXT_EXTRA = "kubernetes_context"
 TIMEOUT_SECONDS = (10, 30)
 
 _TAG_LABEL = "hiveacid-run"
-# What Spark itself calls things.
+# Names that Spark uses.
 _ID_LABEL = "spark-app-selector"
 _DRIVER_LABEL = "spark-role=driver"
 _DRIVER_CONTAINER = "spark-kubernetes-driver"
 _CONFIGURATION_VOLUME = "spark-conf-volume-driver"
-# spark-submit creates the pod first, and what it mounts within a second.
+# spark-submit creates the pod first, and the mounted objects within a second.
 _SUBMISSION = timedelta(minutes=1)
 
 
 class KubernetesApplications:
     """The applications of one namespace of a Kubernetes cluster.
 
-    Who asks is told as to ``kubectl`` and to spark-submit: by a kubeconfig file, or by the service
-    account of the pod that this runs in. It must be allowed to get, list and delete pods, and to
-    get their logs and config maps.
+    Authentication works as for ``kubectl`` and spark-submit: with a kubeconfig file, or with the
+    service account of the pod of this process. The account must be allowed to get, list and delete
+    pods, and to get their logs and config maps.
 
-    :param namespace: Where the drivers run.
-    :param context: The context of the kubeconfig file; None takes its current one.
+    :param namespace: The namespace of the drivers.
+    :param context: The context of the kubeconfig file; its current one by default.
     """
 
     def __init__(self, namespace: str, context: str | None = None) -> None:
@@ -60,7 +60,7 @@ class KubernetesApplications:
             return [self._application(api, pod) for pod in self._drivers(api, _TAG_LABEL, tag)]
 
     def get(self, application_id: str) -> Application | None:
-        """Return an application; None when its driver's pod is gone."""
+        """Return an application; None if its driver's pod was deleted."""
         with self._asking() as api:
             for pod in self._drivers(api, _ID_LABEL, application_id):
                 return self._application(api, pod)
@@ -85,7 +85,7 @@ class KubernetesApplications:
                             raise
 
     def log_tail(self, application_id: str, lines: int = 50) -> list[str]:
-        """Return the end of what the driver and Spark have printed."""
+        """Return the end of the output of the driver and Spark."""
         try:
             with self._asking() as api:
                 for pod in self._drivers(api, _ID_LABEL, application_id):
@@ -117,7 +117,7 @@ class KubernetesApplications:
     def driver_env_conf(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return Spark settings that give the driver environment variables.
 
-        They stand in the pod: whoever may look at the pods of the namespace can read them.
+        The pod contains them: users with access to the pods of the namespace can read them.
         """
         return {f"spark.kubernetes.driverEnv.{name}": value for name, value in environment.items()}
 
@@ -137,7 +137,7 @@ class KubernetesApplications:
         return Application(pod.metadata.labels[_ID_LABEL], state, diagnostics)
 
     def _left_unfinished(self, api: Any, pod: Any) -> bool:
-        """Whether a pod waits for a config map that nobody is going to create any more."""
+        """Whether a pod waits for a config map that no process will create."""
         from kubernetes.client import ApiException
 
         if datetime.now(UTC) - pod.metadata.creation_timestamp < _SUBMISSION:
@@ -158,7 +158,7 @@ class KubernetesApplications:
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        """Lend the API, and translate what goes wrong while it is used."""
+        """Provide the API, and translate errors from its use."""
         try:
             from kubernetes.client import ApiException
             from kubernetes.config import ConfigException
@@ -228,7 +228,7 @@ def _require_tls(configuration: Any) -> None:
 
 
 def _state_of(pod: Any) -> tuple[ApplicationState, str]:
-    """Return what becomes of a driver, and why if the cluster says so.
+    """Return the state of a driver, and its reason if the cluster reports one.
 
     The driver's container decides: others, such as those of a service mesh, can outlive it.
     """
@@ -254,7 +254,7 @@ def _state_of(pod: Any) -> tuple[ApplicationState, str]:
 
 
 def _awaited(pod: Any) -> str:
-    """Say what keeps a pod from running."""
+    """Return the reason why a pod does not run."""
     status = _driver_status(pod)
     waiting = status.state.waiting if status is not None and status.state is not None else None
     if waiting is not None:

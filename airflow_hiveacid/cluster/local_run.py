@@ -25,10 +25,10 @@ class LocalRun(SparkRun):
     """Submits, follows and ends an application that does not outlive its submission.
 
     :param connection: The Spark connection.
-    :param xcoms: Where to tell what the application begins.
+    :param xcoms: The destination of reports on the application's start.
     """
 
-    # The driver of an earlier try has died with its worker.
+    # The driver of an earlier attempt has died with its worker.
     adopted: ClassVar = False
     at_work: ClassVar = False
 
@@ -41,7 +41,7 @@ class LocalRun(SparkRun):
         self._failure: AirflowException | None = None
 
     def submit(self, job: Job, options: Mapping[str, Any], env_vars: Mapping[str, str]) -> None:
-        """Run the application to its end; what it begins is told as soon as it says so.
+        """Run the application to its end; publish its started work as soon as it is reported.
 
         :param job: The job.
         :param options: Arguments of ``SparkSubmitHook``.
@@ -72,14 +72,14 @@ class LocalRun(SparkRun):
         return Application("" if self._started is None else self._started.application_id, state)
 
     def report(self, job: Job) -> Report | None:
-        """Return what the application has reported; None when that is nothing.
+        """Return the application's report, if any.
 
         :param job: The job.
         """
         return self._report
 
     def failure(self, application: Application) -> AirflowException:
-        """Return what spark-submit says about an application that has failed.
+        """Return spark-submit's message about a failed application.
 
         :param application: As ``look`` has returned it.
         """
@@ -107,7 +107,7 @@ class LocalRun(SparkRun):
 
 
 def _with_end(report: Report | None, file: Path) -> Report | None:
-    """A report that tells, too, how long the application took to end once it had left it."""
+    """Return a report with the application's time between the report and its end."""
     if report is None:
         return None
     end = round(max(0.0, time.time() - file.stat().st_mtime), 3)

@@ -1,4 +1,4 @@
-"""Where the Spark application and the example DAGs are, and the package as a zip."""
+"""Locations of the Spark application and the example DAGs, and the package as a zip."""
 
 import hashlib
 import io
@@ -40,7 +40,7 @@ def example_dags() -> Path:
 def package_copy(folder: Path) -> Path:
     """Copy this package, for Pythons of this machine, and return the folder to import it from.
 
-    Unlike a zip it holds what Python has compiled, or comes to hold it when it is first imported.
+    Unlike a zip it contains compiled Python files, at the latest after its first import.
     """
     copy = folder / "python"
     shutil.copytree(_PACKAGE, copy / _PACKAGE.name, ignore=shutil.ignore_patterns(*_DATA))

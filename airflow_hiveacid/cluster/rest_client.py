@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 class KnownHosts:
-    """The hosts of a cluster, by its connection alone: what a server answers adds none."""
+    """The hosts of a cluster, by its connection alone: answers of servers add no hosts."""
 
     def __init__(self, addresses: Iterable[str], names: Iterable[str] = ()) -> None:
         """Collect the hosts.
@@ -43,7 +43,7 @@ class KnownHosts:
 
 
 def host_of(url: str) -> str | None:
-    """The host of an address of the web; None for any other text, such as ``file:///etc/passwd``."""
+    """Return the host of a web address; None for any other text, such as ``file:///etc/passwd``."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -73,7 +73,7 @@ def ask(request: urllib.request.Request, seconds: float, most_bytes: int = MOST_
         urllib.error.HTTPError: The status is an error or a redirect.
         OSError: The server does not answer in time, or the address has another scheme.
         http.client.HTTPException: The answer is not HTTP, or too long.
-        InvalidConnection: The server asks for Kerberos, and there is no ticket for it.
+        InvalidConnection: The server asks for Kerberos, and no ticket is available.
     """
     end = time.monotonic() + seconds
     answer = bytearray()

@@ -1,7 +1,7 @@
-"""What an application lets its submitter know: what it has begun, and its report at the end.
+"""Files from an application to its submitter: its started work, and its final report.
 
-Two files are enough for every way in which an application can run: in a folder of the worker where
-the driver is on the same machine, else below the table's folder, which both sides can reach.
+Two files suffice for every deploy mode: in a folder of the worker if the driver is on the same
+machine, else below the table's folder, which both sides can reach.
 """
 
 import json
@@ -27,14 +27,14 @@ ReportT = TypeVar("ReportT", bound=Report)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What an application has begun.
+    """The work that an application has begun.
 
     Attributes:
         application_id: Spark's id of the application.
-        txn_ids: The transactions it has opened, oldest first; those given up again among them.
+        txn_ids: The transactions it has opened, oldest first, including abandoned ones.
         write_ids: The write id of each written table.
         ui_url: The address of Spark's own page about the application, while it runs.
-        stream: How the stream is doing, if it runs one.
+        stream: The progress of the stream, if it runs one.
     """
 
     application_id: str
@@ -48,8 +48,8 @@ class RunFiles:
     """The two files of one application.
 
     Args:
-        location: Where the report goes, as a path or a url; what was begun is told beside it. It
-            may hold ``{application_id}``, which stands for the application's id.
+        location: The location of the report, as a path or a url; the file on started work is beside
+            it. It may contain ``{application_id}``, a placeholder for the application's id.
     """
 
     def __init__(self, location: str) -> None:
@@ -57,17 +57,17 @@ class RunFiles:
 
     @staticmethod
     def below(table_folder: str, tag: str) -> str:
-        """The location for a run whose driver is on another machine than its submitter.
+        """Return the files for a run whose driver and submitter are on different machines.
 
         Args:
             table_folder: The folder of the table.
-            tag: By which the applications of the run are found.
+            tag: The tag that identifies the applications of the run.
         """
         return f"{table_folder.rstrip('/')}/{RUN_NOTES}/{tag}.{APPLICATION_ID}.json"
 
     @property
     def known(self) -> bool:
-        """Whether the location says everything; not so before there is an application."""
+        """Whether the location is complete; false if it lacks the application's id."""
         return APPLICATION_ID not in self._name
 
     def of(self, application_id: str) -> "RunFiles":
@@ -75,7 +75,7 @@ class RunFiles:
         return RunFiles(f"{self._folder}/{self._name.replace(APPLICATION_ID, application_id)}")
 
     def write_started(self, started: Started) -> None:
-        """Tell what has begun, in place of what was told before."""
+        """Write the started work, replacing the previous file."""
         self._write(_started(self._name), codec.to_record(started))
 
     def write_report(self, report: Report) -> None:
@@ -83,7 +83,7 @@ class RunFiles:
         self._write(self._name, report.to_dict())
 
     def read_started(self) -> Started | None:
-        """What the application has begun; None when it has not said anything that we understand."""
+        """Return the application's started work; None if no valid file exists."""
         data = self._read(_started(self._name), LARGEST_NOTE)
         try:
             return codec.from_record(Started, data, "started")
@@ -91,7 +91,7 @@ class RunFiles:
             return None
 
     def read_report(self, kind: type[ReportT]) -> ReportT | None:
-        """The report; None when there is none that we understand."""
+        """Return the report; None if no valid report exists."""
         data = self._read(self._name, _LARGEST_REPORT)
         try:
             return kind.from_dict(data)

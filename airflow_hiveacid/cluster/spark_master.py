@@ -18,13 +18,13 @@ _SECONDS = 3
 
 
 def require_master(connection: "Connection", driver_is_here: bool) -> None:
-    """Refuse what is no master, or one that does not answer a driver on this machine.
+    """Refuse an invalid master, or one that does not answer a driver on this machine.
 
     :param connection: The Spark connection.
     :param driver_is_here: Whether the driver is to run on this machine.
     :raises InvalidConnection: Spark could not read the master.
-    :raises ClusterUnreachable: There is no such host, or nothing listens there. What only takes long
-        to answer is left to Spark.
+    :raises ClusterUnreachable: The host does not exist, or no process listens there. Slow answers
+        are left to Spark.
     """
     master = master_of(connection)
     match = _MASTER.fullmatch(master)
@@ -60,7 +60,7 @@ def applications_of(connection: "Connection") -> Applications:
     """Return the applications of the cluster that a Spark connection submits to.
 
     :raises InvalidConnection: Drivers in Python can't run in the cluster there, or the connection
-        does not say how to ask the cluster.
+        lacks the settings to query the cluster.
     """
     master = master_of(connection)
     if master.startswith("yarn"):

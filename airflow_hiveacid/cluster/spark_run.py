@@ -34,7 +34,7 @@ class SparkRun(Protocol):
         """Return the application if it has ended or cannot be found, without waiting."""
 
     def report(self, job: Job) -> Report | None:
-        """Return the report of the application, if there is one.
+        """Return the report of the application, if any.
 
         :param job: The job.
         """

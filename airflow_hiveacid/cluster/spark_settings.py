@@ -1,4 +1,4 @@
-"""What the settings of Spark and Hadoop on this machine may change for a driver."""
+"""Effects of this machine's Spark and Hadoop settings on a driver."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,9 @@ _FILES = ("core-site.xml", "spark-defaults.conf")
 
 
 def uses_local_paths(properties: Iterable[str], env_vars: Mapping[str, str]) -> bool:
-    """Whether a path without a scheme surely is one of this machine for a driver on it.
+    """Whether a path without a scheme is certainly local for a driver on this machine.
 
-    :param properties: The keys of Spark properties, and files that may have more of them.
+    :param properties: The keys of Spark properties, and files with possible further ones.
     :param env_vars: Environment variables of the driver, beside those of this process.
     """
     if any("fs.default" in name or not name.startswith("spark.") for name in properties):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.2
 _EXIT_CODE = re.compile(r"Error code is: -?\d+\.")
-# How exceptions of Java and of Python, and spark-submit itself, begin to say what is wrong.
+# Beginnings of error messages of Java, Python and spark-submit.
 _RAISED = re.compile(
     r"(Exception in thread \S+ |Caused by: )?[\w.$]*(Error|Exception)(: |$)|(\S+ ){0,2}ERROR "
 )
@@ -49,19 +49,19 @@ _RAISED = re.compile(
 class SparkSubmission:
     """Runs spark-submit, and can kill it.
 
-    Where the driver runs on this machine that is the whole application. Where it runs in the
-    cluster, spark-submit ends once the application is accepted.
+    If the driver runs on this machine, spark-submit is the whole application. If the driver runs in
+    the cluster, spark-submit ends once the application is accepted.
 
     :param job: The job.
-    :param report: Where the application leaves its report, see RunFiles.
-    :param folder: Where to put files that are needed as long as spark-submit runs.
+    :param report: The location of the application's report, see RunFiles.
+    :param folder: A folder for files that are needed as long as spark-submit runs.
     :param environment: Variables for spark-submit, and so for a driver on this machine; the place
-        for what is secret.
+        for secrets.
     :param connection: The Spark connection, see ``spark_connection``.
     :param in_cluster: Whether the driver runs in the cluster.
     :param options: Further arguments of ``SparkSubmitHook``.
-    :param on_progress: Is called before a line about progress goes to the log.
-    :raises InvalidJob: A text would come to be several lines, and so something else.
+    :param on_progress: Function called before a line about progress goes to the log.
+    :raises InvalidJob: A text has several lines, which would change its meaning.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SparkSubmission:
         job_file.write_text(to_json(job), encoding="utf-8")
         # In the cluster, it lands in the driver's working directory.
         given = job_file.name if in_cluster else str(job_file)
-        # Everybody on the machine can read the command line, so nothing secret.
+        # All users of the machine can read the command line, so it contains no secrets.
         arguments = ["--job", given, "--report", report]
         for field, value in options.items():
             require_lines(field, value)
@@ -91,7 +91,7 @@ class SparkSubmission:
         self._application = spark_app_path()
         master = connection.host or ""
         self._in_cluster = in_cluster
-        # Whatever local runs in, it has the files of this machine.
+        # A local master always has the files of this machine.
         local = not in_cluster and master.startswith("local")
         self._environment = _environment(None if in_cluster else master)
         self._environment |= environment
@@ -109,14 +109,16 @@ class SparkSubmission:
             **options,
         )
         if in_cluster:
-            # On Kubernetes the hook asks for the driver's exit code, and here nobody waits for it.
+            # On Kubernetes the hook asks for the driver's exit code, but this run does not wait for
+            # it.
             self._hook._spark_exit_code = 0
         self._output = _Output(self._hook, on_progress)
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
 
-        :raises AirflowException: It ended with an error; the message has the line that says why.
+        :raises AirflowException: spark-submit ended with an error; the message contains the line
+            with the reason.
         :raises JavaMissing: The Java found is too old to run Spark.
         """
         try:
@@ -137,7 +139,7 @@ class SparkSubmission:
             # The message of the Spark provider repeats the command, and pages of output.
             raise AirflowException(str(failed)) from None
         finally:
-            # Whatever ended the waiting, a timeout of the task for example, nothing runs on.
+            # Stop all processes after any end of the wait, for example a timeout of the task.
             self.kill()
 
     def _submit(self) -> None:
@@ -150,7 +152,7 @@ class SparkSubmission:
         archive = ClassArchive(Path(folder), self._environment) if folder else None
         with archive or contextlib.nullcontext():
             of_driver = [DRIVER_OPTIONS, *([archive.options] if archive else [])]
-            # What the user says comes last, and holds.
+            # The user's settings come last, and take precedence.
             for name, options in (
                 ("SPARK_LAUNCHER_OPTS", [LAUNCHER_OPTIONS]),
                 ("SPARK_SUBMIT_OPTS", of_driver),
@@ -176,7 +178,7 @@ class SparkSubmission:
         return True
 
     def kill(self) -> None:
-        """Kill spark-submit, the driver and what they started; quiet when all have ended."""
+        """Kill spark-submit, the driver and their child processes; no effect if all have ended."""
         process = self._hook._submit_sp
         if process is not None and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
@@ -195,9 +197,9 @@ def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
 
 
 class _Output:
-    """What spark-submit prints, on its way to the log of the task.
+    """The output of spark-submit, forwarded to the log of the task.
 
-    It is folded into groups there, so that the lines about progress stand out.
+    The log folds it into groups, so that the lines about progress are prominent.
     """
 
     def __init__(self, hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
@@ -210,7 +212,7 @@ class _Output:
 
     @property
     def why(self) -> str:
-        """The line that says best why it has failed."""
+        """Return the line that best describes the failure."""
         return self._raised or self._last
 
     def _watched(self, itr: Iterator[Any]) -> None:
@@ -243,7 +245,7 @@ class _Output:
 def spark_connection(conn_id: str) -> "Connection":
     """Return a Spark connection.
 
-    :raises InvalidConnection: There is none of that name.
+    :raises InvalidConnection: No connection has that name.
     """
     # SparkSubmitHook takes an unknown connection for "yarn" without a word.
     try:
@@ -256,10 +258,10 @@ def spark_connection(conn_id: str) -> "Connection":
 
 
 def runs_in_cluster(connection: "Connection", deploy_mode: str | None) -> bool:
-    """Whether the driver runs in the cluster, and not where the Airflow task runs.
+    """Whether the driver runs in the cluster instead of the Airflow task's machine.
 
     :param connection: The Spark connection.
-    :param deploy_mode: What the operator says; None leaves it to the connection.
+    :param deploy_mode: The operator's setting; the connection's setting if None.
     """
     return (deploy_mode or connection.extra_dejson.get("deploy-mode")) == "cluster"
 

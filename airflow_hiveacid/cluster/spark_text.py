@@ -1,7 +1,7 @@
 """Texts that become arguments, environment variables and properties of Spark.
 
-Most of them are templates, so that a stranger may have had a hand in them. Whoever reads them later
-splits them into lines: a line break in a value would be the beginning of another property.
+Most of them are templates and may contain untrusted input. Their readers split them into lines: a
+line break in a value would begin another property.
 """
 
 import re
@@ -20,16 +20,16 @@ _SIZES = frozenset(
     for process in ("driver", "executor")
     for size in ("memory", "memoryOverhead")
 )
-# Backslashes, and what ends a key, in the format of Java's properties.
+# Backslashes, and characters that end a key, in the format of Java's properties.
 _SPECIAL = re.compile(r"[\\=:#!]")
 
 
 def require_lines(field: str, value: Any) -> None:
     """Refuse texts that are not one line.
 
-    :param field: What the value is, for the error.
-    :param value: A text, or a mapping or a list with texts in it; all else is fine.
-    :raises InvalidJob: One has a line break or another control character.
+    :param field: The name of the value, for the error.
+    :param value: A text, or a mapping or a list with texts; all other values are valid.
+    :raises InvalidJob: A text has a line break or another control character.
     """
     for where, text in _texts(field, value):
         if _CONTROL.search(text):
@@ -45,21 +45,21 @@ def require_lines(field: str, value: Any) -> None:
 
 
 def require_environment(field: str, variables: Mapping[str, str]) -> None:
-    """Refuse environment variables that would come to be something else.
+    """Refuse environment variables whose text would change their meaning.
 
-    :param field: What they are, for the error.
+    :param field: Their name, for the error.
     :param variables: Name to value.
-    :raises InvalidJob: A name is none, or a value is not one line.
+    :raises InvalidJob: A name is invalid, or a value is not one line.
     """
     _require_names(field, variables, _VARIABLE, "the name of an environment variable")
 
 
 def require_conf(field: str, conf: Mapping[str, Any]) -> None:
-    """Refuse Spark properties that would come to be others.
+    """Refuse Spark properties whose text would change their meaning.
 
-    :param field: What they are, for the error.
+    :param field: Their name, for the error.
     :param conf: Key to value.
-    :raises InvalidJob: A key is none, or a value is not one line.
+    :raises InvalidJob: A key is invalid, or a value is not one line.
     """
     _require_names(field, conf, _KEY, "the key of a Spark property")
 
@@ -67,12 +67,12 @@ def require_conf(field: str, conf: Mapping[str, Any]) -> None:
 def require_spark_sizes(
     driver_memory: str | None, executor_memory: str | None, conf: Mapping[str, Any] | None
 ) -> None:
-    """Refuse what Spark cannot read as a size of memory, while a DAG is parsed.
+    """Refuse invalid memory sizes while a DAG is parsed.
 
     :param driver_memory: Memory of the driver.
     :param executor_memory: Memory of each executor.
     :param conf: Spark configuration, whose values may be templates.
-    :raises InvalidJob: One is no size.
+    :raises InvalidJob: A value is not a size that Spark can parse.
     """
     if conf is not None and not isinstance(conf, Mapping):
         raise InvalidJob(
@@ -94,7 +94,7 @@ def properties(conf: Mapping[str, str]) -> str:
     """Write Spark properties as a file of Java's.
 
     :param conf: Key to value.
-    :raises InvalidJob: Some of them cannot be told to Spark as they are.
+    :raises InvalidJob: A property cannot be passed to Spark unchanged.
     """
     require_conf("conf", conf)
     return "".join(f"{_escaped(key)} {_escaped(value)}\n" for key, value in sorted(conf.items()))

@@ -1,4 +1,4 @@
-"""What a run lets its task know before its work begins."""
+"""XComs that a run pushes before its work begins."""
 
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class TaskXComs(Protocol):
-    """Where a task's XComs go: a running task instance, or what stands for it in a triggerer."""
+    """The destination of a task's XComs: a task instance, or its substitute in a triggerer."""
 
     def xcom_push(self, key: str, value: Any) -> None:
         """Set one, in place of an earlier value."""
@@ -18,9 +18,9 @@ class TaskXComs(Protocol):
 
 
 def push_application(xcoms: TaskXComs, application_id: str, page: str | None) -> None:
-    """Tell which application it is, and where people can look at it.
+    """Push the application's id, and the page that shows it.
 
-    :param xcoms: Where to tell it.
+    :param xcoms: The destination.
     :param application_id: The application.
     :param page: A page that shows it, when it has one of its own.
     """
@@ -31,10 +31,10 @@ def push_application(xcoms: TaskXComs, application_id: str, page: str | None) ->
 
 
 def push_started(xcoms: TaskXComs, started: "Started") -> None:
-    """Tell what an application has begun.
+    """Push the work that an application has begun.
 
-    :param xcoms: Where to tell it.
-    :param started: What the application says.
+    :param xcoms: The destination.
+    :param started: The started work, as the application reports it.
     """
     xcoms.xcom_push(key="application_id", value=started.application_id)
     if started.txn_ids:

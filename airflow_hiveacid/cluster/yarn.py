@@ -22,7 +22,7 @@ ADDRESS_EXTRA = "yarn_resourcemanager_webapp_address"
 HOSTS_EXTRA = "yarn_hosts"
 TIMEOUT_SECONDS = 10
 
-# How much of a log is fetched to find its last lines in.
+# Size of the end of a log that is fetched for its last lines.
 _LOG_BYTES = 64 * 1024
 # Without the server's own header and footer it is no longer than that.
 _MOST_LOG_BYTES = 2 * _LOG_BYTES
@@ -37,7 +37,7 @@ _STATES = {
     "FAILED": ApplicationState.FAILED,
     "KILLED": ApplicationState.KILLED,
 }
-# An application that has FINISHED has told YARN itself how that went.
+# An application that has FINISHED has reported its result to YARN itself.
 _FINAL_STATES = {
     "SUCCEEDED": ApplicationState.SUCCEEDED,
     "KILLED": ApplicationState.KILLED,
@@ -96,7 +96,7 @@ class YarnApplications:
         return [self._application(app) for app in sorted(ours, key=lambda app: app["startedTime"])]
 
     def get(self, application_id: str) -> Application | None:
-        """Return an application; None when the ResourceManager does not know it."""
+        """Return an application; None if the ResourceManager does not know it."""
         answer = self._ask("GET", f"/{application_id}")
         return None if answer is None else self._application(answer["app"])
 
@@ -105,14 +105,14 @@ class YarnApplications:
         self._ask("PUT", f"/{application_id}/state", body={"state": "KILLED"})
 
     def log_tail(self, application_id: str, lines: int = 50) -> list[str]:
-        """Return the end of what the driver has printed, or of Spark's log if it printed nothing.
+        """Return the end of the driver's output, or of Spark's log if the output is empty.
 
-        The node that ran the driver is asked, and the server that it has handed its logs on to.
-        Either is asked only on a known host.
+        The log is fetched from the node that ran the driver, or from the server that received the
+        node's logs. Both are contacted only on a known host.
         """
         try:
             asked = self._ask("GET", f"/{application_id}") or {"app": {}}
-            # http://<node>/node/containerlogs/<container>/<user>, once there is a container.
+            # http://<node>/node/containerlogs/<container>/<user>, once a container exists.
             logs = str(asked["app"].get("amContainerLogs") or "")
             node, _, rest = logs.partition("/node/containerlogs/")
             container = rest.partition("/")[0]
@@ -131,7 +131,7 @@ class YarnApplications:
         return {
             "spark.yarn.tags": tag,
             "spark.yarn.submit.waitAppCompletion": "false",
-            # A second driver would work beside what Airflow decides to do about the first.
+            # A second driver would run in parallel to Airflow's own retry of the first.
             "spark.yarn.maxAppAttempts": "1",
         }
 
@@ -167,7 +167,7 @@ class YarnApplications:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, str] | None = None,
     ) -> dict[str, Any] | None:
-        """Return the answer of the active ResourceManager; None when it knows no such thing."""
+        """Return the answer of the active ResourceManager; None if the object is unknown."""
         trouble = []
         for address in self._addresses:
             asked = urlencode({**(query or {}), "user.name": self._user})
@@ -189,7 +189,8 @@ class YarnApplications:
                             remedy="Set a login in the Spark connection that may see and end the "
                             "application; with Kerberos, the ticket decides.",
                         ) from error
-                    # One on standby redirects, or answers so when it knows none that is active.
+                    # A standby redirects, or sends this answer if it knows no active
+                    # ResourceManager.
                     standby = 300 <= error.code < 400
                     trouble.append(f"{address}: {'on standby' if standby else error}")
             except (OSError, http.client.HTTPException) as error:

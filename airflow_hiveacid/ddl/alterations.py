@@ -35,13 +35,13 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 
 def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) -> tuple[str, ...]:
-    """Give a table another name when nobody who asks for locks reads or writes it.
+    """Rename a table once no process with locks reads or writes it.
 
     The metastore moves its folder, unless the table has chosen one, and lets write ids, compactions
     and locks follow.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
@@ -53,7 +53,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         # Version 4 drops some of the statistics of a table that gets another name, and refuses that
         # where it has promised them.
         forget_row_count(raw)
-        # Another try of the run ends the lock before it goes on.
+        # Another attempt of the run ends the lock before it continues.
         held.confirm_alive()
         try:
             client.call(
@@ -76,7 +76,7 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     """Add columns behind those that a table has.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     transactional_table(client, ref)
     added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
@@ -129,7 +129,7 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
         if job.change is None:
             wanted = [Column(spec.name, spec.type, spec.comment) for spec in job.columns]
             return [HiveColumn(*column) for column in rules.replaced(columns, wanted)]
-        # Another try finds the name that the first one has given.
+        # Another attempt finds the name that the first one has assigned.
         if job.run_token is not None and rules.is_renamed(columns, job.change):
             known.append(f"{ref} had the column {job.change.name} already.")
             return table.columns
@@ -147,13 +147,13 @@ def alter_properties(
     """Set and unset properties of a table.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
         missing = [name for name in job.unset if name not in raw.parameters]
-        # Another try finds nothing left of what the first one has removed.
+        # A later attempt does not find what the first one has removed.
         if missing and not job.if_exists and job.run_token is None:
             raise InvalidJob(
                 f"{ref} has no property {missing[0]!r}.",
@@ -168,7 +168,7 @@ def alter_properties(
         mark_changed(raw)
         return True
 
-    # As Hive: what is only set waits for nobody who reads or writes rows.
+    # As in Hive, only setting properties does not wait for readers or writers of rows.
     type_ = LockType.EXCLUSIVE if job.unset else LockType.SHARED_READ
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
         alter_table(client, ref, change)

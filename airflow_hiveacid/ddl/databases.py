@@ -16,7 +16,7 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
     """Create a database.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     name, token = job.target.lower(), job.run_token
     if job.managed_location is not None and not client.version.has_managed_locations:
@@ -37,7 +37,7 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
         except MetastoreCallFailed:
             existing = _find(client, name)
             if existing is None:
-                raise  # Else somebody else has created it meanwhile.
+                raise  # Otherwise another process has created it meanwhile.
     if token is not None and existing.parameters.get(RUN_PROPERTY) == token:
         return (f"The database {name} was created by an earlier try.",)
     if not job.if_not_exists:
@@ -46,10 +46,10 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
 
 
 def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, ...]:
-    """Drop a database, and with CASCADE all of its tables when nobody reads or writes any of them.
+    """Drop a database, and with CASCADE all of its tables once they are not in use.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     name = job.target.lower()
     if _find(client, name) is None:
@@ -71,7 +71,7 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
             for ref in refs:
                 drop_held(client, ref, held)
         warnings = held.warnings
-    # It refuses to drop a table that somebody has created since.
+    # It refuses to drop a table that was created since.
     try:
         client.drop_database(name)
     except MetastoreCallFailed:

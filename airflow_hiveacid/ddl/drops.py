@@ -10,10 +10,10 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 
 def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tuple[str, ...]:
-    """Drop a table or a view when nobody who asks for locks reads or writes it.
+    """Drop a table or a view once no process with locks reads or writes it.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     kind = "view" if job.view else "table"
     table = find_table(client, ref)
@@ -36,8 +36,8 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
 
 
 def drop_held(client: MetastoreClient, ref: TableRef, held: ExclusiveTable) -> None:
-    """Drop a table that is locked, so that what is not there any more was dropped by this."""
-    # Another try of the run ends the lock before it goes on.
+    """Drop a locked table; if it disappears, this call has dropped it."""
+    # Another attempt of the run ends the lock before it continues.
     held.confirm_alive()
     try:
         client.drop_table(ref)

@@ -103,7 +103,7 @@ def partitions_to_drop(
 def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     values = [values_of_partition(clause, _key_types(table)) for clause in job.partitions]
     wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
-    # Another try finds the partitions that the first one has added.
+    # Another attempt finds the partitions that the first one has added.
     lenient = job.lenient or job.run_token is not None
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
@@ -124,13 +124,14 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
 
 
 def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
-    # Another try finds nothing left of the partitions that the first one has dropped.
+    # Another attempt does not find the partitions that the first one has dropped.
     lenient = job.lenient or job.run_token is not None
     names = client.get_partition_names(table.ref)
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
-    # As Hive: readers and writers of these partitions, or of the whole table, are waited for.
+    # As Hive: the statement waits for readers and writers of these partitions, or of the whole
+    # table.
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
     ) as held:

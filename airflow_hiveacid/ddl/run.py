@@ -37,17 +37,17 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 
 
 def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
-    """Do what a statement of DDL asks for.
+    """Run a DDL statement.
 
     Args:
         client: The metastore.
-        job: What to create, change or drop.
+        job: The job of the statement.
 
     Raises:
-        TableExists: What is to be created is there already.
-        TableNotFound: What is to be changed is not there.
-        UnsupportedTable: It cannot be done to a table of this kind.
-        LockTimeout: Somebody reads or writes the table all the time.
+        TableExists: The object to create exists already.
+        TableNotFound: The object to change does not exist.
+        UnsupportedTable: This kind of table does not support the statement.
+        LockTimeout: Other processes read or write the table all the time.
     """
     if isinstance(job, AnalyzeJob):
         return analyze(client, job).as_run()
@@ -70,7 +70,7 @@ def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptRepor
         assert isinstance(job, CatalogJob)
         return run_ddl(client, job)
 
-    # Only Spark can find out what a transaction has written.
+    # Only Spark can determine the writes of a transaction.
     return run_script(client, script, run_one, was_applied=lambda _: True)
 
 

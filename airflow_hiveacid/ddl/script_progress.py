@@ -1,4 +1,4 @@
-"""Running the statements of a script in order, and going on where an earlier try has ended."""
+"""Execution of a script's statements in order, continuing after an earlier attempt."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -40,20 +40,20 @@ def run_script(
     was_applied: Callable[[BegunStatement], bool],
     observers: Sequence[PhaseObserver] = (),
 ) -> ScriptReport:
-    """Run the statements of a script, without those that an earlier try has completed.
+    """Run the statements of a script, except those that an earlier attempt has completed.
 
     Args:
         client: The metastore.
         script: The script.
-        run_one: Runs a statement, of which the number is given, too.
-        was_applied: Whether an earlier try has applied, or may have applied, the transaction of a
-            statement that it had begun.
-        observers: Are told about the transactions of statements that are not run again.
+        run_one: Runs a statement, given with its number.
+        was_applied: Whether an earlier attempt has applied, or may have applied, the transaction of
+            a statement that it had begun.
+        observers: Receive the transactions of statements that are not run again.
 
     Raises:
-        ScriptChanged: A statement that was completed is another one now.
-        ScriptOvertaken: Another try of the script has begun meanwhile.
-        UnprovenRun: A statement may have been completed, and nothing proves it.
+        ScriptChanged: A completed statement was changed.
+        ScriptOvertaken: Another attempt of the script has begun meanwhile.
+        UnprovenRun: The completion of a statement is not proven.
     """
     jobs = list(script.runs())
     progress = _progress_of(client, script, jobs)
@@ -95,14 +95,14 @@ def _progress_of(
 
 
 class _Progress:
-    """The progress of one try of a script.
+    """The progress of one attempt of a script.
 
-    The note says what was completed and what is begun, so that a kill at any moment leaves one
-    statement that has to be judged. Each try gives the note a name of its own: an earlier one that is
-    still at work finds that before its next statement.
+    The note lists the completed statements and the begun one, so that a kill at any moment leaves
+    at most one statement in doubt. Each attempt renames the note: an earlier attempt that is still
+    running detects this before its next statement.
 
     Attributes:
-        done: The statements that earlier tries have completed.
+        done: The statements that earlier attempts have completed.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class _Progress:
     def begin(
         self, job: ScriptedJob, was_applied: Callable[[BegunStatement], bool]
     ) -> RunReport | None:
-        """Note that a statement is begun, unless an earlier try turns out to have completed it."""
+        """Record that a statement is begun, unless an earlier attempt has completed it."""
         begun = self._note.begun
         if begun is not None:
             self._write(self._note)
@@ -144,10 +144,10 @@ class _Progress:
         self._write(replace(self._note, done=(*self._note.done, done), begun=None))
 
     def fail(self, error: HiveAcidError) -> None:
-        """Note that nothing is begun any more, after an error that leaves nothing behind.
+        """Record that no statement is begun, after an error without effects.
 
         Raises:
-            ScriptOvertaken: Another try has begun, which may be what the statement failed at.
+            ScriptOvertaken: Another attempt has begun, which may have caused the failure.
         """
         undone = isinstance(error, UserError | DataError | ConflictError)
         unclear = not undone or isinstance(error, UnprovenRun | ScriptChanged | ScriptOvertaken)
@@ -168,7 +168,7 @@ class _Progress:
     def _require_not_done(
         self, begun: BegunStatement, was_applied: Callable[[BegunStatement], bool]
     ) -> None:
-        """Refuse to replace a statement that may have been completed."""
+        """Refuse to replace a statement that may be complete."""
         taken = begun.identities
         changed = any(
             not _is_same(was, _identity(self._client, name)) for name, was in taken.items()
@@ -199,12 +199,12 @@ def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, TableIdent
 def _completed(
     client: MetastoreClient, job: ScriptedJob, taken: Mapping[str, TableIdentity | None]
 ) -> RunReport | None:
-    """The report of a statement that an earlier try had begun, where it is known to be completed.
+    """Return the report of a begun statement of an earlier attempt, if it is completed.
 
-    Statements that take nothing away find out themselves what an earlier try has done.
+    Statements that remove nothing detect an earlier attempt's effects themselves.
 
     Raises:
-        UnprovenRun: That cannot be found out.
+        UnprovenRun: The completion cannot be determined.
     """
     if not taken:
         return None
@@ -248,7 +248,7 @@ def _tables_of(client: MetastoreClient, database: str) -> list[str]:
 
 
 def _identity(client: MetastoreClient, name: str) -> TableIdentity | None:
-    """The identity of a table, or of a database; None if there is none."""
+    """Return the identity of a table or a database; None if it does not exist."""
     if "." not in name:
         with suppress(TableNotFound):
             client.get_database(name)

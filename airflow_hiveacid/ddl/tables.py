@@ -22,9 +22,9 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
-# The metastore of version 4 says so of tables that were to be managed and not transactional.
+# Mark of the metastore of version 4 on tables requested as managed and not transactional.
 _TRANSLATED = "TRANSLATED_TO_EXTERNAL"
-# What the metastore says of files whose names don't tell their buckets.
+# The metastore's message on files whose names don't contain their buckets.
 _STRANGE_FILES = "Unexpected data file name format"
 
 
@@ -32,7 +32,7 @@ def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) ->
     """Create a transactional table, empty.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     table = HiveTable.new(
         ref,
@@ -63,7 +63,7 @@ def create_table_like(
     """Create a transactional table that looks like another one, empty.
 
     Returns:
-        What its author should know.
+        Notes for the author of the statement.
     """
     other = client.get_table(TableRef.parse(job.like))
     if other.is_view:
@@ -72,7 +72,7 @@ def create_table_like(
         )
     kind = other.kind
     if kind is TableKind.NOT_ACID:
-        # As Hive 4: what cannot be full ACID takes inserts.
+        # As in Hive 4, tables that cannot be full ACID become insert-only.
         orc = other.format is StorageFormat.ORC
         kind = TableKind.FULL_ACID if orc else TableKind.INSERT_ONLY
     table = HiveTable.new(
@@ -98,7 +98,7 @@ def create(
     if_not_exists: bool,
     constraints: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[str, ...]:
-    """Create a table or a view, unless an earlier try of the run has done so.
+    """Create a table or a view, unless an earlier attempt of the run has created it.
 
     Args:
         client: The metastore.
@@ -108,10 +108,10 @@ def create(
         constraints: Structs by the fields of the request.
 
     Returns:
-        The facts that its author should know.
+        Notes for the author.
 
     Raises:
-        TableExists: There is another table of the name.
+        TableExists: Another table of the name exists.
     """
     ref = table.ref
     existing = find_table(client, ref)
@@ -124,7 +124,7 @@ def create(
         except MetastoreCallFailed:
             existing = find_table(client, ref)
             if existing is None:
-                raise  # Else somebody else has created it meanwhile.
+                raise  # Otherwise another process has created it meanwhile.
     if run_token is not None and existing.parameters.get(RUN_PROPERTY) == run_token:
         return (f"{ref.full_name} was created by an earlier try.",)
     if not if_not_exists:
@@ -141,11 +141,11 @@ def convert_to_acid(
 ) -> tuple[str, ...]:
     """Make a plain table of ORC files full ACID; its files stay as they are.
 
-    Nobody else who asks for locks reads or writes the table meanwhile. The metastore looks at the
-    names of the files, and gives the first write id that is free of theirs.
+    No other process with locks reads or writes the table meanwhile. The metastore checks the names
+    of the files, and assigns the first write id that they do not use.
 
     Returns:
-        What its owner should know.
+        Notes for the owner.
     """
     with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
         table = client.get_table(ref)
@@ -173,7 +173,7 @@ def convert_to_acid(
 
 
 def _make_acid(raw: Any) -> None:
-    """Let the definition of a table say that it is full ACID."""
+    """Mark the definition of a table as full ACID."""
     for name in ("EXTERNAL", _TRANSLATED, "external.table.purge"):
         raw.parameters.pop(name, None)
     raw.tableType = "MANAGED_TABLE"
@@ -206,7 +206,7 @@ def _check_convertible(table: HiveTable) -> None:
 
 
 def find_table(client: MetastoreClient, ref: TableRef) -> HiveTable | None:
-    """Describe a table; None if there is no such table."""
+    """Describe a table; None if it does not exist."""
     try:
         return client.get_table(ref)
     except TableNotFound:

@@ -19,7 +19,7 @@ _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
 
 
 def existing_view(client: MetastoreClient, ref: TableRef, mode: str) -> HiveTable | None:
-    """Describe the view of a name; None if there is no view yet.
+    """Describe the view of a name; None if it does not exist yet.
 
     Raises:
         UnsupportedTable: The name belongs to a table.

@@ -1,4 +1,4 @@
-"""@task.hive_acid_changes: a query over the changes of a table that a function tells."""
+"""@task.hive_acid_changes: a query on a table's changes that a function returns."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _VIEW = "changed"
 
 
 class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperator):
-    """Appends what a function makes of the changes of a table.
+    """Appends the result of a function's query on the changes of a table.
 
     :param python_callable: Returns the query.
     :param table: The table whose changes it reads. (templated)
@@ -59,7 +59,7 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
         if "target" not in described:
             raise InvalidJob(f"{self.custom_operator_name} lacks target.")
         changed = ChangesSource(table, after=after, net=net, keys=tuple(keys))
-        # Which query it is will be known when the task runs.
+        # The query is known when the task runs.
         source = QuerySource(sql=self.custom_operator_name, inputs={_VIEW: changed})
         super().__init__(
             python_callable=python_callable, job=InsertJob(source=source, **described), **kwargs
@@ -84,7 +84,7 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
 def hive_acid_changes_task(
     python_callable: Callable[..., Any] | None = None, **kwargs: Any
 ) -> TaskDecorator:
-    """Append what a function makes of changes; DAG authors write ``@task.hive_acid_changes(...)``.
+    """Append a function's query on changes; used as ``@task.hive_acid_changes(...)``.
 
     Example::
 
@@ -103,7 +103,7 @@ def hive_acid_changes_task(
     """
     return task_decorator_factory(
         python_callable=python_callable,
-        # The report is one dict, whatever the function's own annotation says.
+        # The report is one dict, regardless of the function's own annotation.
         multiple_outputs=False,
         decorated_operator_class=_HiveAcidChangesDecoratedOperator,
         **kwargs,

@@ -1,4 +1,4 @@
-"""@task.hive_acid_compact: a compaction of the partitions that a function tells."""
+"""@task.hive_acid_compact: a compaction of the partitions that a function returns."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class _HiveAcidCompactDecoratedOperator(FunctionOperator, HiveAcidCompactOperato
 def hive_acid_compact_task(
     python_callable: Callable[..., Any] | None = None, **kwargs: Any
 ) -> TaskDecorator:
-    """Compact what a function names; DAG authors write ``@task.hive_acid_compact(...)``.
+    """Compact the partitions that a function returns; used as ``@task.hive_acid_compact(...)``.
 
     Example::
 
@@ -66,7 +66,7 @@ def hive_acid_compact_task(
         def compact_yesterday(ds=None):
             return [f"day={ds}"]
 
-    The function returns the names of partitions. When it names none, the task is skipped.
+    The function returns the names of partitions. If the list is empty, the task is skipped.
 
     :param python_callable: The function.
     :param kwargs: The fields of CompactJob but ``partitions`` and ``pool``; the parameters of
@@ -74,7 +74,7 @@ def hive_acid_compact_task(
     """
     return task_decorator_factory(
         python_callable=python_callable,
-        # The report is one dict, whatever the function's own annotation says.
+        # The report is one dict, regardless of the function's own annotation.
         multiple_outputs=False,
         decorated_operator_class=_HiveAcidCompactDecoratedOperator,
         **kwargs,

@@ -1,4 +1,4 @@
-"""What the operators of all our task decorators have in common."""
+"""Common base of the operators of all our task decorators."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _KINDS = {"sql": "query", "path": "path", "name": "table"}
 
 
 class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
-    """Calls a function when the task runs, which tells a part of the job."""
+    """Calls a function when the task runs; its result is a part of the job."""
 
     template_fields: Sequence[str] = (
         *DecoratedOperator.template_fields,
@@ -34,7 +34,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         **HiveAcidSparkOperator.template_fields_renderers,
     }
     custom_operator_name: str
-    # The function is called when the task runs: then the page shows what it has returned.
+    # The function is called when the task runs: then the page shows its result.
     overwrite_rtif_after_execution = True
 
     @classmethod
@@ -42,7 +42,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         """Take the fields of the job out of the arguments of a decorator.
 
         :param kwargs: The arguments; the operator's own are left.
-        :param told: The field that the function tells.
+        :param told: The field that the function returns.
         """
         fields = {field.name: field for field in dataclasses.fields(cls.job_type)}
         del fields[told]
@@ -59,7 +59,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         return given
 
     def call_function(self, context: "Context") -> Any:
-        """What the function returns."""
+        """Return the function's result."""
         context_merge(context, self.op_kwargs)
         arguments = determine_kwargs(self.python_callable, self.op_args, context)
         return self.python_callable(*self.op_args, **arguments)
@@ -74,7 +74,7 @@ class SourceFunctionOperator(FunctionOperator):
 
     def __init__(self, *, inputs: Mapping[str, Input] | None = None, **kwargs: Any) -> None:
         described = self.take_fields(kwargs, "source")
-        # Which source it is will be known when the task runs.
+        # The source is known when the task runs.
         source = QuerySource(sql=self.custom_operator_name, inputs=inputs or {})
         job: Any = self.job_type
         super().__init__(job=job(source=source, **described), **kwargs)

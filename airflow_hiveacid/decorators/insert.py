@@ -1,4 +1,4 @@
-"""@task.hive_acid_insert: an insert whose source a function tells."""
+"""@task.hive_acid_insert: an insert whose source a function returns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from airflow_hiveacid.operators.insert import HiveAcidInsertOperator
 
 
 class _HiveAcidInsertDecoratedOperator(SourceFunctionOperator, HiveAcidInsertOperator):
-    """Appends what a function describes, or overwrites with it."""
+    """Appends the source that a function returns, or overwrites with it."""
 
     custom_operator_name = "@task.hive_acid_insert"
 
@@ -26,7 +26,7 @@ def hive_acid_insert_task(
         def load_orders(data_interval_start=None):
             return {"path": f"/landing/{data_interval_start:%Y-%m-%d}", "format": "parquet"}
 
-    The function returns what that of ``@task.hive_acid_merge`` returns.
+    The function returns the same as for ``@task.hive_acid_merge``.
 
     :param python_callable: The function.
     :param kwargs: ``inputs``; the fields of InsertJob but ``source``; the parameters of
@@ -34,7 +34,7 @@ def hive_acid_insert_task(
     """
     return task_decorator_factory(
         python_callable=python_callable,
-        # The report is one dict, whatever the function's own annotation says.
+        # The report is one dict, regardless of the function's own annotation.
         multiple_outputs=False,
         decorated_operator_class=_HiveAcidInsertDecoratedOperator,
         **kwargs,

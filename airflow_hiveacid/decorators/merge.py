@@ -1,4 +1,4 @@
-"""@task.hive_acid_merge: a merge whose source a function tells."""
+"""@task.hive_acid_merge: a merge whose source a function returns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
 
 
 class _HiveAcidMergeDecoratedOperator(SourceFunctionOperator, HiveAcidMergeOperator):
-    """Merges what a function describes."""
+    """Merges the source that a function returns."""
 
     custom_operator_name = "@task.hive_acid_merge"
 
@@ -37,7 +37,7 @@ def hive_acid_merge_task(
     """
     return task_decorator_factory(
         python_callable=python_callable,
-        # The report is one dict, whatever the function's own annotation says.
+        # The report is one dict, regardless of the function's own annotation.
         multiple_outputs=False,
         decorated_operator_class=_HiveAcidMergeDecoratedOperator,
         **kwargs,

@@ -1,4 +1,4 @@
-"""@task.hive_acid_sql: statements that a function tells."""
+"""@task.hive_acid_sql: statements that a function returns."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -36,11 +36,11 @@ class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
     custom_operator_name = "@task.hive_acid_sql"
 
     def __init__(self, **kwargs: Any) -> None:
-        # Which statements they are will be known when the task runs.
+        # The statements are known when the task runs.
         super().__init__(sql="{% raw %}{% endraw %}", **kwargs)
 
     def execute(self, context: "Context") -> Any:
-        """Call the function, then run what it returns."""
+        """Call the function, then run the returned statements."""
         returned = self.call_function(context)
         if not isinstance(returned, str) or not returned.strip():
             error = InvalidJob(
@@ -55,7 +55,7 @@ class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
     ) -> Any:
-        """Go on after the trigger with what the function has returned before."""
+        """Continue after the trigger with the function's earlier result."""
         ti = context["ti"]
         self.sql = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
         return super().resume_execution(next_method, next_kwargs, context)
@@ -72,15 +72,15 @@ def hive_acid_sql_task(
         def forget(customers):
             return f"DELETE FROM orders WHERE customer IN ({', '.join(map(str, customers))})"
 
-    They are read when the task runs. A later try should get the same ones: what was committed by
-    an earlier try is told by the number of the statement.
+    The statements are read when the task runs. A later attempt should return the same statements:
+    the number of a statement identifies it as committed by an earlier attempt.
 
     :param python_callable: The function.
     :param kwargs: The parameters of HiveAcidSqlOperator but ``sql``.
     """
     return task_decorator_factory(
         python_callable=python_callable,
-        # The report is one dict, whatever the function's own annotation says.
+        # The report is one dict, regardless of the function's own annotation.
         multiple_outputs=False,
         decorated_operator_class=_HiveAcidSqlDecoratedOperator,
         **kwargs,

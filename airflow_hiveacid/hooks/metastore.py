@@ -67,7 +67,7 @@ class HiveAcidMetastoreHook(BaseHook):
         keeps the token in memory; only a Spark driver gets it in its environment.
 
         Raises:
-            InvalidConnection: The connection is missing, or lacks what is needed of it.
+            InvalidConnection: The connection is missing or incomplete.
         """
         connection = self._connection
         extra = connection.extra_dejson
@@ -80,7 +80,8 @@ class HiveAcidMetastoreHook(BaseHook):
         kerberos = self._kerberos()
         return MetastoreOptions(
             uris=_uris(connection.host, connection.port or DEFAULT_PORT, extra),
-            # The ticket says who it is, whatever a login says that was once needed.
+            # The ticket determines the user, even if the connection has a login from an earlier
+            # setup.
             user=None if kerberos else connection.login or None,
             connect_timeout_seconds=self._seconds("connect_timeout_seconds", 10),
             read_timeout_seconds=self._seconds("read_timeout_seconds", 300),
@@ -124,7 +125,7 @@ class HiveAcidMetastoreHook(BaseHook):
         """Run the body of a ``with`` inside a metastore transaction that holds its locks.
 
         The transaction is kept alive by heartbeats. One that writes is aborted at the end of the
-        body unless the body has committed it. Airflow's hook lineage learns of all tables.
+        body unless the body has committed it. All tables are reported to Airflow's hook lineage.
 
         Example::
 
@@ -133,11 +134,11 @@ class HiveAcidMetastoreHook(BaseHook):
                 with HiveAcidMetastoreHook().transaction(reads=["sales.orders"]) as txn:
                     export(txn.snapshot.write_ids["sales.orders"])
 
-        :param operation: What is done to the target.
+        :param operation: The operation on the target.
         :param target: The table that is written, as ``database.table``.
-        :param partitions: The partitions to lock; None locks the whole table.
+        :param partitions: The partitions to lock; the whole table if None.
         :param reads: The tables that are read.
-        :param run_token: Names the transaction, so that a later try can find it.
+        :param run_token: Names the transaction, so that a later attempt can find it.
         :param lock_wait_seconds: How long to wait for the locks.
         :raises AccessRefused: The authorizer refuses a table.
         """
@@ -179,10 +180,10 @@ class HiveAcidMetastoreHook(BaseHook):
     def compaction_needs(
         self, table: str, policy: CompactionPolicy | None = None
     ) -> list[dict[str, Any]]:
-        """List what is worth compacting now, as the compaction sensors return it.
+        """List the currently useful compactions, as the compaction sensors return them.
 
         :param table: ``database.table`` or a pattern, such as ``database.*``.
-        :param policy: When a partition is worth compacting; None takes Hive's own rules.
+        :param policy: The thresholds for compactions; Hive's own rules by default.
         """
         from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
@@ -238,7 +239,7 @@ class HiveAcidMetastoreHook(BaseHook):
         return given
 
     def _kerberos(self) -> dict[str, Any]:
-        """What the connection says about Kerberos; Airflow's own setting says it for all."""
+        """Return the Kerberos settings of the connection, or Airflow's setting for all."""
         extra = self._connection.extra_dejson
         by_default = KERBEROS if conf.get("core", "security", fallback="") == "kerberos" else None
         given = extra.get("auth_mechanism") or extra.get("authMechanism") or by_default
@@ -290,7 +291,7 @@ def _is_on(value: object) -> bool:
 def _token_variable(conn_id: str) -> str:
     """The environment variable for the token of a connection; two never share one."""
     plain = string.ascii_lowercase + string.digits + "_"
-    # Small letters stand for nothing but what is spelled out.
+    # Lower-case letters occur only in escape sequences.
     return "HIVEACID_TOKEN_" + "".join(
         char.upper() if char in plain else f"x{ord(char):x}x" for char in conn_id
     )

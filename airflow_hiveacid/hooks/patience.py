@@ -1,4 +1,4 @@
-"""How long sensors and triggers bear that the metastore or the files cannot be reached."""
+"""Tolerance of sensors and triggers for an unreachable metastore or file system."""
 
 import time
 from datetime import timedelta
@@ -12,10 +12,10 @@ _AWAY_SINCE = "hiveacid_metastore_away_since"
 
 
 class Patience:
-    """Bears that the metastore or a NameNode is away, or takes no ticket of ours, for a limited time.
+    """Tolerates an unreachable metastore or NameNode, or a rejected ticket, for a limited time.
 
-    :param limit: For how long.
-    :param store: Where to remember since when, for whoever comes after this process.
+    :param limit: The time limit.
+    :param store: The storage for the start of the outage, for the processes after this one.
     """
 
     def __init__(self, limit: timedelta, store: Any = None) -> None:
@@ -29,9 +29,9 @@ class Patience:
             self._remember(0.0)
 
     def bears(self, error: HiveAcidError) -> bool:
-        """Whether to look again later, in place of failing.
+        """Whether to poll again later, in place of failing.
 
-        :param error: What has happened.
+        :param error: The error.
         """
         now = time.time()
         if isinstance(error, MetastoreError | StorageError) and error.retryable:
@@ -40,7 +40,7 @@ class Patience:
             # Also where the clock was set back.
             if 0 <= now - self._since < self._limit:
                 return True
-        # The next try begins with all of it.
+        # The next attempt begins with the full limit.
         self.answered()
         return False
 

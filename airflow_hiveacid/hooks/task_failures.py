@@ -1,4 +1,4 @@
-"""How a failure of ours ends a task: an exception that says what kind it is and what to do."""
+"""Exceptions that end a task after a failure of ours, with its kind and the remedy."""
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -10,9 +10,9 @@ class HiveAcidTaskFailure(Exception):
     """A task of ours has failed; a callback or a notifier finds it as ``context["exception"]``.
 
     It isn't an AirflowException, which sensors with ``soft_fail`` take for the end of the waiting:
-    trouble with the metastore must not skip the task as if there were nothing to do.
+    a failure of the metastore must not skip the task like a task without work.
 
-    :param error: What went wrong: its ``id``, ``message``, ``remedy`` and ``retryable``.
+    :param error: The error, with its ``id``, ``message``, ``remedy`` and ``retryable``.
     """
 
     def __init__(self, error: ErrorReport) -> None:
@@ -24,21 +24,21 @@ class HiveAcidTaskFailure(Exception):
 
 
 class HiveAcidTaskConflict(HiveAcidTaskFailure):
-    """Somebody else was first; the next try may well succeed."""
+    """A concurrent writer committed first; the next attempt may succeed."""
 
 
 class HiveAcidTaskTrouble(HiveAcidTaskFailure):
-    """The metastore, the cluster or the file system did not answer; a later try may succeed."""
+    """The metastore, the cluster or the file system did not answer; a later attempt may succeed."""
 
 
 class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):
-    """The same job will fail again, so that Airflow doesn't try it again."""
+    """The same job will fail again, so that Airflow doesn't retry it."""
 
 
 def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:
-    """The exception to raise: what can't succeed shouldn't wait for the remaining tries.
+    """Return the exception to raise: permanent failures must not consume the remaining retries.
 
-    :param error: What went wrong, here or in the Spark application.
+    :param error: The error, here or in the Spark application.
     """
     told = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
     if not told.retryable:

@@ -1,4 +1,4 @@
-"""Finding who keeps a table from being compacted or cleaned: open transactions and locks."""
+"""Search for blockers of a table's compactions and cleanings: open transactions and locks."""
 
 from datetime import UTC, datetime
 
@@ -18,10 +18,10 @@ def blockers_of(
     everywhere: bool = False,
     besides: int | None = None,
 ) -> list[Blocker]:
-    """Who is at work on a table, the oldest first.
+    """Return the transactions that use a table, oldest first.
 
     Args:
-        client: Whom to ask.
+        client: The metastore.
         ref: The table.
         everywhere: Count transactions, too, that hold no lock on the table: one that began before
             something was replaced may still read it without a lock.
@@ -45,10 +45,10 @@ def blockers_of(
 
 
 def blockers_by_table(client: MetastoreClient) -> dict[TableRef, list[Blocker]]:
-    """Who holds or waits for a lock, for all tables at once, the oldest first.
+    """Return the holders of and waiters for locks of all tables, oldest first.
 
     Args:
-        client: Whom to ask: one question, and a second one when there is any lock.
+        client: The metastore: one request, and a second one if any lock exists.
     """
     by_table: dict[TableRef, dict[int, HeldLock]] = {}
     for lock in client.show_locks():

@@ -33,10 +33,10 @@ class Place:
     """A directory that a location may mean.
 
     Attributes:
-        family: The kind of file system; None if it is not known.
-        store: The bucket or container; None if there is none, or it is not known. It is never known
-            of HDFS: one cluster has the names of its NameNodes, name services, routers and
-            addresses, and configurations of machines differ.
+        family: The kind of file system; None if unknown.
+        store: The bucket or container; None if absent or unknown. It is always unknown for HDFS:
+            one cluster has the names of its NameNodes, name services, routers and addresses, and
+            configurations of machines differ.
         parts: The path, part by part; None if it may be any path.
     """
 
@@ -67,7 +67,7 @@ class MountTables:
         """Read the properties of core-site.xml.
 
         Args:
-            properties: Hadoop's configuration; empty if there is none.
+            properties: Hadoop's configuration, or an empty mapping.
         """
         self.default = properties.get("fs.defaultFS", "").rstrip("/")
         self._links: dict[str, list[tuple[str, str, str]]] = {}
@@ -77,7 +77,7 @@ class MountTables:
                 self._links.setdefault(match["table"].lower(), []).append(link)
 
     def targets(self, host: str, path: str) -> list[str]:
-        """List the locations that a path of viewfs leads to; none if they are not known.
+        """List the target locations of a viewfs path; empty if they are unknown.
 
         Args:
             host: The mount table; "" is that of the default file system.
@@ -165,7 +165,7 @@ def _store(family: str | None, host: str) -> str | None:
 
 
 class OwnPlaces:
-    """The directories of one table, by which overlapping locations of others are found."""
+    """The directories of one table, used to find overlapping locations of others."""
 
     def __init__(self, own: Iterable[tuple[str, Iterable[Place]]]) -> None:
         """Index the directories.
@@ -193,7 +193,7 @@ class OwnPlaces:
             besides: The name of a directory that is not compared.
 
         Returns:
-            The name of the directory; None if no directory may overlap.
+            The name of the directory; None if no directory can overlap.
         """
         for other in others:
             for name, own in self._candidates(other):

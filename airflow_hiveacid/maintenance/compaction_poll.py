@@ -11,7 +11,7 @@ from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
 
-# How many partitions that need nothing are named one by one.
+# Maximum number of partitions without a need that are listed individually.
 _NAMED = 5
 # Of those that cannot be measured.
 _PROBLEMS = 20
@@ -19,12 +19,12 @@ _PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a look has found.
+    """The result of one poll.
 
     Attributes:
-        needs: What is worth compacting, the most useful first.
-        log: Why each of these is, and a summary of all others.
-        problems: What could not be measured, and why.
+        needs: The useful compactions, the most useful first.
+        log: The reason for each of these, and a summary of all others.
+        problems: The tables and partitions that could not be measured, with the reasons.
     """
 
     needs: tuple[CompactionNeed, ...]
@@ -33,10 +33,10 @@ class PollResult:
 
 
 class CompactionPoll:
-    """Looks for what is worth compacting; tables that nobody writes cost it next to nothing.
+    """Polls for useful compactions; tables without writes cost next to nothing.
 
-    It holds one connection to the metastore while it looks, and none in between. One thread at a
-    time uses it, any thread.
+    A poll holds one connection to the metastore while it runs, and no connection between runs. Any
+    thread may use it, one at a time.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CompactionPoll:
 
     @property
     def quiet(self) -> dict[str, list[str]]:
-        """The tables that need nothing before somebody writes them; see ``Survey``."""
+        """The tables that need nothing until their next write; see ``Survey``."""
         return self._survey.quiet
 
     def look(
@@ -73,8 +73,8 @@ class CompactionPoll:
 
         Args:
             tables: Names or patterns: "sales.orders", "sales.*".
-            partitions: The names of the partitions to look at; None is all of them.
-            require_access: Is given the names of the tables, and raises an error to refuse them.
+            partitions: The names of the partitions to survey; all partitions if None.
+            require_access: Receives the names of the tables, and raises an error to refuse access.
         """
         with self._client:
             refs = {table for pattern in tables for table in tables_of(self._client, pattern)}
@@ -94,10 +94,10 @@ class CompactionPoll:
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
-    """A line for each of a few, or the most telling ones of many."""
+    """Return a line for each of a few, or the most important of many."""
     told = list(others)
     if len(others) > _NAMED:
-        # What cannot be read comes first, then what will soon be due.
+        # Unreadable partitions come first, then those that will soon be due.
         told.sort(key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas)))
     for decision in told[:_NAMED]:
         size = decision.size
@@ -110,7 +110,7 @@ def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
 
 
 def _problems(others: Sequence[Decision]) -> Iterator[str]:
-    """A line for each of what could not be measured, if there are not too many."""
+    """Return a line for each failed measurement, up to a limit."""
     unknown = [decision.size for decision in others if decision.size.problem is not None]
     for size in unknown[:_PROBLEMS]:
         yield f"{_name(size)} cannot be measured: {size.problem}"

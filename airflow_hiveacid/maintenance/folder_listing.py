@@ -1,4 +1,4 @@
-"""The files of a folder as a cleaning looks at them: what is read, what waits, what notes tell."""
+"""The files of a folder as a cleaning sees them: read, pending removal, and described by notes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 @dataclass(frozen=True, slots=True)
 class FolderListing:
-    """The files of a folder, and what a new reader makes of them.
+    """The files of a folder, and their state for a new reader.
 
     Attributes:
-        folder: Where it is.
-        storage: The same, opened.
+        folder: The folder's location.
+        storage: The opened folder.
         files: All files.
-        state: What a new reader sees.
+        state: The ACID state for a new reader.
     """
 
     folder: PartitionFolder
@@ -45,19 +45,19 @@ class FolderListing:
 
     @property
     def useless(self) -> set[str]:
-        """What waits to be removed."""
+        """The directories that wait for removal."""
         return {*self.state.obsolete, *self.state.aborted}
 
     @property
     def unread(self) -> set[str]:
-        """What a new reader does not look at."""
+        """The directories that a new reader does not open."""
         shown = {name for name in self.names if not is_hidden(name)}
         originals = {path.partition("/")[0] for path in self.state.originals}
         return (shown | self.useless) - {self.state.base, *self.state.deltas, *originals}
 
     @property
     def unfinished(self) -> list[FileStatus]:
-        """Beginnings of notes in directories; who may still be at one does without it."""
+        """Unfinished notes in directories; a process that still writes one does not need it."""
         return [
             file
             for file in self.files
@@ -67,7 +67,7 @@ class FolderListing:
         ]
 
     def reader_notes(self) -> dict[str, ReaderNote]:
-        """The notes in the directories on who was there when they appeared."""
+        """Return the directories' notes on the readers at the time of their publication."""
         paths = [file.path for file in self.files if file.path.endswith(f"/{READER_NOTE_FILE}")]
         directories = [path.removesuffix(f"/{READER_NOTE_FILE}") for path in paths]
         notes = {directory: read_reader_note(self.storage, directory) for directory in directories}
@@ -79,7 +79,7 @@ class FolderListing:
         return {file.path.rstrip("/") for file in self.files} | self.names
 
     def replacements(self) -> list[Replacement]:
-        """What tells which directories it has replaced, read or not."""
+        """Return the directories whose notes list the directories they replaced, read or not."""
         noted = {file.path for file in self.files if file.path.endswith(f"/{SIDECAR_FILE}")}
         known = filter(None, (self.state.base, *self.state.deltas, *self.state.obsolete))
         found = []
@@ -96,7 +96,7 @@ class FolderListing:
         return found
 
     def modified(self, directory: str) -> datetime | None:
-        """When the newest file of a directory was written, if the storage knows."""
+        """Return the time of a directory's newest file, if the storage reports times."""
         times = [time for _, _, time in self.storage.walk(directory) if time is not None]
         try:
             return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None

@@ -29,11 +29,11 @@ _FAILED = ("failed", "did not initiate")
 
 
 class HealthMeter:
-    """Measures the health of tables; one that nobody has written since is not listed again.
+    """Measures the health of tables; a table without new writes is not listed again.
 
-    What needs a compaction or a cleaning, or is in the compaction queue, is listed every time: both
-    change a table without a write. What was compacted although it needed none shows after an hour
-    at the latest. One thread at a time uses a meter, any thread.
+    A table that needs a compaction or a cleaning, or is in the compaction queue, is listed every
+    time: both change a table without a write. An unneeded compaction shows after an hour at the
+    latest. Any thread may use a meter, one at a time.
     """
 
     def __init__(
@@ -46,8 +46,9 @@ class HealthMeter:
 
         Args:
             client: The metastore.
-            policy: When a partition is worth compacting; tables may set their own thresholds.
-            run: Runs what opens the files of a table, and may raise an error if that takes too long.
+            policy: The thresholds for compactions; tables may set their own.
+            run: Runs the function that opens a table's files, and may raise an error if it takes
+                too long.
         """
         self._run = run
         self._client = client
@@ -61,16 +62,16 @@ class HealthMeter:
         """Measure tables, one after the other, by name.
 
         Args:
-            database: The transactional tables of this database; None is of all databases.
-            tables: These tables instead, "database.table".
+            database: The database of the transactional tables; all databases if None.
+            tables: Names of tables to measure instead, "database.table".
 
         Yields:
-            The health of each table. One that cannot be measured has an ``error``; one that has
-            gone meanwhile is left out.
+            The health of each table. A table that cannot be measured has an ``error``; a table that
+            was dropped meanwhile is left out.
 
         Raises:
             MetastoreError: The metastore does not answer as it should.
-            TableNotFound: There is no such database.
+            TableNotFound: The database does not exist.
         """
         now = datetime.now(UTC)
         known = {table.ref: table for table in self._known(database, tables)}
@@ -149,12 +150,12 @@ class HealthMeter:
     def _without_retained(
         self, health: TableHealth, table: HiveTable, decisions: Sequence[Decision]
     ) -> TableHealth:
-        """Count apart what a cleaning would leave for earlier versions and for consumers."""
+        """Count separately the data that a cleaning retains for versions and consumers."""
         sizes = {each.size.partition: each.size for each in decisions if each.size.obsolete}
         try:
             inspected = self._run(table.ref.full_name, partial(self._inspected, table, sizes))
         except HiveAcidError as error:
-            # Nor would a cleaning know what to leave.
+            # A cleaning could not determine the retained directories either.
             return replace(health, verdict=f"{health.verdict} It cannot be cleaned: {error}")
         retained = [
             sizes[each.folder.partition].useless.get(stay.path)
@@ -216,7 +217,7 @@ def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime)
 
 
 def _verdict(decisions: Sequence[Decision], needs: Sequence[Decision]) -> str:
-    """What would be done, in the words of the decision that matters most."""
+    """Return the planned action, worded by the most important decision."""
     if not decisions:
         return "Nothing to do: there is no partition."
     if needs:
@@ -253,7 +254,7 @@ def _oldest(blockers: Sequence[Blocker]) -> BlockingTxn | None:
 
 
 def _pending(queue: Sequence[QueuedCompaction]) -> tuple[QueueEntry, ...]:
-    """What is unfinished, and what has failed unless it was done since; oldest first."""
+    """Return unfinished requests, and failed ones without a later success; oldest first."""
     last = {entry.partition: entry for entry in queue}
     entries = [
         QueueEntry(

@@ -1,13 +1,13 @@
 """The health of one table as the page and `hiveacid tables` show it, and its score.
 
-A score begins at 100 and loses points for what makes readers slow or somebody wait:
+A score begins at 100 and loses points for conditions that slow readers or make users wait:
 
 - 10 to 30 for more delta directories in a partition than the policy's limit: 20 from twice the
   limit, 30 from five times,
 - 10 or 20 for deltas above the policy's share of the base: 20 when they are larger than the base,
-- 10 for deletes of more than a fifth of what is read, where there is no base,
-- 5 or 10 for obsolete and aborted directories above a quarter of what is read: 10 when they are
-  larger than that,
+- 10 for deletes of more than a fifth of the data that is read, without a base,
+- 5 or 10 for obsolete and aborted directories above a quarter of the data that is read: 10 when
+  they are larger than that data,
 - 5 for directories of aborted transactions,
 - 10 or 20 for a transaction on the table that is open for more than an hour: 20 for a day,
 - 5 or 10 for a request that waits for more than an hour: 10 when it waits to be cleaned,
@@ -15,8 +15,9 @@ A score begins at 100 and loses points for what makes readers slow or somebody w
 - 30 for a partition that cannot be read or compacted,
 - all for a table that cannot be measured.
 
-The first three are what a policy calls for compactions by, see ``Excess``: a partition that it leaves
-alone costs no points for them, unless it is only left alone because somebody wants it so.
+The first three are the reasons for compactions in a policy, see ``Excess``: a partition that the
+policy skips costs no points for them, unless it is skipped only because a user disabled its
+compaction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ _MUCH_OBSOLETE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Penalty:
-    """Points that a table loses, and for what.
+    """Points that a table loses, and the reason.
 
     Attributes:
         points: How many.
@@ -55,14 +56,15 @@ class Penalty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockingTxn:
-    """The transaction, or the lock, that is at work on a table for the longest time.
+    """The oldest transaction or lock on a table.
 
     Attributes:
-        txn_id: The transaction; None is a lock without one.
-        user: Whose it is.
-        host: The machine that it was opened from.
-        run_token: "dag/run/task/map index" of the Airflow task; None is somebody else's work.
-        opened_at: Since when, in seconds since 1970, if known.
+        txn_id: The transaction; None for a lock without a transaction.
+        user: The owner.
+        host: The machine that opened the transaction.
+        run_token: "dag/run/task/map index" of the Airflow task; None if Airflow did not open the
+            transaction.
+        opened_at: The start time in seconds since 1970, if known.
     """
 
     txn_id: int | None
@@ -78,13 +80,13 @@ class QueueEntry:
 
     Attributes:
         id: Its number.
-        partition: The partition's name; None is a table without.
-        type: "minor", "major", or what only Hive can do.
-        state: "initiated", "working" or "ready for cleaning"; that of a compaction that failed, in
-            Hive's words, until another one of the same partition comes.
-        worker: Who works on it.
-        since: When it was asked for or begun, in seconds since 1970, if known.
-        error: Why it failed.
+        partition: The partition's name; None for an unpartitioned table.
+        type: "minor", "major", or a type that only Hive supports.
+        state: "initiated", "working" or "ready for cleaning"; Hive's state of a failed compaction
+            remains until another compaction of the same partition.
+        worker: The worker that processes the request.
+        since: The time of the request or of its start, in seconds since 1970, if known.
+        error: The reason for the failure.
     """
 
     id: int
@@ -97,40 +99,42 @@ class QueueEntry:
 
     @property
     def unfinished(self) -> bool:
-        """Whether somebody still waits for it, or works on it."""
+        """Whether the request is pending or running."""
         return self.state in _UNFINISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """How a table is.
+    """The health of a table.
 
     Attributes:
         table: "database.table".
         kind: "full_acid" or "insert_only".
-        partitions: How many there are; 1 for a table without.
-        deltas: How many directories of deltas, those of deletes included, in all partitions.
-        max_deltas: How many in the partition that has most.
-        base_bytes: The size of the bases, or of original files where there is none.
-        delta_bytes: The size of all deltas, those of deletes included.
+        partitions: The number of partitions; 1 for an unpartitioned table.
+        deltas: The number of delta directories, including delete deltas, in all partitions.
+        max_deltas: The largest number of deltas in one partition.
+        base_bytes: The size of the bases, or of original files in partitions without a base.
+        delta_bytes: The size of all deltas, including delete deltas.
         delete_bytes: The size of the deletes.
-        delete_ratio: The size of the deletes as a share of all that is read; 0 to 1.
-        base_written_at: When the oldest base was written, in seconds since 1970; None when there
-            is no base, or nobody knows.
-        obsolete_bytes: The size of what waits to be cleaned: obsolete and aborted, but not retained.
-        obsolete_directories: How many directories something newer replaces, without the retained.
-        retained_bytes: The size of what no new reader looks at, and a cleaning would leave for
-            readers of earlier versions and for consumers; it costs no points.
-        retained_directories: How many directories that is.
-        aborted_directories: How many directories of aborted transactions.
-        oldest_txn: Who is at work on the table for the longest time; None is nobody.
+        delete_ratio: The size of the deletes as a share of all data that is read; 0 to 1.
+        base_written_at: The write time of the oldest base in seconds since 1970; None if it is
+            unknown or no base exists.
+        obsolete_bytes: The size of the data that waits for cleaning: obsolete and aborted, but not
+            retained.
+        obsolete_directories: The number of directories that newer ones replace, excluding retained
+            ones.
+        retained_bytes: The size of the data that no new reader opens, and that a cleaning retains
+            for readers of earlier versions and for consumers; it costs no points.
+        retained_directories: The number of retained directories.
+        aborted_directories: The number of directories of aborted transactions.
+        oldest_txn: The oldest transaction or lock on the table, if any.
         queue: Its requests in the compaction queue.
-        needs: What is worth compacting, as the compaction sensors return it.
-        verdict: A sentence on what the policy would do now, and why.
-        penalties: What the table loses points for, the most first.
+        needs: The useful compactions, as the compaction sensors return them.
+        verdict: A sentence on the policy's current decision and its reason.
+        penalties: The deductions of points, the largest first.
         score: 0 to 100.
-        measured_at: When, in seconds since 1970.
-        error: Why it could not be measured; None when it could.
+        measured_at: The time of the measurement in seconds since 1970.
+        error: The reason for a failed measurement, else None.
     """
 
     table: str
@@ -164,13 +168,13 @@ def score_of(
     decisions: Sequence[Decision] = (),
     problems: Sequence[str] = (),
 ) -> tuple[int, tuple[Penalty, ...]]:
-    """The score of a table and what it loses points for.
+    """Return the score of a table and its deductions.
 
     Args:
-        health: What was measured; its score is not looked at.
+        health: The measured values; the score is ignored.
         policy: The thresholds, those of the table included.
-        decisions: What the policy says of its partitions.
-        problems: Why partitions cannot be read or compacted.
+        decisions: The policy's decisions on the table's partitions.
+        problems: The reasons why partitions cannot be read or compacted.
 
     Returns:
         The score, 0 to 100, and the penalties, the most points first.

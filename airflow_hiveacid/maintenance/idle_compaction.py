@@ -13,22 +13,22 @@ from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 
 
 def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | None:
-    """The report of a compaction that has nothing to do.
+    """Return the report of a compaction without work.
 
-    What earlier tries of the run have left open is ended.
+    Transactions that earlier attempts of the run left open are aborted.
 
     Args:
         client: The metastore.
-        job: What is asked for.
+        job: The compaction job.
 
     Returns:
-        None where there is, or may be, something to do, or an error to find.
+        None if the compaction may have work, or an error may occur.
     """
     ref = TableRef.parse(job.target)
     if job.mode != "auto" and not client.version.has_queue:
         return None
     if job.tokens:
-        # Else nobody would: the heartbeats of who was killed end, but not what it holds.
+        # No other process would: the heartbeats of a killed process end, but its locks remain.
         abort_open_transactions(client, *job.tokens)
     if job.mode == "worker":
         waiting = CompactionQueue(client).waiting(job.pool, ref)
@@ -37,7 +37,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
     try:
         survey = Survey(client, job.policy).survey([ref], job.partitions)
     except (DataError, StorageError):
-        return None  # Spark may have credentials that this process lacks, or says it better.
+        return None  # Spark may have credentials that this process lacks, or report it better.
     decisions = choose(survey, job.budget)
     if job.type is not None and job.partitions:
         found = {decision.size.partition for decision in decisions}
@@ -61,7 +61,7 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
 
 
 def _reason(job: CompactJob, decision: Decision) -> str | None:
-    """Why a partition is left alone; None if it may not be."""
+    """Return the reason to skip a partition; None if it may need work."""
     size = decision.size
     if size.problem is not None:
         return None

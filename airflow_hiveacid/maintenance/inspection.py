@@ -1,4 +1,4 @@
-"""Finding what a cleaning may remove, with no means to change a file."""
+"""Inspection of a table for a cleaning, without the ability to change a file."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,15 +46,15 @@ _NO_CLEANUP = ("no_cleanup", "NO_CLEANUP")
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Something that may be removed.
+    """A removable file or directory.
 
     Attributes:
-        path: Where it is, below its folder.
+        path: The path below its folder.
         bytes: The size of its files.
-        why: What made it useless.
-        cover: The directory that must still be there then, because it holds the same.
+        why: The reason for the removal.
+        cover: The directory with the same content, which must still exist at the removal.
         is_file: Whether it is a file and no directory.
-        upload: What the store calls it, if it is a file that was uploaded and has not appeared.
+        upload: The store's id of the upload, if the file was uploaded and not published.
     """
 
     path: str
@@ -67,14 +67,14 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class InspectedFolder:
-    """What one folder has that no new reader looks at.
+    """The content of one folder that no new reader opens.
 
     Attributes:
-        folder: Where it is.
-        garbage: What may be removed.
-        keep: What stays, and why.
-        plan: The decision on its ACID directories; None when there was none to be made.
-        committed_notes: Notes on runs that were committed, which do not say so yet.
+        folder: The folder's location.
+        garbage: The removable files and directories.
+        keep: The retained ones, with the reasons.
+        plan: The decision on its ACID directories; None if no decision was necessary.
+        committed_notes: Notes on committed runs that are not yet marked as committed.
         names: The directories that were listed.
     """
 
@@ -87,7 +87,7 @@ class InspectedFolder:
 
 
 class Inspection:
-    """One look at a table.
+    """An inspection of a table.
 
     Attributes:
         txns: Which transactions had ended when it began.
@@ -106,8 +106,8 @@ class Inspection:
         Args:
             client: The metastore.
             table: The table.
-            besides: A transaction that is in nobody's way: one's own.
-            retention: What is kept for earlier versions and for consumers.
+            besides: The caller's own transaction, which blocks nothing.
+            retention: The retention for earlier versions and for consumers.
         """
         snapshot = Snapshot.take(client, [table.ref])
         self.txns = snapshot.txns
@@ -120,15 +120,15 @@ class Inspection:
         self._now = datetime.now(UTC)
 
     def look(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
-        """Find what may be removed from the folders of partitions, or of a table without."""
+        """Find removable files in the folders of partitions, or of an unpartitioned table."""
         listings = [self._list(folder) for folder in folders]
         dirty = [
             listing
             for listing in listings
             if isinstance(listing, FolderListing) and (listing.unread or listing.unfinished)
         ]
-        # Only now: whoever looked at a folder before something appeared in it is either still
-        # there, or needs it no more.
+        # After the listing: a reader that listed a folder before a directory appeared in it is
+        # either still active or has finished.
         blockers = self._blockers() if dirty else []
         protected = self._protected([listing.folder for listing in dirty])
         return [
@@ -139,7 +139,7 @@ class Inspection:
         ]
 
     def look_beside(self, keep_notes_days: float) -> InspectedFolder:
-        """Find what may be removed beside the data, in the folder of the table.
+        """Find removable files outside the data, in the folder of the table.
 
         Args:
             keep_notes_days: Younger notes on runs stay.
@@ -186,7 +186,7 @@ class Inspection:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
         expired = self._expiry(files, keep_days)
-        # A stream that stood still for long must still find what it did last.
+        # A stream must find its last batch even after a long pause.
         kept = digests_of_next_batches(storage)
         why = f"This note on a run is {keep_days:g} days older than the newest one."
         garbage = []
@@ -238,7 +238,7 @@ class Inspection:
         return found
 
     def _stale_uploads(self, location: str) -> list[Garbage]:
-        """What was uploaded, and will not appear; an abort can make nothing appear after that."""
+        """Find uploads that will never be published; aborting them makes that final."""
         uploads = Uploads.of(location)
         return [
             Garbage(pending.path, 0, _NEVER_PUBLISHED, is_file=True, upload=pending.id)
@@ -253,7 +253,7 @@ class Inspection:
         ]
 
     def _nobody_finishes(self, path: str) -> bool:
-        """Whether it is the beginning of a note on a transaction that is over."""
+        """Whether the file is an unfinished note on a transaction that has ended."""
         name = NoteName.parse_unfinished(path.rpartition("/")[2])
         if name is None or name.txn_id is None or name.txn_id > self.txns.high_watermark:
             return False
@@ -276,8 +276,9 @@ class Inspection:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
 
     def _protected(self, folders: Sequence[PartitionFolder]) -> dict[str | None, str]:
-        """The partitions, or the table without, whose properties forbid cleaning, and why."""
-        # Who sets both keeps only the metastore's own cleaner away: it knows of no retention.
+        """Return partitions (or the table) whose properties forbid cleaning, and the reasons."""
+        # With a retention, the properties only disable the metastore's own cleaner, which supports
+        # no retention.
         told = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
         if not told and (reason := _forbids("table", self._table.parameters)):
             return {folder.partition: reason for folder in folders}
@@ -336,11 +337,11 @@ class Inspection:
         return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
 
     def _retained(self, listing: FolderListing) -> dict[str, str]:
-        """What versions need that are young enough, or consumers, and why."""
+        """Return directories that recent versions or consumers need, with the reasons."""
         if not self._retention or not listing.state.obsolete:
             return {}
         replacements = [
-            # Anybody may have written the note, and clocks differ.
+            # Any process may have written the note, and clocks differ.
             one
             if one.since is not None and one.since <= self._now
             else replace(one, since=listing.modified(one.directory))
@@ -384,7 +385,7 @@ def _damage(listing: FolderListing) -> str | None:
 
 
 def _sizes(files: Iterable[FileStatus]) -> Counter[str]:
-    """How large the files and directories of a listing are, by their names."""
+    """Return the sizes of the listed files and directories, by name."""
     sizes: Counter[str] = Counter()
     for file in files:
         sizes[file.path.partition("/")[0]] += file.size

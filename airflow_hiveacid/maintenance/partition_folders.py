@@ -16,13 +16,13 @@ from airflow_hiveacid.storage.hadoop_configuration import hadoop_properties
 
 @dataclass(frozen=True, slots=True)
 class PartitionFolder:
-    """Where a partition, or a table without partitions, has its directories.
+    """The folder of a partition or of an unpartitioned table.
 
     Attributes:
         partition: The partition's name; None for a table without partitions.
         location: Its folder, in the metastore's spelling.
-        below: The table's folder, if it lies in there, else its own.
-        path: How to come from there to the folder; "" where it is the same.
+        below: The table's folder if it contains this folder, else this folder.
+        path: The relative path from ``below`` to the folder; "" if both are the same.
     """
 
     partition: str | None
@@ -44,16 +44,16 @@ class PartitionFolder:
 def partition_folders(
     client: MetastoreClient, table: HiveTable, partitions: Sequence[str] | None
 ) -> list[PartitionFolder]:
-    """Find the folders that a job is about, all of them its table's alone.
+    """Find the folders of a job, each used by the job's table only.
 
     Args:
         client: The metastore.
         table: The table.
-        partitions: The names of its partitions; None is all of them. One that is not there (any
-            more) has no folder.
+        partitions: The names of its partitions; all partitions if None. A missing partition has no
+            folder.
 
     Raises:
-        InvalidJob: Partitions are asked of a table that has none.
+        InvalidJob: Partitions are requested of an unpartitioned table.
         SharedLocation: Another table or partition may have its files in a folder, around it or
             inside it.
     """
@@ -72,7 +72,7 @@ def partition_folders(
 
 
 def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
-    """The folder of a partition, as its table's folder and its own location tell."""
+    """Return the folder of a partition, from its table's folder and its own location."""
     root = table.rstrip("/")
     inside = location.startswith(f"{root}/")
     below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")

@@ -1,4 +1,4 @@
-"""Measuring the partitions of one table: base, deltas, deletes and what waits to be cleaned.
+"""Sizes of one table's partitions: base, deltas, deletes and data pending cleaning.
 
 A table may have thousands of partitions that look alike, so the rules are applied once
 to each distinct set of directory names.
@@ -35,7 +35,7 @@ _DELETES = "delete_delta_"
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a compactor makes of one set of directory names."""
+    """A compactor's view of one set of directory names."""
 
     base: str | None = None
     deltas: tuple[str, ...] = ()
@@ -65,10 +65,10 @@ class PartitionSizes:
 
         Args:
             table: "database.table".
-            write_ids: What a compaction may take.
-            txns: Which transactions are seen.
-            rules: Whose reading of a directory applies.
-            counted: The rows that were counted before; None leaves all rows uncounted.
+            write_ids: The write ids that a compaction may include.
+            txns: The visible transactions.
+            rules: The rules for reading a directory.
+            counted: The rows that were counted before; If None, no rows are counted.
         """
         self._table = table
         self._write_ids = write_ids
@@ -84,7 +84,7 @@ class PartitionSizes:
         """Measure the partitions in a folder.
 
         Args:
-            folder: What lies below the folder.
+            folder: The content of the folder.
             partitions: The name of each partition by its path below the folder; "" is the folder
                 itself.
             now: The time, with its zone.
@@ -221,7 +221,7 @@ class PartitionSizes:
     def _rows_of(self, location: str, state: _State) -> dict[str, int]:
         """The rows of the base, or of the original files, and those of each delta."""
         names = (state.base or ORIGINALS, *state.deltas)
-        # What is in a directory never changes.
+        # The content of a directory never changes.
         rows = {name: (self._counted or {}).get(f"{location}/{name}") for name in names}
         if None in rows.values():
             storage = ReadOnlyStorage.of(location)

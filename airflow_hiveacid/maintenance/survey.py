@@ -38,7 +38,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-# Is given a table, and what opens its files.
+# Receives a table and the function that opens its files.
 Runner = Callable[[str, Callable[[], Any]], Any]
 
 # Not every change of a table shows in its write ids: a property, a moved partition, a cleaning.
@@ -52,17 +52,17 @@ def at_once(table: str, look: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was found out about a table.
+    """The measurement of a table.
 
     Attributes:
-        write_ids: The table's write ids then.
-        at: When.
+        write_ids: The table's write ids at that time.
+        at: The time of the measurement.
         policy: The policy with the table's own thresholds.
         sizes: Its partitions.
         rows: The rows of the directories that were counted.
-        locations: Where the partitions lie, by name; None when only some were looked at.
-        located_at: Since when that is known.
-        needed: Something called for a compaction, or is expected to change otherwise.
+        locations: The locations of the partitions by name; None if only some were surveyed.
+        located_at: The time when the locations were fetched.
+        needed: The table needed a compaction, or is expected to change without a write.
     """
 
     write_ids: ValidWriteIdList
@@ -75,8 +75,8 @@ class _Measured:
     needed: bool = False
 
     def holds(self, write_ids: ValidWriteIdList, now: datetime) -> bool:
-        """Whether the table must still be as it was."""
-        # A compaction moves no write id: what needed one is looked at every time.
+        """Whether the measurement must still be valid."""
+        # A compaction changes no write id: tables that needed one are always measured.
         return self.write_ids == write_ids and not self.needed and now - self.at < _TRUSTED
 
     def sizes_at(self, now: datetime) -> Sequence[PartitionSize]:
@@ -88,17 +88,17 @@ class _Measured:
 
 @dataclass(slots=True)
 class _Look:
-    """What all tables of one look have in common.
+    """The state shared by all tables of one survey.
 
     Attributes:
         client: The metastore.
-        snapshot: What is seen of them.
+        snapshot: The snapshot of the tables.
         now: The time.
-        partitions: The names of the partitions to look at; None is all of them.
-        tables: The tables that the metastore has described before.
-        waiting: Those that are to be measured, in the order in which they are looked at.
-        next: The next ones of them, as the metastore has described them.
-        databases: The databases that it has described.
+        partitions: The names of the partitions to survey; all partitions if None. tables: The
+            tables that the metastore has described before.
+        waiting: The tables still to be measured, in the order of the survey.
+        next: The next tables to be measured, as described by the metastore.
+        databases: The databases described by the metastore.
     """
 
     client: MetastoreClient
@@ -141,9 +141,9 @@ class _Look:
 
 
 class Survey:
-    """Surveys tables, and remembers them: a table that nobody has written since is not listed again.
+    """Surveys tables and caches the results: a table without new writes is not listed again.
 
-    It needs one connection to the metastore, and none between two surveys.
+    A survey needs one connection to the metastore, which may be closed between surveys.
     """
 
     def __init__(
@@ -159,11 +159,12 @@ class Survey:
 
         Args:
             client: The metastore.
-            policy: When a partition is worth compacting; tables may set their own thresholds.
+            policy: The thresholds for compactions; tables may set their own.
             quiet: The ``quiet`` of a survey with the same policy of the same partitions.
-            everything: Measure tables, too, that cannot be compacted; the sizes of their
-                partitions say why.
-            run: Runs what opens the files of a table, and may raise an error if that takes too long.
+            everything: Also measure tables that cannot be compacted; the sizes of their partitions
+                contain the reason.
+            run: Runs the function that opens a table's files, and may raise an error if it takes
+                too long.
         """
         self._run = run
         self._client = client
@@ -174,9 +175,9 @@ class Survey:
 
     @property
     def quiet(self) -> dict[str, list[str]]:
-        """The tables that need nothing before somebody writes them, as plain values.
+        """The tables that need nothing until their next write, as plain values.
 
-        A survey in another process goes on with them, and has no decisions on them to tell.
+        A survey in another process can continue with them, and returns no decisions on them.
         """
         measured = {ref.full_name for ref, _ in self._measured}
         before = {name: list(e) for name, e in self._quiet.items() if name not in measured}
@@ -195,14 +196,14 @@ class Survey:
         """Decide for every partition of some tables whether it is worth compacting.
 
         Args:
-            tables: The tables. Of several, one that cannot be measured does not stop the others:
-                the decision on it says why.
-            partitions: The names of the partitions to look at; None is all of them. One that does
-                not exist (yet) is left out.
+            tables: The tables. If one of several tables cannot be measured, the others still are:
+                its decision contains the reason.
+            partitions: The names of the partitions to survey; all partitions if None. A missing one
+                is left out.
             now: The time, with its zone; None is the real one.
 
         Raises:
-            NotTransactional: The only table is none.
+            NotTransactional: The only table is not transactional.
             TableNotFound: The only table does not exist.
             UnsupportedTable: The only table is of a kind that cannot be compacted.
         """
@@ -229,12 +230,13 @@ class Survey:
 
         Args:
             tables: The tables.
-            partitions: The names of the partitions to look at; None is all of them.
+            partitions: The names of the partitions to survey; all partitions if None.
             now: The time, with its zone; None is the real one.
-            described: Tables that the metastore has just described, and need not once more.
+            described: Recently fetched table descriptions, which are not fetched again.
 
         Yields:
-            Each table with the decisions on its partitions, or with why it cannot be measured.
+            Each table with the decisions on its partitions, or with the reason why it cannot be
+            measured.
 
         Raises:
             MetastoreError: The metastore does not answer.
@@ -256,14 +258,14 @@ class Survey:
                 self._measured.pop((table, look.partitions), None)
                 yield table, error
             except Exception as error:
-                # What somebody has put into one table must not hide how all others are.
+                # The content of one table must not prevent the survey of the others.
                 log.warning("%s could not be measured", table, exc_info=True)
                 self._measured.pop((table, look.partitions), None)
                 what = f"{table} could not be measured: {type(error).__name__}: {error}."
                 yield table, DataError(what)
 
     def mistrust(self, table: TableRef) -> None:
-        """List a table again next time, even if nobody writes it until then."""
+        """List a table again next time, even without a new write."""
         for key, known in list(self._measured.items()):
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)
@@ -276,7 +278,7 @@ class Survey:
         if known is None:
             return []
         sizes = known.sizes_at(now)
-        # Whoever is at work on the table matters only where something waits for it.
+        # Transactions on the table matter only if a compaction or cleaning waits for them.
         waiting = any(size.invisible for size in sizes)
         blockers = blockers_of(self._client, ref) if waiting else []
         decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]
@@ -285,7 +287,7 @@ class Survey:
         return decisions
 
     def _must_measure(self, ref: TableRef, look: _Look) -> bool:
-        """Whether nothing tells that the table is as it was."""
+        """Whether no cached measurement of the table is valid."""
         write_ids = look.write_ids(ref)
         known = self._measured.get((ref, look.partitions))
         if known is None:
@@ -348,9 +350,9 @@ class Survey:
     def _locations(
         self, table: HiveTable, now: datetime, before: _Measured | None
     ) -> tuple[Mapping[str, str], datetime]:
-        """Where the partitions lie, and since when that is known."""
+        """Return the partitions' locations, and the time when they were fetched."""
         if before is not None and before.locations and now - before.located_at < _TRUSTED:
-            # Names cost the metastore a fraction of what locations do.
+            # Names cost the metastore a fraction of the cost of locations.
             names = self._client.get_partition_names(table.ref)
             if before.locations.keys() >= set(names):
                 return {name: before.locations[name] for name in names}, before.located_at
@@ -372,8 +374,8 @@ def require_compactable(table: HiveTable) -> None:
     """Refuse a table that cannot be compacted.
 
     Raises:
-        NotTransactional: There is nothing to compact in such a table.
-        UnsupportedTable: It is sorted inside of its buckets, or of a format that we do not know.
+        NotTransactional: The table is not transactional.
+        UnsupportedTable: The table is sorted inside of its buckets, or has an unsupported format.
     """
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
@@ -386,7 +388,7 @@ def require_compactable(table: HiveTable) -> None:
 
 
 def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:
-    """What was measured some time ago, with its ages as of now."""
+    """Return an earlier measurement with its ages updated to the current time."""
     hours = elapsed.total_seconds() / 3600
     abort, base = size.oldest_abort_hours, size.base_age_hours
     return replace(

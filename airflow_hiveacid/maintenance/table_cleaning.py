@@ -1,8 +1,8 @@
-"""Cleaning a table: removing what no reader needs any more, and nothing else.
+"""Cleaning of a table: removal of files that no reader needs.
 
-An inspection, which cannot change a file, decides what is removed. This module removes it, under a lock that
-makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before each change the
-metastore confirms the lock, the table and the partition.
+An inspection, which cannot change a file, selects the files. This module removes them, under a lock
+that makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before
+each change the metastore confirms the lock, the table and the partition.
 """
 
 from collections.abc import Sequence
@@ -58,19 +58,19 @@ _FOLDERS_AT_A_TIME = 200
 def clean(
     client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
 ) -> CleanReport:
-    """Remove what no reader of a table needs any more, or say what would be removed.
+    """Remove files that no reader of a table needs, or report the removable files.
 
     Args:
         client: The metastore.
-        job: What to clean.
-        phases: Is told about the phases: CLEAN around every single removal.
+        job: The cleaning job.
+        phases: Observer of the phases: CLEAN encloses every single removal.
 
     Raises:
-        NotTransactional: It is no ACID table.
-        SharedLocation: Its files lie together with those of another table or partition.
+        NotTransactional: The table is not an ACID table.
+        SharedLocation: Another table or partition shares the location of its files.
         TableReplaced: The table was dropped, moved or created again meanwhile.
         TransactionAborted: The lock was lost, because the process slept for too long, for example.
-        InvalidJob: A retention of the table is no length of time.
+        InvalidJob: A retention of the table is not a valid duration.
     """
     job.validate()
     phases = phases or PhaseClock()
@@ -107,11 +107,11 @@ def clean(
 
 
 class _Cleaner:
-    """Removes what an inspection finds.
+    """Removes the files that an inspection found.
 
     Attributes:
         requests_cleaned: The requests that were marked as cleaned.
-        warnings: What went wrong without making anything unsafe.
+        warnings: Failures that do not affect safety.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class _Cleaner:
         inspection = Inspection(
             self._client, self._table, besides=self._txn.txn_id, retention=self._retention
         )
-        # Before any request is marked as cleaned: then the metastore forgets who was aborted. What
-        # is not staged any more can't be published by a writer that was only asleep, and a note
-        # on a run is not mistaken for one that was committed.
+        # Before any request is marked as cleaned: then the metastore forgets the aborted
+        # transactions. A writer that was only asleep can't publish removed staged files, and a note
+        # on an aborted run is not mistaken for a committed one.
         with self._phases(Phase.READ, "the notes of runs"):
             beside = inspection.look_beside(job.keep_notes_days)
         for note in beside.committed_notes:
@@ -162,10 +162,10 @@ class _Cleaner:
         return cleaned
 
     def _remove(self, inspected: InspectedFolder) -> InspectedFolder:
-        """Remove what may be removed.
+        """Remove the garbage that an inspection found.
 
         Returns:
-            What really was removed, and what was not.
+            The removed files and directories, and the remaining ones.
         """
         folder = inspected.folder
         storage = Storage.of(folder.location)
@@ -198,10 +198,10 @@ class _Cleaner:
         return is_replicated(self._client, self._table.ref)
 
     def _is_in_place(self, folder: PartitionFolder) -> bool:
-        """Whether a folder is still where the partition is; to be asked directly before each change.
+        """Whether a folder is still the partition's; call it directly before each change.
 
         Raises:
-            TableReplaced: The table is another one, elsewhere, or dropped.
+            TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
         require_same_table(self._client, self._table)
@@ -210,7 +210,7 @@ class _Cleaner:
             # One that is added again in the same place has new write ids: no table reuses any.
             if not found or not same_place(found[0].location, folder.location):
                 return False
-        # Last: nobody who waits for locks can then have changed what was just compared.
+        # Last: a process that waits for locks cannot then have changed the compared objects.
         self._txn.confirm_alive()
         return True
 
@@ -227,7 +227,7 @@ class _Cleaner:
         uploads.take_back(path, upload)
 
     def _mark_note(self, note: NoteFile) -> None:
-        """Let it be known for good that a run was applied, as long as that can be found out."""
+        """Mark a run as applied permanently, while its outcome can still be determined."""
         try:
             mark_committed(Storage.of(self._table.folder), note)
         except HiveAcidError as error:
@@ -289,10 +289,10 @@ class _Cleaner:
 def retention_of(
     table: HiveTable, versions: str | None = None, consumers: str | None = None
 ) -> Retention:
-    """What is kept for earlier versions and for consumers: as a job says, else the table.
+    """Return the retention for versions and consumers, of a job or else of the table.
 
     Raises:
-        InvalidJob: It is no length of time.
+        InvalidJob: A retention is not a valid duration.
         StorageError: The cursors of the consumers cannot be listed.
     """
 

@@ -1,4 +1,4 @@
-"""What a table is at the moment: its columns, what a reader opens of it, and which versions it has."""
+"""The current state of a table: its columns, the files that a reader opens, and its versions."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,17 +39,17 @@ class TableDetail:
         location: Its folder.
         columns: The names of the columns with their types.
         partition_keys: The same of the partition keys.
-        bucket_columns: What rows are distributed over the buckets by.
-        buckets: How many buckets there are; None when rows are not distributed.
-        partitions: How many partitions there are; None for a table without partition keys.
-        files: How many files a reader opens.
-        bytes: Their size.
-        bases: How many of its directories are bases.
-        deltas: How many hold inserted rows.
-        delete_deltas: How many hold delete events.
+        bucket_columns: The columns that distribute the rows over the buckets.
+        buckets: The number of buckets; None if rows are not distributed.
+        partitions: The number of partitions; None for a table without partition keys.
+        files: The number of files that a reader opens.
+        bytes: The size of these files.
+        bases: The number of base directories.
+        deltas: The number of directories with inserted rows.
+        delete_deltas: The number of directories with delete events.
         newest_version: The last committed write id.
         oldest_version: The oldest version from which on all can still be read, in all partitions.
-        last_compaction: The newest compaction that a reader opens something of.
+        last_compaction: The newest compaction with files that a reader opens.
         consumers: The consumers of its changes, by their cursors in its folder.
     """
 
@@ -99,15 +99,15 @@ class TableDetail:
 
 
 def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
-    """Look at a table.
+    """Return the details of a table.
 
     Args:
         client: The metastore.
         ref: The table.
 
     Raises:
-        NotTransactional: The table is none that has versions.
-        TableNotFound: It does not exist.
+        NotTransactional: The table has no versions.
+        TableNotFound: The table does not exist.
         StorageError: A folder cannot be listed.
     """
     table = existing_table(client, ref)
@@ -146,7 +146,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
 
 @dataclass
 class _Partition:
-    """What a reader finds in a partition."""
+    """A reader's view of a partition."""
 
     storage: ReadOnlyStorage
     files: int = 0
@@ -159,12 +159,12 @@ class _Partition:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Later compactions have larger ones; on Hive 3 as far as the names tell."""
+        """The sort key: later compactions have larger ones; on Hive 3 as far as names show it."""
         assert self.compaction is not None
         return self.compaction.txn, self.compaction.last
 
     def entry(self) -> HistoryEntry:
-        """The compaction, with what its note says."""
+        """The compaction, with the content of its note."""
         assert self.compaction is not None
         name = self.compaction.directories[0].name
         content = self.storage.read_small(f"{name}/{SIDECAR_FILE}")

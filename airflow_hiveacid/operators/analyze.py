@@ -20,9 +20,9 @@ class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
 
         HiveAcidAnalyzeOperator(task_id="analyze", job=AnalyzeJob(target="sales.orders"))
 
-    :param job: What to analyze. Every text in it is a template. (templated)
+    :param job: The analysis job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
-    :param deferrable: There is nothing to wait for, so that True is refused.
+    :param deferrable: True is refused, because the operator has nothing to wait for.
     """
 
     job_type = AnalyzeJob

@@ -1,4 +1,4 @@
-"""HiveAcidJobOperator: what the operators of all jobs have in common."""
+"""HiveAcidJobOperator: the common base of the operators of all jobs."""
 
 import dataclasses
 import re
@@ -31,11 +31,11 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
     The job is checked while the DAG is parsed, without a server.
 
-    :param job: What to do. Every text in it is a template. (templated)
+    :param job: The job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself. (templated)
-    :param once_per: What is applied only once, however often it is run: by default the run of the
-        DAG. Airflow makes new runs when it reprocesses partitions; ``{{ partition_key }}`` then
-        says that they are the same. (templated)
+    :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
+        the run of the DAG. Airflow creates new runs when it reprocesses partitions; ``{{
+        partition_key }}`` then identifies them as the same. (templated)
     """
 
     job_type: ClassVar[type[Job]]
@@ -85,7 +85,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     def _guarded(
         self, context: "Context", run: "Callable[[JobT, Context], dict[str, Any]]"
     ) -> dict[str, Any]:
-        """Run what brings the report, with our errors as failures of the task."""
+        """Run a function that returns the report, with our errors as failures of the task."""
         job: Job = self.job
         try:
             job = self._running = self._prepare(context)
@@ -94,7 +94,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             self.log.debug("The task fails.", exc_info=True)
             refused = isinstance(error, AccessRefused)
             audit(job, context, "refused" if refused else "failed", error=error)
-            # What it follows from would come after it in the log, where nobody finds it any more.
+            # The log would show its cause after it, where it is hard to find.
             raise task_failure(error) from None
         except KeyboardInterrupt as error:
             audit(job, context, "killed", error=error)
@@ -123,7 +123,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         return None if self._running is None else lineage_of(self._running, self._report)
 
     def _tell(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
-        """Let assets and lineage know what has been done."""
+        """Report the job's results to assets and lineage."""
         self._report = report
         emit_assets(context, report, job.connection)
 
@@ -132,11 +132,11 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         raise NotImplementedError
 
     def _complete(self, job: JobT) -> JobT:
-        """Add to the job what only the running task knows."""
+        """Add to the job the values that only the running task knows."""
         return job
 
     def _run_token(self, context: "Context") -> str:
-        """Name what a task instance does, the same for all of its tries."""
+        """Return the name of a task instance's work, the same for all of its attempts."""
         ti = context["ti"]
         once_per = ti.run_id if self.once_per is None else self.once_per.strip()
         if not once_per or once_per == "None":
@@ -159,13 +159,13 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         )
         job.validate()
         if self._is_new:
-            # Not after a deferral: what the application has committed stays committed.
+            # Not after a deferral: the application's commits are final.
             require_job_access(job, context)
         return job
 
 
 def _instance() -> str:
-    """How the tokens of this Airflow begin, where several work on one metastore."""
+    """Return the prefix of this Airflow's tokens, where several share one metastore."""
     instance: str = conf.get("hive_acid", "instance_id", fallback="").strip()
     if instance and not _INSTANCE_ID.fullmatch(instance):
         raise InvalidJob(

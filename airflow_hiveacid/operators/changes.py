@@ -1,4 +1,4 @@
-"""HiveAcidChangesOperator: what was changed in a table, copied once, as an Airflow task."""
+"""HiveAcidChangesOperator: process each change of a table once, as an Airflow task."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,10 @@ _XCOM = "changes"
 class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     """Runs a job on the changes of a table that its consumer has not seen yet, each of them once.
 
-    The job reads the changes of one table by a ChangesSource, or by several. Which versions these
-    read is filled in: they begin where the consumer has come to, and end with the newest version
-    into which nothing can be committed any more. After the commit the consumer moves on. It moves
-    once for each change, whichever tries, runs or DAGs there are, and wherever they are killed.
+    The job reads the changes of one table by a ChangesSource, or by several. The operator sets the
+    versions to read: they begin at the consumer's position, and end with the newest version that is
+    closed to further commits. After the commit the consumer advances. It advances once for each
+    change, regardless of attempts, runs, DAGs and kills.
 
     Example::
 
@@ -46,21 +46,21 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             ),
         )
 
-    ``mirror_job`` describes the job that makes one table follow another. Where nothing has changed,
-    nothing is submitted, and the report says so by having no ``changes``; the task succeeds,
-    because an earlier try may have done the work.
+    ``mirror_job`` describes the job that makes one table follow another. Without changes, nothing
+    is submitted, and the report has no ``changes``; the task succeeds, because an earlier attempt
+    may have done the work.
 
-    The cursor of the consumer is a file in the folder of the table, ``_hiveacid_consumers``, into which
-    the task must be allowed to write; cleanings leave what the consumer has still to read. It names the
-    table, as it was created once, and what the job writes: another creation of the table, or a job with
+    The cursor of the consumer is a file in the folder of the table, ``_hiveacid_consumers``, where
+    the task must be allowed to write; cleanings retain the data that the consumer has yet to read.
+    It identifies this creation of the table and the job's target: a recreated table, or a job with
     another target, is refused.
 
-    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator; there
-    is no ``once_per``, as the consumer says what is applied once.
+    The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator;
+    ``once_per`` is not available, because the consumer determines what is applied once.
 
-    :param consumer: A name of its own for what is done with the changes of this table. (templated)
-    :param job: What to do with them. In its ChangesSource, ``after`` is where a new consumer begins,
-        and ``up_to``, if given, how far it goes at most. (templated)
+    :param consumer: A unique name for this use of the table's changes. (templated)
+    :param job: The job on the changes. In its ChangesSource, a new consumer begins at ``after``,
+        and ends at ``up_to`` at the latest, if given. (templated)
     """
 
     job_type = Job
@@ -135,7 +135,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         return self._move_on(super()._after_trigger(event, job, context))
 
     def _move_on(self, report: dict[str, Any]) -> dict[str, Any]:
-        """Move the consumer to where the run has come that was applied, be it this one or another."""
+        """Advance the consumer to the end of the applied run, which may be another one."""
         assert self._reads is not None
         up_to = max(read["up_to"] for read in report["changes"])
         self._reads.advance(up_to)
@@ -143,7 +143,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         return report
 
     def _submitted(self, context: "Context") -> ChangesRange | None:
-        """The versions that the application reads which a trigger has waited for."""
+        """The versions read by the application that a trigger has waited for."""
         assert self._reads is not None
         ti = context["ti"]
         told = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
@@ -163,7 +163,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         context["ti"].xcom_push(key=_XCOM, value=told)
 
     def _source(self, job: Job) -> ChangesSource:
-        """What the job reads of the table; all its sources of changes are of the same one."""
+        """Return the job's source of changes; all its sources of changes read the same table."""
         sources = list(changes_in(job))
         tables = {source.name.lower() for source in sources if not is_template(source.name)}
         if not sources or len(tables) > 1:

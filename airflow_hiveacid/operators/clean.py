@@ -15,20 +15,22 @@ if TYPE_CHECKING:
 
 
 class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
-    """Removes what no reader of a transactional table needs any more, and says why the rest stays.
+    """Removes files that no reader of a table needs; reports the reasons for the rest.
 
-    It works right in the worker, without Spark: it needs the metastore, and access to the files.
+    It works on transactional tables and runs in the worker, without Spark: it needs the metastore,
+    and access to the files.
 
     Example::
 
         HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="sales.orders"))
 
-    :param job: What to clean. Every text in it is a template. (templated)
-    :param need: What a compaction sensor found: one element of its output, or several of one
-        table. It says which table, and all of it is cleaned: what was still read after an earlier
-        compaction may go by now. All else is the job's. (templated)
+    :param job: The cleaning job. Every text in it is a template. (templated)
+    :param need: The result of a compaction sensor: one element of its output, or several of one
+        table. It determines the table, which is cleaned completely: files that were still read
+        after an earlier compaction may be removable now. All other settings are the job's.
+        (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
-    :param deferrable: There is nothing to wait for, so that True is refused.
+    :param deferrable: True is refused, because the operator has nothing to wait for.
     """
 
     job_type = CleanJob
@@ -46,7 +48,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
         if job is None:
             if need is None:
                 raise InvalidJob("HiveAcidCleanOperator needs a job, or a need of a sensor.")
-            # Which table it is will be known when the task runs.
+            # The table is known when the task runs.
             job = CleanJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
         if deferrable:

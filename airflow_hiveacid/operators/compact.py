@@ -13,15 +13,15 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
-    The worker looks first: where nothing is to be compacted, the task ends with a report that says
-    why, in seconds and without Spark.
+    The worker checks the table first: if nothing needs compaction, the task ends with a report of
+    the reason, in seconds and without Spark.
 
     Example::
 
         HiveAcidCompactOperator(task_id="compact", job=CompactJob(target="sales.orders"))
 
-    What a compaction sensor returns can be mapped over: one task, and so one Spark application, for all
-    partitions of a table that need the same, ``CompactJob.parallel`` of them at a time::
+    The result of a compaction sensor can be mapped over: one task, and so one Spark application,
+    for all partitions of a table that need the same, ``CompactJob.parallel`` of them at a time::
 
         needed = HiveAcidCompactionNeededSensor(task_id="needed", table="sales.*")
         HiveAcidCompactOperator.partial(
@@ -30,9 +30,10 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
 
     The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
 
-    :param job: What to compact and how. (templated)
-    :param need: What a compaction sensor found: one element of its output, or several of one table
-        and type. It says which table, partitions and type; all else is the job's. (templated)
+    :param job: The compaction job. (templated)
+    :param need: The result of a compaction sensor: one element of its output, or several of one
+        table and type. It determines the table, partitions and type; all other settings are the
+        job's. (templated)
     """
 
     job_type = CompactJob
@@ -45,7 +46,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         if job is None:
             if need is None:
                 raise InvalidJob("HiveAcidCompactOperator needs a job, or a need of a sensor.")
-            # Which table it is will be known when the task runs.
+            # The table is known when the task runs.
             job = CompactJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
         self.need = need

@@ -1,4 +1,4 @@
-"""What a run has done in one line, which is the last one of a task's log."""
+"""One-line summary of a run, the last line of a task's log."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ _CHANGES = (
 
 
 def outcome(report: Mapping[str, Any], seconds: float) -> str:
-    """Say what a run has done: "shop.orders: 7 inserted, 3 partitions, 6.0 KiB, 93 s".
+    """Summarize a run: "shop.orders: 7 inserted, 3 partitions, 6.0 KiB, 93 s".
 
     Args:
-        report: What ``to_dict`` of any report has made.
-        seconds: How long it has taken.
+        report: The result of ``to_dict`` of any report.
+        seconds: The run's duration.
     """
     earlier = "an earlier try has done it: " if report.get("already_done") else ""
     took = f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
@@ -45,7 +45,7 @@ def _done(report: Mapping[str, Any]) -> str:
 
 
 def _written(report: Mapping[str, Any]) -> str:
-    """What was done to each table."""
+    """Return the changes to each table as text."""
     tables = report["tables"] or [{**report, "table": report["target"]}]
     return "; ".join(_sentence(table["table"], _changed(table, report["job"])) for table in tables)
 

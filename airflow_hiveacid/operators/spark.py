@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from airflow_hiveacid.cluster.spark_run import SparkRun
 
 DeployMode = Literal["client", "cluster"]
-# Where nobody waits for it in a cluster, Spark's own progress bar only fills the log.
+# In a cluster no process reads Spark's own progress bar, which only fills the log.
 _QUIET = {"spark.ui.showConsoleProgress": "false"}
 
 
 class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     """Submits the Spark application of one job and returns its report.
 
-    The job is checked while the DAG is parsed, without a server. When a task is tried again, a
-    commit of an earlier try is not repeated. Where the driver runs in the cluster, the next try
-    goes on waiting for the application of the one before; elsewhere it aborts the transaction of
-    that one and starts again.
+    The job is checked while the DAG is parsed, without a server. When a task is retried, a commit
+    of an earlier attempt is not repeated. If the driver runs in the cluster, the next attempt waits
+    for the application of the previous one; otherwise it aborts the transaction of the previous
+    attempt and starts again.
 
-    The XComs ``application_id``, ``txn_id`` and ``write_ids`` are there before the work begins.
+    The XComs ``application_id``, ``txn_id`` and ``write_ids`` are pushed before the work begins.
 
-    :param job: What to do. Every text in it is a template. (templated)
+    :param job: The job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
-    :param once_per: What is applied only once, however often it is run: by default the run of the
-        DAG. Airflow makes new runs when it reprocesses partitions; ``{{ partition_key }}`` then
-        says that they are the same. (templated)
+    :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
+        the run of the DAG. Airflow creates new runs when it reprocesses partitions; ``{{
+        partition_key }}`` then identifies them as the same. (templated)
     :param spark_conn_id: The Spark connection; its master may be ``local[*]``, a standalone
         cluster, YARN or Kubernetes.
     :param deploy_mode: Where the driver runs: ``client`` is the worker, ``cluster`` is YARN or
-        Kubernetes. None leaves it to the connection's extra ``deploy-mode``.
-    :param deferrable: Free the worker while the application runs, which takes deploy mode cluster.
-        None follows Airflow's ``[operators] default_deferrable`` where that is so.
-    :param poll_seconds: Seconds between two looks at an application in the cluster.
+        Kubernetes. The default is the connection's extra ``deploy-mode``.
+    :param deferrable: Free the worker while the application runs, which requires deploy mode
+        cluster. The default in that mode is Airflow's ``[operators] default_deferrable``.
+    :param poll_seconds: Seconds between two polls of an application in the cluster.
     :param conf: Spark configuration. (templated)
     :param driver_memory: Memory of the driver, for example ``2g``.
     :param executor_memory: Memory of each executor.
@@ -158,7 +158,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             raise
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
-        """Submit the application, or find that of an earlier try, and wait for its end."""
+        """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
 
@@ -195,7 +195,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
 
     def _without_spark(self, job: JobT) -> dict[str, Any] | None:
-        """Return the report of a job that the worker alone has found done, else None."""
+        """Return the report of a job that the worker alone has found complete, if it is."""
         return None
 
     def _run_of(self, job: JobT, context: "Context") -> "SparkRun":
@@ -249,20 +249,21 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def _result(
         self, run: "SparkRun", ended: Application, job: JobT, context: "Context"
     ) -> dict[str, Any]:
-        """Return the report of an application that has ended, or raise why there is none."""
+        """Return the report of an ended application, or raise the reason for its absence."""
         report = run.report(job)
         if report is not None and report.error is None:
-            # It is committed, whatever became of the driver afterwards.
+            # The commit is final, even if the driver failed afterwards.
             return report.to_dict()
         if report is not None and report.error is not None:
             # The end of a driver's log in the cluster still goes to ours.
             run.failure(ended)
-            # It says more than that the application failed.
+            # It is more specific than the failure of the application.
             raise task_failure(report.error)
         if ended.state is ApplicationState.SUCCEEDED:
             raise AirflowException("The application ended well but left no report.")
         if run.adopted and ended.state in (ApplicationState.KILLED, ApplicationState.LOST):
-            # Whoever cleared the task has ended it, and this try came before that.
+            # The user who cleared the task ended the application, and this attempt began before
+            # that.
             self.log.info("Somebody has ended %s: submitting another one.", ended.id)
             return self._run(job, context)
         raise run.failure(ended)

@@ -21,14 +21,14 @@ _FILE = ".sql"
 class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
-    There are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
-    TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, CREATE TABLE ... AS,
-    ALTER TABLE ... COMPACT, ANALYZE TABLE, and CREATE and DROP DATABASE. The text is read while the DAG is parsed, unless it is a template: then
-    when the task runs. What changes nothing but databases and the definitions of tables runs in the
-    worker where nothing else is asked for; all else is submitted to Spark.
+    Supported are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
+    TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, CREATE TABLE ... AS, ALTER
+    TABLE ... COMPACT, ANALYZE TABLE, and CREATE and DROP DATABASE. The text is read while the DAG
+    is parsed, or when the task runs if it is a template. If all statements change only databases
+    and the definitions of tables, they run in the worker; otherwise they are submitted to Spark.
 
-    Each statement is a transaction. When the task is tried again, those that have been committed
-    are not repeated.
+    Each statement is a transaction. When the task is retried, committed statements are not
+    repeated.
 
     Example::
 
@@ -46,14 +46,14 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
 
     :param sql: The statements, separated by semicolons, or the name of a file that ends with
         ``.sql``. (templated)
-    :param database: Where tables are that are named without a database. (templated)
+    :param database: The database of tables that are named without a database. (templated)
     :param parameters: The values of parameters in the statements: ``{"id": "{{ params.id }}"}`` for
-        ``:id``. They are typed literals to Spark, whatever they contain. (templated)
+        ``:id``. They are always typed literals to Spark. (templated)
     :param trusted: Whether the statements may run scripts (TRANSFORM), call Java and read files by
         their paths.
     :param lock_wait_seconds: How long each statement waits for its locks.
-    :param conflict_policy: What becomes of a statement when others commit in the same partitions
-        meanwhile: "hive", "strict" or "rows".
+    :param conflict_policy: The handling of concurrent commits in the same partitions: "hive",
+        "strict" or "rows".
     :param orc_codec: See InsertJob.
     """
 
@@ -81,7 +81,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         **kwargs: Any,
     ) -> None:
         require_text(sql, "sql")
-        # What it is will be known when the task runs, unless it is known already.
+        # The text is known when the task runs, unless it is already known.
         super().__init__(job=ScriptJob(target="{{ task.sql }}"), **kwargs)
         self.sql = sql
         self.database = database

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
     """Writes a stream into tables, exactly once: each micro-batch is one transaction.
 
-    With ``trigger="available_now"`` it takes what has come since the last run, and ends; else it runs
-    until ``run_for`` is over, or until the task is stopped. A next try, or the next run of the DAG,
-    goes on where the last committed batch ended.
+    With ``trigger="available_now"`` it processes the data since the last run, and ends; otherwise
+    it runs until ``run_for`` is over, or until the task is stopped. The next attempt, or the next
+    run of the DAG, continues after the last committed batch.
 
-    The XCom ``stream`` tells after every batch how the stream is doing: batch, rows, rows per second,
-    latency and backlog.
+    The XCom ``stream`` contains the stream's progress after every batch: batch, rows, rows per
+    second, latency and backlog.
 
     Example::
 
@@ -37,9 +37,9 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
 
     The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator.
 
-    :param job: What to read, and what to do with every batch. (templated)
-    :param stop_seconds: How long the batch that is being applied may take to end when the task is
-        stopped; then the application is killed, which harms nothing either.
+    :param job: The source, and the statements for every batch. (templated)
+    :param stop_seconds: Time for the current batch to end when the task is stopped; then the
+        application is killed, which is safe too.
     """
 
     job_type = StreamJob

@@ -7,7 +7,7 @@ from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 class HiveAcidTransactionOperator(HiveAcidSparkOperator[TransactionJob]):
     """Changes several tables in one transaction: all of it becomes visible, or nothing.
 
-    All statements read their sources as of one moment, and none sees what another one writes.
+    All statements read their sources as of one moment, and do not see each other's writes.
 
     Example::
 

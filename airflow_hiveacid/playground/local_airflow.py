@@ -21,14 +21,14 @@ from airflow_hiveacid.playground.programs import run_program, wait_for
 _START_SECONDS = 600
 _PORT = 8080
 _USER = "admin"
-# The server of the others ends last: they still have something to tell it.
+# The server ends last: the other processes still report to it.
 _WORKERS = ("scheduler", "triggerer", "dag-processor")
 _SERVER = "api-server"
 _SOFT_SECONDS, _HARD_SECONDS = 20, 20
-# By this variable, whatever runs for an Airflow of ours is known.
+# This variable identifies all processes that run for an Airflow of ours.
 _MARK = "HIVEACID_DEMO"
-# Small runs: Spark's 200 tasks for each shuffle, and thorough compiling of code that soon ends, would
-# take most of the time. Not in a file: Java makes no archive of classes where one lies on its path.
+# Small runs: Spark's 200 tasks per shuffle, and the optimization of short-lived code, would take
+# most of the time. Not in a file: Java creates no archive of classes with a file on its path.
 _SPARK_OPTIONS = (
     "-XX:TieredStopAtLevel=1 -Dspark.sql.shuffle.partitions=2 -Dspark.ui.enabled=false"
     " -Dspark.log.level=WARN"
@@ -38,10 +38,10 @@ _SPARK_OPTIONS = (
 class LocalAirflow:
     """An Airflow whose home, database and logs are in one folder.
 
-    Whatever Airflow or Spark the user has is neither touched nor used.
+    The user's own Airflow and Spark are not touched or used.
 
     Attributes:
-        url: Where its page is, once started.
+        url: The address of its page, once started.
         environment: The variables of its processes.
     """
 
@@ -86,14 +86,14 @@ class LocalAirflow:
 
     @property
     def login(self) -> str:
-        """Who may use it."""
+        """The user's name and password."""
         return f"{_USER}, password {json.loads(self._passwords.read_text())[_USER]}"
 
     def run(self, *command: str) -> str:
-        """Run a command of Airflow and return what it has said.
+        """Run a command of Airflow and return its output.
 
         Raises:
-            DemoFailed: It ended with an error.
+            DemoFailed: The command ended with an error.
         """
         words = [sys.executable, "-m", "airflow", *command]
         title = " ".join(["airflow", *command[:3]])
@@ -125,14 +125,14 @@ class LocalAirflow:
                 )
 
     def stop(self) -> None:
-        """End its processes, its tasks, and what these have started."""
+        """End its processes, its tasks, and their child processes."""
         self._end(_WORKERS)
         self._end([_SERVER])
-        # A task is no member of the group of who supervises it.
+        # A task is not a member of its supervisor's process group.
         _wait(self._end_the_rest, _HARD_SECONDS)
 
     def _environment(self, spark: Path, dags: Path, more: Mapping[str, object]) -> dict[str, str]:
-        # Where Spark finds no settings of the user's.
+        # A folder without the user's Spark settings.
         spark.mkdir(exist_ok=True)
         if not self._passwords.exists():
             self._passwords.touch(mode=0o600)
@@ -155,7 +155,7 @@ class LocalAirflow:
             "DATABASE__LOAD_DEFAULT_CONNECTIONS": False,
             "LOGGING__TRIGGER_LOG_SERVER_PORT": free_port(),
             "LOGGING__WORKER_LOG_SERVER_PORT": free_port(),
-            # What was killed with an earlier start is noticed sooner than after five minutes.
+            # Tasks killed with an earlier start are detected in less than five minutes.
             "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 120,
             "USAGE_DATA_COLLECTION__ENABLED": False,
             # The five seconds of the default are too few where all cores are busy.
@@ -202,7 +202,7 @@ class LocalAirflow:
             process.kill()
 
     def _work(self, names: Sequence[str], begun: datetime) -> bool:
-        """Whether these processes have given a sign of life since a time."""
+        """Whether these processes have sent a heartbeat since a time."""
         self.require_all()
         if (datetime.now(UTC) - begun).total_seconds() > _START_SECONDS:
             raise DemoFailed(
@@ -223,7 +223,7 @@ class LocalAirflow:
         return True
 
     def _end_the_rest(self) -> bool:
-        """Kill what still runs for this Airflow, and return whether there was nothing."""
+        """Kill the remaining processes of this Airflow, and return whether none existed."""
         import psutil
 
         found = []

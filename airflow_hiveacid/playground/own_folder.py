@@ -13,14 +13,14 @@ _MARK = "_hiveacid_demo"
 
 @contextmanager
 def own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
-    """Hold a folder that nobody else works in, and that holds nothing but what we have made.
+    """Hold a folder that no other process uses, and that contains only our own files.
 
     Args:
-        folder: It is made if it is not there.
+        folder: The folder; it is created if it is missing.
         fresh: Whether to empty it first.
 
     Raises:
-        UserError: It holds something else, or is in use.
+        UserError: The folder contains other files, or is in use.
     """
     mark = folder / _MARK
     if folder.exists() and not mark.exists() and any(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""A metastore, an Airflow and four tables at work, which stay up until somebody ends them."""
+"""A metastore, an Airflow and four active tables, which run until they are stopped."""
 
 import shutil
 import sys
@@ -38,7 +38,7 @@ Ctrl-C ends all of it; the next start goes on with it."""
 
 
 class Playground:
-    """All that runs, in one folder, where the next start goes on with it.
+    """All parts of the playground, in one folder, where the next start continues.
 
     Args:
         folder: Takes everything.
@@ -58,10 +58,10 @@ class Playground:
         self._fresh = fresh
 
     def run(self) -> None:
-        """Start all of it, say what to look at, and stay until a signal ends that.
+        """Start all parts, print instructions, and run until a signal arrives.
 
         Raises:
-            DemoFailed: Something did not start, or has ended by itself.
+            DemoFailed: A part did not start, or has ended by itself.
         """
         with self._running() as (metastore, airflow):
             words = _WORDS.format(
@@ -106,7 +106,7 @@ class Playground:
         dags = self._folder / "dags"
         dags.mkdir(exist_ok=True)
         for file in (*DAGS.glob("shop_*.py"), example_dags() / f"{_PAGE_DAG}.py"):
-            # What somebody has changed there stays.
+            # The user's changes there are kept.
             if not (dags / file.name).exists():
                 shutil.copy(file, dags)
         airflow = LocalAirflow(
@@ -116,7 +116,7 @@ class Playground:
             master=_MASTER,
             port=self._port,
             settings={
-                # The last line of a log says what was done: all of it is to be seen.
+                # The last line of a log contains the result: it must be completely visible.
                 "API__DEFAULT_WRAP": True,
                 "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
                 "DAG_PROCESSOR__REFRESH_INTERVAL": 30,

@@ -1,4 +1,4 @@
-"""Programs that somebody waits for who sees that they are still at work."""
+"""Programs that show their progress to a waiting user."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,19 +13,19 @@ _LOOK_SECONDS, _DOT_SECONDS = 0.2, 2.0
 def run_program(
     title: str, command: Sequence[str], *, environment: Mapping[str, str], log: Path
 ) -> str:
-    """Run a program to its end, with its output in a log; whatever ends the waiting ends it, too.
+    """Run a program to its end, with its output in a log; an interrupted wait ends it, too.
 
     Args:
-        title: What is printed.
+        title: The printed title.
         command: The words of the program.
         environment: Its variables.
-        log: Takes what it says, after what is there.
+        log: The file to which the output is appended.
 
     Returns:
-        What it has said.
+        The output of the program.
 
     Raises:
-        DemoFailed: It ended with an error.
+        DemoFailed: The program ended with an error.
     """
     before = log.stat().st_size if log.exists() else 0
     program = GuardedProcess(command, log=log, environment=environment, directory=Path.cwd())

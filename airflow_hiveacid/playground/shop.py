@@ -9,8 +9,8 @@ from airflow_hiveacid.playground.programs import run_program
 TABLES = ("shop.orders", "shop.customers", "shop.clicks", "shop.carts")
 _THRESHOLD = "compactorthreshold.hive.compactor.delta"
 
-# Small tables reach Hive's own thresholds, ten deltas or a tenth of the base, with the first writes.
-# Filled again they come to be the same: a start may have been ended in the middle of it.
+# Small tables reach Hive's own thresholds, ten deltas or a tenth of the base, with the first
+# writes. Filling them again gives the same result: an earlier start may have ended in the middle.
 SQL = f"""
 CREATE DATABASE IF NOT EXISTS shop;
 

@@ -1,4 +1,4 @@
-"""Permissions of a user of the page: which tables are shown, and the runs of which DAGs."""
+"""Permissions of a user of the page: the visible tables and DAG runs."""
 
 from collections.abc import Sequence
 from dataclasses import replace

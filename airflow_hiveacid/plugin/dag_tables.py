@@ -1,4 +1,4 @@
-"""Which tables a DAG works on, as far as its tasks tell before they run."""
+"""Tables of a DAG, as far as its tasks determine them before they run."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _PARAM = re.compile(r"\{\{\s*params\.(\w+)\s*\}\}")
 
 
 def tables_of_dag(dag_id: str) -> list[str] | None:
-    """Names and patterns of the tables that a DAG works on.
+    """Return names and patterns of the tables that a DAG works on.
 
     Parameters of the DAG have their default values.
 
@@ -25,7 +25,7 @@ def tables_of_dag(dag_id: str) -> list[str] | None:
         dag_id: The DAG.
 
     Returns:
-        None when the DAG is not known or tells of no table: those of a mapped task are found out
+        None if the DAG is unknown or names no table: the tables of a mapped task are determined
         while it runs.
     """
     serialized = SerializedDagModel.get(dag_id)
@@ -61,7 +61,7 @@ def _texts(dag: Mapping[str, Any]) -> Iterator[str]:
         fields = task.get("__var", task)
         if not str(fields.get("_task_module", "")).startswith(_OURS):
             continue
-        # What is the same for all instances of a mapped task is kept apart.
+        # Arguments that all instances of a mapped task share are stored separately.
         for values in (fields, fields.get("partial_kwargs") or {}):
             if isinstance(values.get("table"), str):
                 yield values["table"]

@@ -1,4 +1,4 @@
-"""The tables of a metastore, measured in the background so that nobody waits for it."""
+"""Background measurement of a metastore's tables, so that requests do not wait for it."""
 
 import logging
 import threading
@@ -16,15 +16,15 @@ _FORCED_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known at a moment.
+    """The results at a moment.
 
     Attributes:
-        tables: The tables; None before they were measured for the first time.
-        at: When that was, in seconds since 1970.
-        seconds: How long it took.
-        running: They are being measured again.
-        done: How many tables that has measured so far.
-        error: Why the latest try failed; the tables are those of an earlier one then.
+        tables: The tables; None before the first measurement.
+        at: The time of that measurement in seconds since 1970.
+        seconds: Its duration.
+        running: Whether another measurement is running.
+        done: The number of tables that it has measured so far.
+        error: The reason why the latest attempt failed; the tables are then from an earlier one.
     """
 
     tables: tuple[TableHealth, ...] | None = None
@@ -36,10 +36,10 @@ class Measured:
 
 
 class Measuring:
-    """Measures while somebody looks; whoever looks gets at once what is known.
+    """Measures on request; a request returns the available results at once.
 
-    What is older than the refresh interval starts a new measurement, and is shown until that ends.
-    Where nobody looks, nothing is measured.
+    A request for results older than the refresh interval starts a new measurement, and the old
+    results are shown until it ends. Without requests, nothing is measured.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Measuring:
 
         Args:
             measure: Yields the health of every table; runs in one thread at a time.
-            refresh_seconds: How old the figures may be.
-            clock: Tells the time in seconds since 1970.
+            refresh_seconds: The maximum age of the figures.
+            clock: Returns the time in seconds since 1970.
         """
         self._measure = measure
         self._refresh_seconds = refresh_seconds
@@ -63,10 +63,10 @@ class Measuring:
         self._lock = threading.Lock()
 
     def look(self, *, anew: bool = False) -> Measured:
-        """What is known; measures again in the background when that is too old.
+        """Return the available results; measure in the background if they are too old.
 
         Args:
-            anew: Measure again, whatever its age. All users together are limited: between two
+            anew: Measure again regardless of age. All users together are limited: between two
                 measurements are 10 seconds, or as many as the last one took.
         """
         with self._lock:
@@ -87,8 +87,8 @@ class Measuring:
                 # Assigned whole, by this thread alone while it runs.
                 self._known = replace(self._known, done=len(tables))
         except BaseException as failure:  # noqa: BLE001
-            # Whatever it is, it is shown; it must not stop all later measurements. A panic of a client that
-            # is written in Rust is no Exception.
+            # Any error is shown; it must not stop later measurements. A panic of a client that is
+            # written in Rust is no Exception.
             log.warning("The Hive ACID tables could not be measured: %s", failure)
             error = ErrorReport.of(failure)
         with self._lock:

@@ -31,7 +31,7 @@ _SECTION = "hive_acid"
 PATIENCE_SECONDS = 20
 # In the background a table has more time: listing hundreds of thousands of files takes some minutes.
 _MEASURING = FileAccess(600, most_of_table=1)
-# What fits a browser: a write may have thousands of partitions.
+# A limit for browsers: a write may have thousands of partitions.
 _MOST_DIRECTORIES, _MOST_NAMES = 1000, 5
 
 
@@ -91,13 +91,13 @@ class Metastore:
             return version_directories(client, ref, write_id, seconds=seconds)
 
     def streams(self, table: str) -> list[StreamState]:
-        """How the streams into a table are doing, looked up now.
+        """Return the current progress of the streams into a table.
 
         Args:
             table: "database.table".
 
         Raises:
-            HiveAcidError: It cannot be read.
+            HiveAcidError: The progress cannot be read.
         """
         with self._connect() as client:
             folder = client.get_table(TableRef.parse(table)).folder
@@ -117,7 +117,7 @@ class Metastore:
         return options
 
     def _measure(self) -> Iterator[TableHealth]:
-        # A connection may be edited while this runs; what is remembered of tables goes then.
+        # A connection may be edited while this runs; its cached tables are then discarded.
         wanted = self._options(), page_policy()
         if self._meter is None or self._client is None or wanted != self._measured_with:
             self._client = MetastoreClient(wanted[0])
@@ -140,7 +140,7 @@ def connection_ids() -> list[str]:
 
 @cache
 def metastore_of(conn_id: str) -> Metastore:
-    """The metastore of a connection; there is one for all who look.
+    """Return the metastore of a connection, shared by all requests.
 
     Args:
         conn_id: One of connection_ids().
@@ -155,16 +155,16 @@ def page_dag() -> str | None:
 
 
 def instance_id() -> str:
-    """How the tokens of this Airflow's runs begin, where several work on one metastore."""
+    """Return the prefix of this Airflow's run tokens, where several share one metastore."""
     configured: str = conf.get(_SECTION, "instance_id", fallback="")
     return configured.strip()
 
 
 def page_policy() -> CompactionPolicy:
-    """When the page takes a partition for worth compacting.
+    """Return the page's thresholds for compactions.
 
     Raises:
-        InvalidJob: The configuration says something else than a policy.
+        InvalidJob: The configuration is not a valid policy.
     """
     where = f"[{_SECTION}] page_policy"
     text: str = conf.get(_SECTION, "page_policy", fallback="{}")

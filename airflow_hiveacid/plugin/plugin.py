@@ -29,12 +29,12 @@ class HiveAcidPlugin(AirflowPlugin):
     # Relative, so that it holds below Airflow's own path, if it has one.
     external_views = [  # noqa: RUF012 (Airflow declares it as an attribute of instances)
         {
-            # There is no room for more.
+            # The page has no room for more.
             "name": "Hive ACID",
             "href": "hiveacid/",
             "url_route": "hiveacid",
             "destination": "nav",
-            # Beside Dags and Assets, where Airflow knows of that, and whatever other plugins there are.
+            # Next to Dags and Assets, if Airflow supports that, and other plugins.
             "nav_top_level": True,
             **_ICONS,
         },

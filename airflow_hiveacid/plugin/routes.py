@@ -1,4 +1,4 @@
-"""The routes of the page. Airflow says who may see it: whoever may look at assets."""
+"""The routes of the page. Airflow's permission to view assets grants access."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ LOOKUPS = FileAccess(PATIENCE_SECONDS)
 # Annotations stay real objects here: FastAPI must not have to look up their names.
 app = FastAPI(
     title="Hive ACID tables",
-    # On all routes: Airflow leaves those of plugins open to everybody.
+    # On all routes: Airflow does not protect the routes of plugins.
     dependencies=[Depends(requires_access_asset("GET"))],
     docs_url=None,
     redoc_url=None,
@@ -101,7 +101,7 @@ WantedTables = Annotated[TableQuery, Depends(_query)]
 
 
 def _dag_id(dag_id: str) -> None:
-    # Before anybody looks for it in a database, which may choke on it.
+    # Before a query to a database, which may fail on the name.
     if not re.fullmatch(r"[\w.~:+-]{1,250}", dag_id, re.ASCII):
         raise HTTPException(404, "There is no such DAG.")
 
@@ -128,13 +128,13 @@ WantedTablesOfDag = Annotated[TableQuery, Depends(_of_dag)]
 
 @app.get("/api/tables")
 def list_tables(known: Known, query: WantedTables) -> dict[str, Any]:
-    """All tables; anew=true has them measured again whatever the age of the figures."""
+    """List all tables; anew=true measures them again regardless of the figures' age."""
     return _list(known, query)
 
 
 @app.get("/api/tables.csv")
 def download_tables(known: Known, query: WantedTables) -> Response:
-    """All tables that fit, on whatever page, as a file."""
+    """Return all matching tables, from all pages, as a file."""
     return _download(known, query)
 
 
@@ -143,7 +143,7 @@ def download_tables(known: Known, query: WantedTables) -> Response:
     dependencies=[Depends(_dag_id), Depends(requires_access_dag("GET"))],
 )
 def list_tables_of_dag(known: Known, query: WantedTablesOfDag) -> dict[str, Any]:
-    """The tables that a DAG works on; all of them when it does not tell."""
+    """List the tables that a DAG works on; all tables if they are unknown."""
     return _list(known, query) | {"patterns": query.patterns}
 
 
@@ -158,7 +158,7 @@ def download_tables_of_dag(known: Known, query: WantedTablesOfDag) -> Response:
 
 @app.get("/api/maintenance")
 def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
-    """Which DAG the buttons start, and whether this user may; Airflow's own API starts it."""
+    """Return the buttons' DAG, and the user's permission; Airflow's own API starts it."""
     dag_id = page_dag()
     if dag_id is None:
         return {"dag_id": None}
@@ -171,7 +171,7 @@ def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
     return {
         "dag_id": dag_id,
         "allowed": allowed,
-        # Who may not start it is not told whether it is there.
+        # Users who may not start it do not learn whether it exists.
         "there": allowed and dag is not None and not dag.is_stale,
         "paused": allowed and dag is not None and dag.is_paused,
     }
@@ -194,7 +194,8 @@ def show_table(wanted: WantedTable) -> dict[str, Any]:
     return health | {"instance": instance_id()}
 
 
-# What opens files is no plain function: Airflow runs those of all routes in the same 40 threads.
+# Routes that open files are not plain functions: Airflow runs plain functions of all routes in the
+# same 40 threads.
 @app.get("/api/tables/{table}/history")
 async def show_history(
     wanted: WantedTable, metastore: OfMetastore, access: UserAccess
@@ -231,7 +232,7 @@ async def _answer(
     look: partial[T],
     permitted: Callable[[T], object] = lambda found: found,
 ) -> dict[str, Any]:
-    """Look into a table, and show what its user may see of that."""
+    """Look into a table, and return the data that the user may see."""
     try:
         kind = id(metastore), name, look.args
         found = await LOOKUPS.answer(wanted.table, kind, look)

@@ -30,7 +30,7 @@ def _failed(health: TableHealth) -> int:
     return len(health.queue) - _unfinished(health)
 
 
-# None is what is not known, and comes last whichever way it is sorted.
+# Unknown values are None, and come last in either sort order.
 _SORTS: Mapping[Sort, Callable[[TableHealth], Any]] = {
     "score": lambda health: health.score,
     "table": lambda health: health.table,
@@ -49,12 +49,12 @@ _FILTERS: Mapping[Show, Callable[[TableHealth], bool]] = {
     "queued": lambda health: bool(health.queue),
     "failed": lambda health: health.error is not None or _failed(health) > 0,
 }
-# What a spreadsheet takes for the beginning of a formula.
+# Characters that begin a formula in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def _states(health: TableHealth) -> list[dict[str, Any]]:
-    """How many requests are in which state, the failed ones first."""
+    """Return the number of requests in each state, failed ones first."""
     states = Counter((entry.unfinished, entry.state) for entry in health.queue)
     return [
         {"state": state, "count": states[unfinished, state], "failed": not unfinished}
@@ -93,17 +93,17 @@ _CSV: Mapping[str, Callable[[TableHealth], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableQuery:
-    """Which tables to list, and how.
+    """Selection and order of the listed tables.
 
     Attributes:
-        patterns: Names or patterns of tables, one of which has to fit; None is all tables.
-        database: Only of this database; None is of all.
+        patterns: Names or patterns of tables, at least one must match; all tables if None.
+        database: Only tables of this database; of all databases if None.
         text: Only tables whose name contains this.
         show: Only tables of this kind.
-        sort: What they are sorted by.
+        sort: The sort key.
         descending: The largest first.
-        page: Which page, from 1.
-        size: How many tables are on a page.
+        page: The number of the page, from 1.
+        size: The number of tables on a page.
     """
 
     patterns: Sequence[str] | None = None
@@ -136,7 +136,7 @@ class TableQuery:
     def sorted(self, tables: Sequence[TableHealth]) -> list[TableHealth]:
         """Those of the kind, in their order."""
         fitting = list(filter(_FILTERS[self.show], tables))
-        # By name first, so that equal ones keep an order that everybody can follow.
+        # By name first, so that equal ones have an evident order.
         fitting.sort(key=_SORTS["table"])
         value = _SORTS[self.sort]
         known = [health for health in fitting if value(health) is not None]
@@ -149,7 +149,7 @@ def listing(tables: Sequence[TableHealth], query: TableQuery) -> dict[str, Any]:
 
     Args:
         tables: All of them.
-        query: What to list.
+        query: The selection and order.
 
     Returns:
         "databases" with their numbers of tables, "counts" by filter, "obsolete_bytes", the "total"
@@ -170,11 +170,11 @@ def listing(tables: Sequence[TableHealth], query: TableQuery) -> dict[str, Any]:
 
 
 def table_csv(tables: Sequence[TableHealth], query: TableQuery) -> str:
-    """All tables that fit, on whatever page, as CSV.
+    """Return all matching tables, from all pages, as CSV.
 
     Args:
         tables: All of them.
-        query: Which of them, in which order.
+        query: The selection and order of the tables.
     """
     text = io.StringIO()
     writer = csv.writer(text)
@@ -192,7 +192,7 @@ def _cell(value: object) -> object:
 
 
 def _row(health: TableHealth) -> dict[str, Any]:
-    """What the list shows of a table; the rest is with its details."""
+    """Return a table's values for the list; all others are in its details."""
     row: dict[str, Any] = codec.encode(health)
     for left_out in ("penalties", "needs", "error"):
         del row[left_out]

@@ -1,7 +1,7 @@
-"""What would fail a job in Spark, found out before Spark is started: from the metastore, in a moment.
+"""Checks for errors that would fail a job in Spark, from the metastore, before Spark is started.
 
-It opens no transaction, takes no lock and changes nothing. What it cannot decide for sure is left to
-the job, which decides everything anew.
+They open no transaction, take no lock and change nothing. Uncertain cases are left to the job,
+which repeats all checks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,12 +67,12 @@ from airflow_hiveacid.text.sql_tokens import names_in
 
 
 class Preflight:
-    """Looks at what a job needs.
+    """Checks the requirements of a job.
 
     Args:
         client: The metastore.
-        files: Which files of this machine are those of the job's driver.
-        note: Is told what is left to the job, in a sentence.
+        files: The files of this machine that are files of the job's driver.
+        note: Receives a sentence on each check that is left to the job.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Preflight:
         self._changing: set[str] = set()
 
     def check(self, job: Job) -> None:
-        """Raise what the job would fail with, if that is sure.
+        """Raise the error that the job would fail with, if it is certain.
 
         Args:
             job: The job, complete with its metastore and its run token.
@@ -131,7 +131,7 @@ class Preflight:
                 self._check(job)
             except HiveAcidError as error:
                 if not isinstance(error, MetastoreError) and self._has_begun(script):
-                    # The statement may be completed, and what it needs gone.
+                    # The statement may be completed, and its inputs deleted.
                     self._note(f"Left to the job, which may find the work done: {error.what}")
                     return
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
@@ -139,7 +139,7 @@ class Preflight:
             self._changing.update(table.lower() for table in job.defines or ())
 
     def _has_begun(self, script: ScriptJob) -> bool:
-        """Whether an earlier try of a script has begun; also if that cannot be found out."""
+        """Whether an earlier attempt of a script has begun; true if that is unknown."""
         try:
             home, token = script_home(self._client, script), script.run_token
             return bool(home and token and ScriptNoteFile(home, token).read())
@@ -180,11 +180,11 @@ class Preflight:
         except HiveAcidError as error:
             if isinstance(error, MetastoreError) or not self._may_have_run(job, targets):
                 raise
-            # An earlier try may have committed: then nothing of this is needed any more.
+            # An earlier attempt may have committed: then nothing of this is needed any more.
             self._note(f"Left to the job, which may find the work done: {error.what}")
 
     def _may_have_run(self, job: Job, targets: Sequence[str]) -> bool:
-        """Whether an earlier try of the run has left anything; also if nobody can tell."""
+        """Whether an earlier attempt of the run left anything; true if that is unknown."""
         if job.token is None:
             return False
         try:
@@ -235,7 +235,7 @@ class Preflight:
     @_check_names.register(DeleteJob)
     def _(self, job: UpdateJob | DeleteJob, table: HiveTable) -> None:
         known, alias = column_names(table), job.target_alias
-        # In a subquery, what looks like a column of the table may be a field of an input's column.
+        # In a subquery, an apparent column of the table may be a field of an input's column.
         own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
         if own and job.where is not None:
             require_columns(job.where, alias, known, f"The condition {job.where!r}")
@@ -292,7 +292,7 @@ class Preflight:
                 _require_row(clause, table)
 
     def _columns(self, source: Source) -> list[str] | None:
-        """The columns of a source; None if they are not known."""
+        """Return the columns of a source; None if they are unknown."""
         if not isinstance(source, TableSource) or source.name.lower() in self._changing:
             return None
         return column_names(self._table(source.name))

@@ -11,7 +11,7 @@ from airflow_hiveacid.errors import CorruptFile, StorageError
 from airflow_hiveacid.jobs.sources import PathSource
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-# Spark takes these for parts of a pattern, and a backslash for what takes that meaning away.
+# Spark interprets these as parts of a pattern, and a backslash as an escape.
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _MOST_FILES = 20
 _MOST_BYTES = 4 << 20
@@ -19,18 +19,18 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class DriverFiles:
-    """Which locations mean files of this machine for the driver of a job.
+    """Determines the locations that are local files for the driver of a job.
 
     Attributes:
         here: Whether the driver runs on this machine.
-        plain_paths: Whether a path without a scheme means a file there for sure.
+        plain_paths: Whether a path without a scheme is certainly a file there.
     """
 
     here: bool = False
     plain_paths: bool = False
 
     def path_of(self, location: str) -> str | None:
-        """The path that a location means here; None if it is elsewhere, or a pattern."""
+        """Return a location's local path; None if it is elsewhere, or a pattern."""
         scheme = _SCHEME.match(location)
         if not self.here or (scheme is None and not self.plain_paths):
             return None
@@ -46,8 +46,8 @@ class DriverFiles:
         """Refuse a source that no driver on this machine can read.
 
         Raises:
-            StorageError: There is nothing at its path.
-            CorruptFile: All files are of another format than it says.
+            StorageError: Its path does not exist.
+            CorruptFile: All files have another format than declared.
         """
         path = self.path_of(source.path)
         if path is None:
@@ -102,10 +102,10 @@ def _require_format(source: PathSource, path: str) -> None:
 
 
 def _files(path: str) -> Iterator[str]:
-    """The files that Spark reads, but for empty ones.
+    """Return the files that Spark reads, except empty ones.
 
     Raises:
-        ValueError: There are too many, or folders in it.
+        ValueError: The path has too many files, or contains folders.
     """
     if not os.path.isdir(path):
         yield path

@@ -1,4 +1,4 @@
-"""HiveAcidCompactionSensor: what the sensors that look for compactions have in common."""
+"""HiveAcidCompactionSensor: the common base of the compaction sensors."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,25 +29,25 @@ _QUIET = "hiveacid_quiet_tables"
 
 
 class HiveAcidCompactionSensor(PatientSensor):
-    """Waits until a partition is worth compacting, and returns all that are.
+    """Waits until a partition is worth compacting, and returns all such partitions.
 
     It needs no Java: it asks the metastore and lists files. Every table is listed once in a poke,
-    and not at all when nobody has written it since the last one (before Airflow 3.3 this is not
-    so in mode ``reschedule``, where each poke is a process of its own).
+    and not at all if it was not written since the last poke (except before Airflow 3.3 in mode
+    ``reschedule``, where each poke is a separate process).
 
     The XCom value is ready for ``.expand(need=...)`` of HiveAcidCompactOperator: a list with one list
     for each table and type of compaction, which has a dict for each partition.
 
     :param table: A table, ``database.table``, or a pattern of tables: ``database.*`` or
         ``database.prefix*`` are all their transactional tables. (templated)
-    :param partitions: The names of the partitions to look at; None is all of them. (templated)
-    :param expand_by: What becomes one mapped task, and so one Spark application: ``table`` is all that
-        was found of a table and needs the same type of compaction, which it compacts side by side;
-        ``partition`` is each partition, and the XCom value is a list of dicts.
+    :param partitions: The names of the partitions to survey; all by default. (templated)
+    :param expand_by: The unit of one mapped task, and so of one Spark application: ``table``
+        combines all partitions of a table that need the same type of compaction, and compacts them
+        in parallel; ``partition`` is each partition, and the XCom value is a list of dicts.
     :param metastore_conn_id: The metastore.
-    :param metastore_patience: How long the metastore or HDFS may be away, or a ticket have ended: until then
-        the sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
-        before which the task fails at once.
+    :param metastore_patience: How long the metastore or HDFS may be unreachable, or a ticket
+        expired: until then the sensor warns and polls again, then the task fails. In mode
+        ``reschedule`` it requires Airflow 3.3; in earlier versions the task fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
@@ -78,7 +78,7 @@ class HiveAcidCompactionSensor(PatientSensor):
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
-        # Since Airflow 3.3: what the processes of a rescheduled sensor can tell each other.
+        # Since Airflow 3.3: the state shared by the processes of a rescheduled sensor.
         store: Any = context.get("task_state_store") if self.reschedule else None
         try:
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
@@ -122,11 +122,11 @@ class HiveAcidCompactionSensor(PatientSensor):
         )
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[Any]:
-        """Return what the trigger has found."""
+        """Return the trigger's result."""
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         try:
-            # A table may be younger than the first look, which the triggerer does not check.
+            # A table may be newer than the first poll, which the triggerer does not check.
             self._require_access(need["table"] for need in event["needs"])
         except AccessRefused as error:
             raise task_failure(error) from None
@@ -136,11 +136,11 @@ class HiveAcidCompactionSensor(PatientSensor):
         return compaction_groups(needs) if self.expand_by == "table" else needs
 
     def _policy(self) -> CompactionPolicy:
-        """When a partition is worth compacting."""
+        """Return the thresholds for compactions."""
         raise NotImplementedError
 
     def _budget(self) -> Budget:
-        """How much is found at once."""
+        """Return the limit of compactions returned at once."""
         return Budget()
 
     def _prepared_poll(self, quiet: dict[str, list[str]]) -> "CompactionPoll":

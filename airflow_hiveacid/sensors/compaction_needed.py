@@ -1,4 +1,4 @@
-"""HiveAcidCompactionNeededSensor: waits for whatever the policy calls for."""
+"""HiveAcidCompactionNeededSensor: waits for compactions that the policy requires."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

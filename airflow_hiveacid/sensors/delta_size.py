@@ -9,8 +9,8 @@ from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
 class HiveAcidDeltaSizeSensor(HiveAcidCompactionSensor):
     """Waits until the deltas of a partition exceed a share of its base.
 
-    Where there is no base yet, it waits for more than ten directories of deltas, or for deletes of more
-    than a fifth of what is read.
+    Without a base, it waits for more than ten delta directories, or for deletes of more than a
+    fifth of the data that is read.
 
     Example::
 
@@ -19,8 +19,8 @@ class HiveAcidDeltaSizeSensor(HiveAcidCompactionSensor):
     The parameters below come on top of those of HiveAcidCompactionSensor.
 
     :param max_ratio: The limit, unless the table sets one for itself.
-    :param measure: What is compared: ``bytes``, or ``rows``, for which the footers of all ORC
-        files are read once.
+    :param measure: The compared measure: ``bytes``, or ``rows``, which requires reading the footers
+        of all ORC files once.
     """
 
     def __init__(

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 class HiveAcidNewDataSensor(PatientSensor):
     """Waits until a table has changes that a consumer has not seen yet, and returns which.
 
-    It takes three small calls of the metastore for each look, and reads the consumer's cursor in the
-    folder of the table. The XCom value
-    is ``{"table": ..., "after": ..., "up_to": ...}``: versions into which nothing can be committed any
-    more. HiveAcidChangesOperator finds them by itself, and moves the consumer on; a job of another
-    operator can take them, too.
+    Each poll takes three small calls of the metastore, and reads the consumer's cursor in the
+    folder of the table. The XCom value is ``{"table": ..., "after": ..., "up_to": ...}``: versions
+    that are closed to further commits. HiveAcidChangesOperator finds them by itself, and moves the
+    consumer on; a job of another operator can take them, too.
 
     Example::
 
@@ -42,9 +41,9 @@ class HiveAcidNewDataSensor(PatientSensor):
     :param consumer: The name of the consumer. (templated)
     :param after: The version after which a new consumer begins. (templated)
     :param metastore_conn_id: The metastore.
-    :param metastore_patience: How long the metastore or HDFS may be away, or a ticket have ended: until then
-        the sensor warns and looks again, then the task fails. In mode ``reschedule`` it takes Airflow 3.3,
-        before which the task fails at once.
+    :param metastore_patience: How long the metastore or HDFS may be unreachable, or a ticket
+        expired: until then the sensor warns and polls again, then the task fails. In mode
+        ``reschedule`` it requires Airflow 3.3; in earlier versions the task fails at once.
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
@@ -99,13 +98,13 @@ class HiveAcidNewDataSensor(PatientSensor):
         )
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
-        """Return what the trigger has found."""
+        """Return the trigger's result."""
         if event["status"] == "error":
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         return _value(codec.from_record(ChangesRange, event["range"], "event"))
 
     def _look(self, context: "Context") -> ChangesRange | None:
-        """What is new; None if there is nothing, or while the metastore is away."""
+        """Return new changes; None without any, or while the metastore is unreachable."""
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.records.consumers import Consumer

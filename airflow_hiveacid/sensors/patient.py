@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PatientSensor(BaseSensorOperator):
-    """Looks again when the metastore was away for a short time.
+    """Polls again after a short outage of the metastore.
 
     :param metastore_patience: How long that may be, see the sensors.
     """
@@ -28,11 +28,11 @@ class PatientSensor(BaseSensorOperator):
         self._patience: Patience | None = None
 
     def _bear(self, error: HiveAcidError, context: "Context") -> None:
-        """Say that the metastore is away, so that the next poke looks again.
+        """Tolerate an unreachable metastore until the next poke.
 
-        :param error: What a look has ended with.
+        :param error: The error of a poll.
         :param context: The task's.
-        :raises HiveAcidTaskFailure: It is something else, or that for too long.
+        :raises HiveAcidTaskFailure: The error has another cause, or has persisted for too long.
         """
         if not self._patience_in(context).bears(error):
             raise task_failure(error) from None
@@ -50,7 +50,7 @@ class PatientSensor(BaseSensorOperator):
     def _patience_in(self, context: "Context") -> Patience:
         if self._patience is None:
             store: Any = context.get("task_state_store") if self.reschedule else None
-            # Before Airflow 3.3, nobody could tell the next process since when it is away.
+            # Before Airflow 3.3, the start of the outage could not be passed to the next process.
             forgets = self.reschedule and store is None
             self._patience = Patience(timedelta(0) if forgets else self.metastore_patience, store)
         return self._patience

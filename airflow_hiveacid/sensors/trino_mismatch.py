@@ -1,4 +1,4 @@
-"""HiveAcidTrinoMismatchSensor: waits for what Trino reads wrongly."""
+"""HiveAcidTrinoMismatchSensor: waits for partitions that Trino reads wrongly."""
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor

@@ -1,1 +1,1 @@
-"""SQL as jobs: what Hive's and Spark's users write, read with sqlglot."""
+"""SQL as jobs: statements of Hive and Spark, parsed with sqlglot."""

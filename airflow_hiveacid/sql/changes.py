@@ -208,9 +208,9 @@ class _Subqueries:
 
     Args:
         statement: The statement.
-        tree: All of it.
+        tree: Its syntax tree.
         target: The table that is changed.
-        with_: The tokens of its WITH; there may be none.
+        with_: The tokens of its WITH; may be empty.
     """
 
     def __init__(
@@ -253,14 +253,14 @@ class _Subqueries:
 
 
 class _Target:
-    """The table that a statement changes, and how its expressions call it.
+    """The table that a statement changes, and its name in expressions.
 
     Args:
         statement: The statement.
-        tree: All of it.
+        tree: Its syntax tree.
         node: The table.
         words: The statement's tokens from the table on, which are read.
-        what: What is done to the table, for messages.
+        what: The change to the table, for messages.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class _Target:
         self.alias = node.alias or node.name
         words.table()
         words.alias(node.alias)
-        # Known as `table` alone, although the statement may say `database.table`.
+        # Named `table` alone, although the statement may contain `database.table`.
         self.edits = [
             Edit(column.args["db"].meta["start"], column.args["table"].meta["start"], "")
             for column in tree.find_all(exp.Column)

@@ -65,7 +65,7 @@ def _start_of_columns(tokens: Sequence[Token]) -> int | None:
 
 
 def _elements(tokens: Sequence[Token], start: int) -> tuple[list[list[Token]], int]:
-    """What stands between the commas of a bracket, and the place where it closes."""
+    """Return the elements between a bracket's commas, and the position of its end."""
     elements: list[list[Token]] = [[]]
     depth = angles = 0
     for at in range(start, len(tokens)):
@@ -83,7 +83,7 @@ def _elements(tokens: Sequence[Token], start: int) -> tuple[list[list[Token]], i
 
 
 def _parted(element: list[Token]) -> tuple[list[Token], list[Token], list[Token]]:
-    """An element as a column with its type, its constraints, and what comes behind them."""
+    """Split an element into a column with its type, its constraints, and the rest."""
     words = [token.text.upper() for token in element]
     of_table = words[:1] and words[0] in _OF_TABLE
     if of_table or (words[:1] and words[0] in _OF_TABLE_WITH_BRACKET and words[1:2] == ["("]):
@@ -229,13 +229,13 @@ class _Parser:
 
     @staticmethod
     def _row_rule(flags: _Flags) -> dict[str, bool]:
-        """The flags of what is enforced for each row, which is enabled by default."""
+        """Return the flags of a constraint enforced for each row, which is enabled by default."""
         enabled = flags.enabled is not False
         rely = enabled if flags.rely is None else flags.rely
         return {"enabled": enabled, "validated": flags.validated, "rely": rely}
 
     def _text(self, tokens: Sequence[Token]) -> str:
-        """What stands in the statement from one token to another one."""
+        """Return the statement's text from one token to another one."""
         if not tokens:
             self._statement.refuse(self._words.next, "CHECK needs a condition.")
         return self._statement.text[tokens[0].start : tokens[-1].end + 1]

@@ -12,17 +12,18 @@ from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.errors import SqlError
 
-# How often the parser may go on to another word; statements that people write take two per word.
+# Limit of the parser's steps; typical statements take two steps per word.
 _STEPS, _STEPS_PER_WORD = 5_000, 20
 # Those whose arguments are no list: CAST(a AS int), EXTRACT(year FROM a).
 _OWN_SYNTAX = ("CAST", "EXTRACT", "OVERLAY", "POSITION", "SUBSTR", "SUBSTRING", "TRIM", "TRY_CAST")
 
 
 class HiveAcidSql(Spark):
-    """Spark's SQL, read only to be written again.
+    """Spark's SQL dialect, read only to be rendered again.
 
-    sqlglot translates between databases: it knows what functions mean, and writes some of them in
-    other words. Between Spark and Spark that could only change a meaning, so it is told of none.
+    sqlglot translates between databases: it interprets functions, and renders some of them
+    differently. From Spark to Spark this could only change a meaning, so this dialect defines no
+    functions.
     """
 
     class Tokenizer(Spark.Tokenizer):
@@ -50,8 +51,8 @@ class HiveAcidSql(Spark):
         _steps = 0
 
         def _advance(self, times: int = 1) -> None:
-            # What it takes for several things, it reads several times, and what is in there as
-            # often again: some texts of a hundred words would take it years.
+            # The parser reads an ambiguous part several times, and nested ambiguous parts
+            # exponentially often: some texts of a hundred words would take years.
             self._steps += 1
             if self._steps > _STEPS_PER_WORD * len(self._tokens) + _STEPS:
                 raise SqlError("It can be read in too many ways.", remedy="Say it with brackets.")
@@ -74,7 +75,7 @@ class HiveAcidSql(Spark):
             )
 
     class Generator(SparkGenerator):
-        """Leaves a WITH where it stands, so that two of one name stay apart."""
+        """Keeps the position of a WITH, so that two of one name stay separate."""
 
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[Any]] = set()
 

@@ -20,12 +20,12 @@ _FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 
 
 class Inputs:
-    """Gives every table that a statement reads a name of one word, and keeps what it stands for.
+    """Gives every table that a statement reads a one-word name, and stores its source.
 
     Args:
         statement: The statement.
-        tree: All of it: what its WITH defines is no table of the metastore.
-        prefix: What the names begin with.
+        tree: Its syntax tree: names that its WITH defines are not tables of the metastore.
+        prefix: The prefix of the names.
     """
 
     def __init__(self, statement: SqlStatement, tree: exp.Expr, prefix: str = "") -> None:
@@ -167,7 +167,7 @@ class Inputs:
         return isinstance(function, exp.Anonymous) and function.name.upper() == _CHANGES
 
     def _changes(self, function: exp.Anonymous) -> ChangesSource:
-        """TABLE_CHANGES('db.t', 3, 9): what was changed after version 3 up to version 9."""
+        """TABLE_CHANGES('db.t', 3, 9): the changes after version 3 up to version 9."""
         given = function.expressions
         if not 2 <= len(given) <= 3 or not all(isinstance(value, exp.Literal) for value in given):
             self._statement.refuse(

@@ -122,7 +122,7 @@ class _Branch:
 
     Args:
         statement: The statement.
-        tree: All of it.
+        tree: Its syntax tree.
         with_: The tokens of its WITH.
         source: The tokens between its FROM and its first INSERT.
         body: The tokens of the query of this insert, which has no FROM.
@@ -142,7 +142,7 @@ class _Branch:
         self._common: dict[str, str] = {}
 
     def query(self, *, keep: bool) -> QuerySource:
-        """Return what this insert selects.
+        """Return the query of this insert.
 
         Args:
             keep: Whether subqueries of the source are evaluated once for all inserts: they might

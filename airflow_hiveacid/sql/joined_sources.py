@@ -45,7 +45,7 @@ class JoinedSources:
 
     Attributes:
         statement: The statement.
-        tree: All of it.
+        tree: Its syntax tree.
         target: The name of the table that is changed.
         names: The names of the sources, in lower case.
     """
@@ -106,7 +106,7 @@ class JoinedSources:
 
         Args:
             tokens: The expression.
-            columns: The texts of the columns with their names in the join, to which new ones are added.
+            columns: The texts of the columns with their names in the join; new ones are added.
         """
         for column in self._columns([tokens]):
             source, name = column.parts[0].name.lower(), column.parts[1].name.lower()

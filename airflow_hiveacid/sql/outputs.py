@@ -9,7 +9,7 @@ from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 
 
 def with_names(sql: str, names: Sequence[str]) -> str | None:
-    """A query whose columns have other names; None where it does not say which they are.
+    """Return a query with renamed columns; None if its columns are unknown.
 
     Args:
         sql: The query.

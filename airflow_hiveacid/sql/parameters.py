@@ -20,7 +20,7 @@ def require_used(text: str, params: Parameters) -> None:
     """Refuse values that no statement of a text uses.
 
     Raises:
-        SqlError: There is one.
+        SqlError: A value is unused.
     """
     unused = sorted(params.keys() - parameters_of(text))
     if unused and not is_template(text):

@@ -1,4 +1,4 @@
-"""Which partitions a condition leaves, as far as it says so in plain words."""
+"""Partitions that a condition selects, as far as simple comparisons show it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +20,13 @@ def possible_partitions(
     *,
     qualified: bool = False,
 ) -> list[str]:
-    """The partitions that are not ruled out by ``key = literal`` and ``key IN (literals)``.
+    """Return the partitions not ruled out by ``key = literal`` and ``key IN (literals)``.
 
-    Whatever else a condition says rules out more of them when it is evaluated.
+    Other parts of a condition rule out more of them when it is evaluated.
 
     Args:
-        condition: The condition; None is always true.
-        alias: What the table is called in it.
+        condition: The condition; always true if None.
+        alias: The name of the table in it.
         keys: The partition keys with their types.
         partitions: The values of the keys of each partition, by its name.
         qualified: Whether a column without a table may be that of another one.
@@ -89,7 +89,7 @@ def _literal(type_: str, node: exp.Expr) -> str | None:
 
 
 def _may_be(type_: str, text: str | None, allowed: frozenset[str]) -> bool:
-    """Whether the value of a partition can be one of some; null is none of them."""
+    """Whether the value of a partition can be one of some; null never is."""
     if text is None:
         return False
     known = _normal(type_, text)
@@ -97,7 +97,7 @@ def _may_be(type_: str, text: str | None, allowed: frozenset[str]) -> bool:
 
 
 def _normal(type_: str, text: str) -> str | None:
-    """The one text of a value; None where there may be several."""
+    """Return the only text of a value; None if it may have several."""
     if type_ == "string":
         return text
     if type_ == "date":

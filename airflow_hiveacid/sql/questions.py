@@ -150,9 +150,9 @@ class Select:
 
     Attributes:
         query: The query, for Spark.
-        table: The table, when all that is asked for are its rows; then it takes no Spark.
-        columns: Those of the table that are asked for; None asks for all.
-        limit: How many rows are asked for; None asks for all.
+        table: The table, if the query only reads its rows; then Spark is not required.
+        columns: The requested columns of the table; all if None.
+        limit: The number of requested rows; all if None.
     """
 
     query: QuerySource
@@ -203,7 +203,7 @@ def matches(pattern: str | None, name: str) -> bool:
 
 
 def question_of(statement: SqlStatement) -> Question:
-    """What a statement asks."""
+    """Return the question of a statement."""
     words = Words(statement)
     if words.take("SHOW"):
         question = _show(statement, words)
@@ -298,7 +298,7 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
 
 
 def _is_plain(tree: exp.Expr) -> bool:
-    """Whether it asks for nothing but columns of one table, as they are."""
+    """Whether a query selects only unchanged columns of one table."""
     if not isinstance(tree, exp.Select):
         return False
     parts = {name for name, value in tree.args.items() if value}
@@ -329,6 +329,6 @@ def _literal_limit(tree: exp.Expr) -> int | None:
 
 
 def is_question(statement: SqlStatement) -> bool:
-    """Whether a statement begins as one that asks something."""
+    """Whether a statement begins like a question."""
     first = statement.tokens[0]
     return first.text.upper() in WORDS and first.token_type is not TokenType.STRING

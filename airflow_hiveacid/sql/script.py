@@ -48,13 +48,13 @@ def to_script(
 
     Args:
         text: Statements as Hive and Spark have them.
-        database: Where tables are that are named without one.
+        database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
-        SqlError: A statement cannot be read, or is not supported; the message says where it is.
-        InvalidJob: There is no statement.
+        SqlError: A statement is invalid or unsupported; the message contains its position.
+        InvalidJob: The text has no statement.
     """
     return ScriptJob.of(to_jobs(text, database, params, trusted))
 
@@ -62,16 +62,16 @@ def to_script(
 def to_steps(
     text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
 ) -> tuple[ScriptedJob | Question, ...]:
-    """The job or the question of each statement in a text.
+    """Return the job or the question of each statement in a text.
 
     Args:
         text: Statements as Hive and Spark have them, separated by semicolons.
-        database: Where tables are that are named without one.
+        database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
-        SqlError: A statement cannot be read, or is not supported; the message says where it is.
+        SqlError: A statement is invalid or unsupported; the message contains its position.
     """
     statements = _statements(text, database, params or {}, trusted)
     return tuple(_checked_step(statement) for statement in statements)
@@ -80,16 +80,16 @@ def to_steps(
 def to_jobs(
     text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
 ) -> tuple[ScriptedJob, ...]:
-    """The job of each statement in a text, checked as far as that takes no server.
+    """Return the job of each statement in a text, checked as far as possible without a server.
 
     Args:
         text: Statements as Hive and Spark have them, separated by semicolons.
-        database: Where tables are that are named without one.
+        database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
 
     Raises:
-        SqlError: A statement cannot be read, or is not supported; the message says where it is.
+        SqlError: A statement is invalid or unsupported; the message contains its position.
     """
     jobs = []
     for statement in _statements(text, database, params or {}, trusted):
@@ -115,7 +115,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     except RecursionError:
         statement.refuse(None, f"It {TANGLED}", UNTANGLE)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        # The parser lets pass what has parts too few or in wrong places.
+        # The parser accepts statements with missing or misplaced parts.
         raise statement.error(None, "It cannot be read; a part of it may be missing.") from error
     except (InvalidJob, BadCondition) as error:
         raise statement.error(None, error.what, error.remedy) from error
@@ -193,7 +193,7 @@ def _checked(tokens: list[Token], text: str) -> list[Token]:
             )
     words = [token.text.upper() for token in tokens[:3]]
     if words[:1] == ["CREATE"] and words[2:] == ["TABLE"] and words[1] in _KINDS_OF_TABLES:
-        # Hive 4's words for what the tables that are created here are anyway.
+        # Hive 4's keywords for the kind of tables that are always created here.
         return [tokens[0], *tokens[2:]]
     return tokens
 

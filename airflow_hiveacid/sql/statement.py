@@ -1,4 +1,4 @@
-"""One statement of a text, with what its parts have in common: names, values and errors."""
+"""One statement of a text, with the shared context of its parts: names, values and errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,12 +42,12 @@ class Edit:
 
 @dataclass(frozen=True)
 class SqlStatement:
-    """A statement that is being made into a job.
+    """A statement that is being converted into a job.
 
     Attributes:
-        text: The whole text it stands in.
+        text: The whole text that contains it.
         tokens: Its own words.
-        database: Where tables are that are named without one.
+        database: The database of tables that are named without one.
         params: The values of parameters of the whole text.
         trusted: Whether it may run scripts, call Java and read files by their paths.
     """
@@ -68,10 +68,10 @@ class SqlStatement:
         return cls(text, tokens_of(text), database)
 
     def parse(self) -> exp.Expr:
-        """The statement as a tree.
+        """Return the statement as a tree.
 
         Raises:
-            SqlError: It is none.
+            SqlError: The text is not a SQL statement.
         """
         if (deep := _too_deep(self.tokens)) is not None:
             self.refuse(deep, f"More than {_DEEPEST} brackets stand in one another.")
@@ -113,7 +113,7 @@ class SqlStatement:
                 self.refuse(at, f"{what} with {part} is not supported.", remedy)
 
     def require_single_texts(self, tokens: Sequence[Token]) -> None:
-        """Refuse two texts in a row, of which sqlglot keeps the second one only."""
+        """Refuse two texts in a row, because sqlglot keeps only the second one."""
         for one, other in pairwise(tokens):
             if one.token_type is other.token_type is TokenType.STRING:
                 self.refuse(other, "Expected one text, and not two in a row.")
@@ -158,7 +158,7 @@ class SqlStatement:
         return [part.name.lower() for part in parts if isinstance(part, exp.Column)]
 
     def constant(self, node: exp.Expr) -> str | None:
-        """A literal or a parameter as the text that a partition's name has; None is null."""
+        """Return a literal or a parameter as the text in a partition's name; None for null."""
         match node:
             case exp.Null():
                 return None
@@ -201,7 +201,7 @@ class SqlStatement:
         return text
 
     def rendered(self, node: exp.Expr) -> str:
-        """Write a tree as text, which must have been checked completely."""
+        """Render a completely checked tree as text."""
         try:
             text = to_spark(node)
             text.encode()
@@ -259,7 +259,7 @@ def _readable(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _too_deep(tokens: Sequence[Token]) -> Token | None:
-    """The first bracket that stands in too many others."""
+    """Return the first bracket that is nested too deeply."""
     depth = 0
     for token in tokens:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
@@ -269,7 +269,7 @@ def _too_deep(tokens: Sequence[Token]) -> Token | None:
 
 
 def _in_words(description: str) -> str:
-    """What sqlglot says, without the names of its classes."""
+    """Return sqlglot's message without the names of its classes."""
     if description.startswith("Required keyword"):
         return "something is missing after it"
     return description.partition("<Token")[0].strip().removesuffix(" but got").rstrip(".:")

@@ -31,8 +31,8 @@ class StatementKind:
         words: Its first keywords.
         syntax: An example with its optional parts in square brackets.
         effect: The effect, for the docs.
-        read: Makes a job of it; None for statements that are read from their syntax tree, and for
-            questions.
+        read: Converts it into a job; None for statements that are read from their syntax tree, and
+            for questions.
     """
 
     words: tuple[str, ...]
@@ -214,7 +214,7 @@ def reader_of(statement: SqlStatement) -> Callable[[SqlStatement], ScriptedJob] 
     """Return the function that makes a job of a statement; None if its tree, or an answer, is needed.
 
     Raises:
-        SqlError: There is no such statement.
+        SqlError: The statement is not supported.
     """
     words = Words(statement)
     for keywords, (why, remedy) in REFUSED.items():

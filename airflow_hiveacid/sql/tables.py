@@ -16,7 +16,7 @@ from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.understood import require_understood
 from airflow_hiveacid.sql.words import Words
 
-# Hive's words for the delimiters of a row, and what the serde calls them.
+# Hive's keywords for the delimiters of a row, and the serde's names for them.
 _DELIMITERS = {
     "fields": "field.delim",
     "escaped": "escape.delim",
@@ -84,7 +84,7 @@ def create_job(
 
 
 class _Table:
-    """What the clauses after the columns say, taken one by one."""
+    """The settings of the clauses after the columns, processed one by one."""
 
     def __init__(self, statement: SqlStatement) -> None:
         self._statement = statement
@@ -172,7 +172,7 @@ class _Table:
                 return words.rest()
 
     def _described(self, tree: exp.Create) -> dict[str, Any]:
-        """What all clauses say but the columns."""
+        """Return the settings of all clauses except the columns."""
         form = self._format or self._serde or "ORC"
         if form == "TEXTFILE" and self._serde in ("CSV", "JSON"):
             form = self._serde
@@ -191,7 +191,7 @@ class _Table:
         return {
             "bucket_columns": self._buckets[0],
             "num_buckets": self._buckets[1],
-            # As Hive 4: what cannot be full ACID takes inserts.
+            # As in Hive 4, tables that cannot be full ACID become insert-only.
             "insert_only": kind == "insert_only" or (kind is None and form != "ORC"),
             "format": form,
             "serde_parameters": self._serde_parameters,
@@ -205,7 +205,7 @@ class _Table:
         }
 
     def like(self, tree: exp.Create, like: exp.Expr) -> CreateTableLikeJob:
-        """The job of a table that looks like another one."""
+        """Return the job of a table with the definition of another one."""
         if self._format or self._serde or self._keys or self._buckets[0]:
             self._statement.refuse(
                 like, "LIKE takes the keys, buckets and format of the other table."
@@ -246,7 +246,7 @@ class _Table:
 
 
 def _has_name(column: exp.Expr) -> bool:
-    """Whether a column of a query has a name that its author has seen."""
+    """Whether a column of a query has an explicit name."""
     if column.is_star or isinstance(column, exp.Aliases):
         return True
     return bool(column.output_name) and not isinstance(column, exp.Literal)

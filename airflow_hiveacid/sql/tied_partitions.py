@@ -1,4 +1,4 @@
-"""Whether the rows of a merge's source tell which partitions it needs, as far as its text says so."""
+"""Check whether a merge's source rows determine its partitions, as far as its text shows it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,10 +25,10 @@ def ties_partitions(
         job: The merge.
         columns: The columns of its table, without the partition keys.
         keys: The partition keys with their types.
-        source: The columns of the source with their types; None where Spark alone knows them.
+        source: The columns of the source with their types; None if only Spark knows them.
 
     Returns:
-        None if it depends on what only Spark knows.
+        None if the result depends on types that only Spark knows.
     """
     plan = MergePlan.of(job.when)
     if plan.not_matched_by_source:
@@ -60,7 +60,7 @@ def _fixed(job: MergeJob, keys: Mapping[str, str]) -> Iterator[tuple[str, exp.Ex
 def _kept(
     clause: Clause, fixed: Mapping[str, exp.Expr], names: Sequence[str], alias: str
 ) -> Iterator[bool | None]:
-    """Whether what a clause writes into each key is what the key is made equal to."""
+    """Whether a clause writes into each key the same value that ON compares it to."""
     given: Mapping[str, str] | None
     if isinstance(clause, MatchedUpdate):
         given = clause.set

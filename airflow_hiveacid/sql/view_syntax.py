@@ -1,8 +1,8 @@
-"""Which syntax and which functions a stored view may use.
+"""Syntax and functions that a stored view may use.
 
-Whoever may create a view may write any text into the metastore, and whoever reads the view has Spark
-run that text with the rights of the job. So there are lists of what it may hold; all that is not on
-them is refused, known to be harmful or not.
+A user who may create a view may write any text into the metastore, and a reader of the view lets
+Spark run that text with the rights of the job. Allow lists therefore define the syntax; all other
+syntax is refused, even if it is harmless.
 """
 
 import re
@@ -29,8 +29,8 @@ _SYNTAX = frozenset(
         exp.WithinGroup,
     }
 )  # fmt: skip
-# Spark has each of them built in; they run nothing, read nothing but their arguments, and say the
-# same for the same row. Those on the time say the same all through a query.
+# Spark has each of them built in; they run nothing, read only their arguments, and return the same
+# for the same row. Functions of the time return the same throughout a query.
 _FUNCTIONS_TEXT = """
   abs acos acosh add_months aggregate any any_value approx_count_distinct approx_percentile array
   array_agg array_append array_compact array_contains array_distinct array_except array_insert
@@ -79,19 +79,19 @@ _UNIT = re.compile(
     "(?:(?:year|month|week|day|hour|minute|second|(?:milli|micro|nano)second)s?)?", re.IGNORECASE
 )
 _WORD = re.compile(r"[A-Za-z_]+")
-# Where one stands apart from those that work on values: it makes rows.
+# Positions of functions that produce rows, as opposed to functions on values.
 _TABLE_PARTS = ("this", "db", "alias", "joins", "laterals")
 
 
 def check_view(statement: SqlStatement, tree: exp.Expr) -> None:
-    """Refuse a query that says anything which is not on the lists.
+    """Refuse a query with syntax that is not on the lists.
 
     Args:
         statement: The query; for the places in errors.
-        tree: The same as a tree.
+        tree: The syntax tree of the query.
 
     Raises:
-        SqlError: Something in it is not; the message names it.
+        SqlError: Some syntax is not on the lists; the message names it.
     """
     for node in tree.walk():
         if type(node) not in _SYNTAX:
@@ -142,7 +142,7 @@ def made_plain(tree: exp.Expr) -> exp.Expr:
 
 
 def _is_time(name: exp.Identifier) -> bool:
-    """Whether it is a function that is written without brackets."""
+    """Whether a name is a time function that is written without brackets."""
     column = name.parent
     lonely = isinstance(column, exp.Column) and not column.table
     return lonely and name.name.lower() in ("current_date", "current_timestamp")

@@ -1,4 +1,4 @@
-"""Reading the queries of stored views, so that Spark runs nothing but what was checked."""
+"""Queries of stored views, parsed so that Spark runs only checked queries."""
 
 from sqlglot import exp
 
@@ -10,24 +10,24 @@ from airflow_hiveacid.sql.view_syntax import check_view, made_plain
 
 
 def view_query(text: str, database: str, view: str) -> QuerySource:
-    """The query of a view, the tables that it reads as its inputs.
+    """Return the query of a view, with the tables that it reads as its inputs.
 
-    Spark gets what was understood and found to be harmless, written again: never the text itself.
+    Spark receives the parsed and checked query, rendered again: never the text itself.
 
     Args:
-        text: What the metastore keeps.
-        database: Where tables are that are named without one.
+        text: The text stored in the metastore.
+        database: The database of tables that are named without one.
         view: The view's name.
 
     Raises:
-        SqlError: It cannot be read, or says what a view may not.
+        SqlError: The text cannot be parsed, or uses syntax that a view may not.
     """
     try:
         statement = SqlStatement.of(text, database)
         tree = made_plain(_query(statement))
         check_view(statement, tree)
         plain = SqlStatement.of(statement.rendered(tree), database)
-        # Apart from what the query that reads the view calls by a name of its own.
+        # Separate from the names that the query on the view defines.
         source = Inputs(plain, _query(plain), f"_{view}_").query(plain.tokens)
         _check_again(source)
     except RecursionError:
@@ -48,7 +48,7 @@ def _query(statement: SqlStatement) -> exp.Expr:
 
 
 def _check_again(source: QuerySource) -> None:
-    """Make sure that what Spark will read says what was checked, and reads nothing but inputs."""
+    """Ensure that Spark's query equals the checked one, and reads only inputs."""
     statement = SqlStatement.of(source.sql, "")
     tree = _query(statement)
     check_view(statement, tree)

@@ -34,8 +34,8 @@ def query_with(
 
     Args:
         statement: The statement.
-        tree: All of it.
-        outer: The tokens of the WITH; there may be none.
+        tree: Its syntax tree.
+        outer: The tokens of the WITH; may be empty.
         body: The tokens of the query.
         edits: The replacements of tables.
     """

@@ -1,4 +1,4 @@
-"""The words of a statement, from left to right, for what sqlglot has no tree for."""
+"""The words of a statement, from left to right, for syntax without a tree in sqlglot."""
 
 from collections.abc import Sequence
 
@@ -78,12 +78,12 @@ class Words:
 
     @property
     def done(self) -> bool:
-        """Whether there is none left."""
+        """Whether no word is left."""
         return self._at == len(self._tokens)
 
     @property
     def next(self) -> Token:
-        """The next word; the last one when there is none left."""
+        """The next word; the last one if no word is left."""
         return self._tokens[min(self._at, len(self._tokens) - 1)]
 
     def text(self) -> str:
@@ -91,23 +91,23 @@ class Words:
         return "the end" if self.done else self.next.text.upper()
 
     def take(self, word: str) -> bool:
-        """Go on if this is the next word."""
+        """Advance if this is the next word."""
         return self.take_all(word)
 
     def take_all(self, *words: str) -> bool:
-        """Go on if these are the next words."""
+        """Advance if these are the next words."""
         following = self._tokens[self._at : self._at + len(words)]
         are_next = [keyword_of(token) for token in following] == list(words)
         self._at += len(words) * are_next
         return are_next
 
     def skip(self) -> Token:
-        """Go on, whatever the next word is."""
+        """Skip the next word."""
         self._at += 1
         return self._tokens[self._at - 1]
 
     def take_one_of(self, words: Sequence[str]) -> bool:
-        """Go on if one of these is the next word."""
+        """Advance if one of these is the next word."""
         return any(self.take(word) for word in words)
 
     def expect(self, word: str) -> None:
@@ -123,7 +123,7 @@ class Words:
             )
 
     def end(self) -> None:
-        """Refuse any more words."""
+        """Refuse further words."""
         if not self.done:
             self._statement.refuse(self.next, f"Expected the end before {self.text()!r}.")
 
@@ -176,7 +176,7 @@ class Words:
         return tuple(self._keys(all_have_values=True))
 
     def some_keys(self) -> tuple[tuple[str, str | None], ...]:
-        """The keys of a PARTITION clause that have values; the others stand for all of theirs."""
+        """The keys of a PARTITION clause that have values; the others include all values."""
         return tuple(self._keys(all_have_values=False))
 
     def _keys(self, *, all_have_values: bool) -> list[tuple[str, str | None]]:
@@ -250,7 +250,7 @@ class Words:
         return self._tokens[start : self._at]
 
     def order_by(self) -> tuple[str, ...]:
-        """The columns of an ORDER BY, if there is one, each with its direction."""
+        """Return the columns of an ORDER BY, if present, each with its direction."""
         if not self.take("ORDER BY"):
             return ()
         columns = []

@@ -25,19 +25,19 @@ ResultT = TypeVar("ResultT")
 
 
 class HiveAcidApplicationTrigger(BaseTrigger):
-    """Fires once an application has ended, or is not to be found any more.
+    """Fires once an application has ended or has disappeared.
 
-    Meanwhile, it lets the task's XComs tell which transactions the application has opened.
+    Meanwhile, it pushes the application's open transactions to the task's XComs.
 
     :param application_id: The application.
-    :param tag: By which the applications of the run are found.
+    :param tag: The tag that identifies the applications of the run.
     :param tokens: The names of the run's transactions.
-    :param report: Where the application leaves its report.
+    :param report: The location of the application's report.
     :param spark_conn_id: The Spark connection.
-    :param metastore_conn_id: The metastore, where the job does not name one.
+    :param metastore_conn_id: The metastore, if the job does not name one.
     :param metastore: The metastore that the job names, as plain values.
-    :param poll_seconds: Seconds between two looks.
-    :param adopted: Whether an earlier try has submitted the application.
+    :param poll_seconds: Seconds between two polls.
+    :param adopted: Whether an earlier attempt has submitted the application.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         self.adopted = adopted
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Say how to build the same trigger again."""
+        """Return the arguments that recreate the trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -82,7 +82,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again, in a thread: the cluster and the storage make us wait."""
+        """Poll repeatedly, in a thread: the cluster and the storage make us wait."""
         event: dict[str, Any] = {
             "application_id": self.application_id,
             "report": self.report,
@@ -113,7 +113,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         await asyncio.to_thread(abort_run, run, metastore, self.tokens, self.log)
 
     async def _ended_by_user(self) -> bool:
-        """Whether the waiting is over because the task is, and not because this triggerer stops."""
+        """Whether the wait ended because the task ended, and not because this triggerer stops."""
         # Heavy, and DAG files import this module.
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -127,7 +127,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             task_ids=[ti.task_id],
             run_ids=[ti.run_id],
         )
-        # A task that is tried again goes on with the same application.
+        # A retried task continues with the same application.
         return any(state in ("failed", "success") for state in states[ti.run_id].values())
 
     async def _cluster_run(self) -> "ClusterRun":
@@ -149,7 +149,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         return options
 
     async def _if_known(self, asked: Awaitable[ResultT]) -> ResultT | None:
-        """Return what a connection leads to; None when it is missing, for the sake of the other."""
+        """Return the awaited object; None after an error, so that the other is still used."""
         try:
             return await asked
         except HiveAcidError as error:
@@ -160,7 +160,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
 class _TaskXComs:
     """The XComs of a deferred task, which a thread of the triggerer pushes.
 
-    :param ti: The task instance; None where no task waits.
+    :param ti: The task instance; None if no task waits.
     :param log: The logger of the trigger.
     :param loop: The event loop of the triggerer.
     """
@@ -189,7 +189,7 @@ class _TaskXComs:
 
 
 async def _airflows(function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
-    """Call what is Airflow's own.
+    """Call a function of Airflow.
 
     It must go through sync_to_async: in other threads, calls of 3.1 would wait for an event loop
     that isn't the triggerer's. By itself, that forgets the message of a cancellation, by which

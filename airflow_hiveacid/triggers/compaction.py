@@ -16,9 +16,9 @@ class HiveAcidCompactionTrigger(WaitingTrigger):
     """Fires once a partition is worth compacting; see HiveAcidCompactionSensor.
 
     :param table: A table or a pattern of tables.
-    :param partitions: The names of the partitions to look at; None is all of them.
-    :param policy: When a partition is worth compacting, as plain values.
-    :param budget: How much is found at once, as plain values.
+    :param partitions: The names of the partitions to survey; all partitions if None.
+    :param policy: The thresholds for compactions, as plain values.
+    :param budget: The limit of compactions returned at once, as plain values.
     :param waiting: The parameters of WaitingTrigger.
     """
 

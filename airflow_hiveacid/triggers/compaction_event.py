@@ -28,7 +28,7 @@ _watched: defaultdict[Hashable, Counter[str]] = defaultdict(Counter)
 
 
 class HiveAcidCompactionEventTrigger(BaseEventTrigger):
-    """Fires whenever more of a table has become worth compacting.
+    """Fires whenever more partitions of a table have become worth compacting.
 
     Example::
 
@@ -42,20 +42,21 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
             ],
         )
 
-    A partition is told of once; after it has been compacted it is armed again, and in any case
-    after some hours. Airflow 3.3 remembers over restarts of the triggerer what was told, and lets
-    all triggers of one connection, policy and interval share one poll; before that each polls for
-    itself.
+    A partition is reported once; it may be reported again after its compaction, and in any case
+    after some hours. Airflow 3.3 keeps the reported partitions across restarts of the triggerer,
+    and lets all triggers of one connection, policy and interval share one poll; in earlier versions
+    each trigger polls separately.
 
     The payload of an event is ``{"needs": [...]}``, with elements as the compaction sensors return
     them.
 
     :param table: A table, ``database.table``, or a pattern of tables such as ``database.*``.
-    :param policy: When a partition is worth compacting, as plain values: the fields of
-        CompactionPolicy that differ from Hive's rules.
+    :param policy: The thresholds for compactions, as plain values: the fields of CompactionPolicy
+        that differ from Hive's rules.
     :param metastore_conn_id: The metastore.
-    :param poke_interval: Seconds between two looks.
-    :param remind_after_hours: When to tell again of what is still worth compacting.
+    :param poke_interval: Seconds between two polls.
+    :param remind_after_hours: Hours after which a partition that is still worth compacting is
+        reported again.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         _decode_policy(self.policy).validate()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Say how to build the same trigger again."""
+        """Return the arguments that recreate the trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -94,7 +95,7 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
             yield event
 
     def shared_stream_key(self) -> Hashable:
-        """Say which triggers can share a poll."""
+        """Return the key of triggers that can share a poll."""
         return _key(self.serialize()[1])
 
     @classmethod
@@ -120,7 +121,7 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
     async def filter_shared_stream(
         self, shared_stream: AsyncIterator[Sequence[dict[str, Any]]]
     ) -> AsyncIterator[TriggerEvent]:
-        """Pick out of the poll what concerns this table and was not told yet."""
+        """Select from the poll this table's needs that were not yet reported."""
         watched = _watched[self.shared_stream_key()]
         watched[self.table] += 1
         try:
@@ -148,10 +149,10 @@ def _choose(
     now: datetime,
     remind_after_hours: float,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Choose what to report now.
+    """Choose the needs to report now.
 
-    :param needs: What is worth compacting.
-    :param reported: When each partition was reported; what is not needed any more is forgotten.
+    :param needs: The useful compactions.
+    :param reported: The time of each partition's report; partitions without a need are removed.
     :param now: The time.
     :param remind_after_hours: After how long a partition is reported again.
     :return: The needs to report, and when each partition was reported, these included.
@@ -164,7 +165,7 @@ def _choose(
         if name in reported and datetime.fromisoformat(reported[name]).timestamp() > latest:
             still[name] = reported[name]
         elif len(fresh) < _PARTITIONS_PER_EVENT:
-            # Those beyond come with the next look.
+            # The remaining ones follow with the next poll.
             still[name] = now.isoformat()
             fresh.append(need)
     return fresh, still

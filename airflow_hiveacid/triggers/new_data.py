@@ -1,4 +1,4 @@
-"""What waits in the triggerer for changes of a table: for a sensor, and for assets."""
+"""Triggers that wait for changes of a table: for a sensor, and for assets."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class HiveAcidNewDataTrigger(WaitingTrigger):
 
 
 class HiveAcidNewDataEventTrigger(BaseEventTrigger):
-    """Fires whenever a table has a new version into which nothing can be committed any more.
+    """Fires whenever a table has a new version that is closed to further commits.
 
     Example::
 
@@ -69,14 +69,15 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
             ],
         )
 
-    The payload of an event is ``{"table": ..., "after": ..., "up_to": ...}``: the version that was told
-    before, which is null at first, and the new one. Compactions make no versions. Airflow 3.3
-    remembers over restarts of the triggerer what was told; before that, it is told once more then. A
-    HiveAcidChangesOperator, which knows what it has copied, then finds nothing new.
+    The payload of an event is ``{"table": ..., "after": ..., "up_to": ...}``: the previously
+    reported version, which is null at first, and the new one. Compactions create no versions.
+    Airflow 3.3 keeps the reported version across restarts of the triggerer; earlier versions report
+    it once more after a restart. A HiveAcidChangesOperator, which tracks its copied versions, then
+    finds nothing new.
 
     :param table: The table, ``database.table``.
     :param metastore_conn_id: The metastore.
-    :param poke_interval: Seconds between two looks.
+    :param poke_interval: Seconds between two polls.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         self.poke_interval = poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Say how to build the same trigger again."""
+        """Return the arguments that recreate the trigger."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -104,7 +105,7 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again, in a thread, and tell of each new version once."""
+        """Poll repeatedly, in a thread, and report each new version once."""
         store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
         told: str | None = None if store is None else await store.aget(_TOLD)
         while True:

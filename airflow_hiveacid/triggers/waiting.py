@@ -17,15 +17,15 @@ from airflow_hiveacid.jobs.report import ErrorReport
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
-# Returns the fields of an event, or None if nothing was found.
+# Returns the fields of an event, or None without a result.
 Look = Callable[[], dict[str, Any] | None]
 
 
 class WaitingTrigger(BaseTrigger):
-    """Repeats a look until it finds something, and tolerates a metastore that is briefly away.
+    """Polls until it finds a result, and tolerates a short outage of the metastore.
 
     :param metastore_conn_id: The metastore.
-    :param poke_interval: Seconds between two looks.
+    :param poke_interval: Seconds between two polls.
     :param patience: For how many seconds the metastore may be away.
     """
 

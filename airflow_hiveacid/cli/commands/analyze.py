@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Analyze, and print what was stored."""
+    """Analyze, and print the stored statistics."""
     from airflow_hiveacid.analysis.analyze import analyze
     from airflow_hiveacid.metastore.client import MetastoreClient
 

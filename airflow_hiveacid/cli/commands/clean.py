@@ -1,4 +1,4 @@
-"""`hiveacid clean`: remove what no reader needs any more."""
+"""`hiveacid clean`: remove files that no reader needs."""
 
 import argparse
 import sys
@@ -42,7 +42,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Clean and print what was removed and what stayed."""
+    """Clean, and print the removed and the remaining objects."""
     from airflow_hiveacid.maintenance.table_cleaning import clean
     from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -78,7 +78,7 @@ COMMAND = Command(
 
 
 class _Progress(PhaseObserver):
-    """Says on stderr what is going on: every new phase, and then one line a second at most."""
+    """Reports progress on stderr: every new phase, and then at most one line per second."""
 
     def __init__(self) -> None:
         self._told: set[Phase] = set()

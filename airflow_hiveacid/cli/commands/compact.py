@@ -55,10 +55,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compact and print what became of every partition.
+    """Compact, and print the outcome of every partition.
 
     Returns:
-        0, or the exit code of the first partition's error that failed.
+        0, or the exit code of the first failed partition.
     """
     job = CompactJob(
         target=TableRef.parse(arguments.table).full_name,
@@ -97,7 +97,7 @@ COMMAND = Command(
 
 
 def _idle(job: CompactJob) -> CompactReport | None:
-    """What there is to say where nothing is to be done, which takes no Spark to find out."""
+    """Return the report of a compaction without work, which requires no Spark."""
     from airflow_hiveacid.maintenance.idle_compaction import idle_report
     from airflow_hiveacid.metastore.client import MetastoreClient
 

@@ -1,4 +1,4 @@
-"""`hiveacid consumers`: who copies the changes of a table, and forgetting one of them."""
+"""`hiveacid consumers`: list the consumers of a table's changes, or remove one."""
 
 import argparse
 import json

@@ -36,7 +36,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run it until somebody ends it."""
+    """Run the demo until it is stopped."""
     from airflow_hiveacid.playground.playground import Playground
 
     if arguments.every < _LEAST_SECONDS:

@@ -58,7 +58,7 @@ def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]
 
     table, metastore = TableRef.parse(arguments.table), target.metastore(arguments)
     with MetastoreClient(metastore) as client:
-        # Told before Spark starts.
+        # Reported before Spark starts.
         check_kind(existing_table(client, table), Operation.SELECT)
     for version in filter(None, (arguments.before, arguments.after)):
         AsOf.parse(version)

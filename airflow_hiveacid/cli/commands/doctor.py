@@ -1,4 +1,4 @@
-"""`hiveacid doctor`: what may keep jobs from running here, found before they run."""
+"""`hiveacid doctor`: check for obstacles to jobs on this machine before they run."""
 
 import argparse
 import importlib.util
@@ -31,13 +31,13 @@ _PROBLEMS_TOLD = 5
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that was looked at.
+    """The result of a check.
 
     Attributes:
-        name: What.
+        name: The checked subject.
         ok: Whether jobs can run with it.
-        found: What was found.
-        remedy: What to do about it.
+        found: The finding.
+        remedy: The remedy.
         exit_code: The exit status that it makes.
     """
 
@@ -60,7 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found, check by check.
+    """Print the findings, check by check.
 
     Returns:
         0, or the exit code of the first check that failed.
@@ -170,7 +170,7 @@ def _warehouse(client: "MetastoreClient") -> str:
 
 
 def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
-    """Do in folders what a job does: stage files, and let them appear by a rename."""
+    """Test a job's file operations in folders: stage files, and publish them by a rename."""
     from airflow_hiveacid.storage.filesystems import os_errors_as_ours
     from airflow_hiveacid.storage.folder import Storage
 
@@ -191,10 +191,10 @@ def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
 
 
 def _files(client: "MetastoreClient", ref: TableRef) -> str:
-    """Hold every file that a reader reads now against what its name promises.
+    """Compare every file that a reader currently reads with the claims of its name.
 
     Raises:
-        CorruptFile: One is something else.
+        CorruptFile: A file does not match its name.
     """
     from airflow_hiveacid.layout.listing import (
         check_notes,
@@ -215,7 +215,7 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
             directories = tuple(filter(None, (state.base, *state.deltas)))
             noted = check_notes(storage, state, read_notes(storage, state, directories))
             if snapshot.kind is TableKind.INSERT_ONLY:
-                # Its files promise nothing but what the notes say.
+                # Only the notes make claims on its files.
                 count += sum(len(state.files(name)) for name in directories)
                 continue
             for file in data_files(storage, state):

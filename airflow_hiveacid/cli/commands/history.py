@@ -1,4 +1,4 @@
-"""`hiveacid history`: what was written to a table, and compacted."""
+"""`hiveacid history`: writes and compactions of a table."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known of a table's past, the newest first."""
+    """Print the known history of a table, newest first."""
     from airflow_hiveacid.history.table_history import table_history
     from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -53,7 +53,7 @@ def show_history(history: History, *, directories: bool = False) -> None:
     """Print a history for people.
 
     Args:
-        history: What is known of a table.
+        history: The known history of a table.
         directories: Whether the directories of each entry follow it.
     """
     if directories or not history:

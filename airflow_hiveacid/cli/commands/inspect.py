@@ -19,14 +19,14 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.text.quantities import bytes_in_words
 
-# What makes a directory unreadable, in Hive's terms.
+# Reasons for an unreadable directory, in Hive's terms.
 _ERRORS: dict[type[DataError], str] = {
     BadMetadataFile: "bad_metadata_acid",
     MalformedName: "number_format",
     NotEnoughHistory: "not_enough_history",
 }
 _HEAD = ("state", "directory", "size", "files", "holds")
-# How many partitions make a line of progress, when only the end prints anything.
+# Number of partitions per line of progress, if all results are printed at the end.
 _LINE_EVERY = 100
 
 
@@ -122,7 +122,7 @@ def _describe(
 
 
 def _meaning(name: str) -> str:
-    """Say in words what a directory name says in numbers."""
+    """Describe the numbers of a directory name in words."""
     parsed = names.parse_directory(name)
     if parsed is None:
         return "rows from before the table was transactional"

@@ -1,4 +1,4 @@
-"""`hiveacid locks`: who holds locks, and who waits for them."""
+"""`hiveacid locks`: holders of locks, and transactions that wait for them."""
 
 import argparse
 import json
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         if ref is not None:
             locks += client.show_locks(queue_of(ref))
             if not locks:
-                existing_table(client, ref)  # Of one that is missing there are none, either.
+                existing_table(client, ref)  # A missing table has no locks either.
     locks.sort(key=lambda lock: lock.lock_id)
     if arguments.json:
         print(json.dumps({"locks": [_as_json(lock) for lock in locks]}, ensure_ascii=False))

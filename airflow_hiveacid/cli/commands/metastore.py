@@ -10,7 +10,7 @@ from airflow_hiveacid.metastore.dev.releases import RELEASES
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that says which metastore is started."""
+    """Add the argument for the version of the started metastore."""
     parser.add_argument(
         "--version",
         choices=RELEASES,
@@ -41,10 +41,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run it until somebody ends it.
+    """Run the metastore until it is stopped.
 
     Raises:
-        EmbeddedMetastoreFailed: It did not start, or has ended by itself.
+        EmbeddedMetastoreFailed: The metastore did not start, or has ended by itself.
     """
     from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 

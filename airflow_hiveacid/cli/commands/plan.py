@@ -1,4 +1,4 @@
-"""`hiveacid plan`: what a compaction would do, and why."""
+"""`hiveacid plan`: the actions of a compaction, and their reasons."""
 
 import argparse
 import json

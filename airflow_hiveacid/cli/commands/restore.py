@@ -27,7 +27,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Restore the version, and print what was written."""
+    """Restore the version, and print the written data."""
     job = RestoreJob(
         target=TableRef.parse(arguments.table).full_name,
         metastore=target.metastore(arguments),

@@ -72,7 +72,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the statements, and print what each has done or what it has asked.
+    """Run the statements, and print the result or the answer of each.
 
     Returns:
         0, or the exit code of the error of the statement that failed.
@@ -122,7 +122,7 @@ def _work(
     arguments: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> int:
-    """Run statements as a script, the first of which has a number."""
+    """Run statements as a script; the first one has the given number."""
     job = replace(
         ScriptJob.of(jobs),
         metastore=target.metastore(arguments),

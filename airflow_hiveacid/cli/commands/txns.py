@@ -1,4 +1,4 @@
-"""`hiveacid txns`: who has transactions open, and ending one of them."""
+"""`hiveacid txns`: list open transactions, or abort one."""
 
 import argparse
 import getpass
@@ -95,7 +95,7 @@ def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
     txn_id, reason = arguments.txn_id, arguments.reason.strip()
     if not reason:
         raise InvalidJob("The reason is empty.")
-    # Only this tells of transactions that read, too.
+    # Only this request also returns transactions that read.
     liveness = client.heartbeat(txn_id)
     if liveness is TxnLiveness.UNKNOWN:
         raise InvalidJob(

@@ -1,4 +1,4 @@
-"""What a statement would have to read of each partition: base, deltas, files and buckets."""
+"""Data of each partition that a statement would read: base, deltas, files and buckets."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +23,12 @@ _LISTERS = 8
 def partitions_to_read(
     client: MetastoreClient, table: HiveTable, names: Sequence[str] | None
 ) -> Answer:
-    """List what a new reader sees of some partitions.
+    """List the data that a new reader sees in some partitions.
 
     Args:
         client: The metastore.
         table: The table.
-        names: The partitions; None is a table without.
+        names: The partitions; None for an unpartitioned table.
     """
     places: list[tuple[str | None, str]] = [(None, table.folder)]
     if names is not None:

@@ -1,4 +1,4 @@
-"""EXPLAIN: what a statement would read, write and lock, and who is in its way; without Spark."""
+"""EXPLAIN: a statement's reads, writes, locks and blockers, determined without Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -190,7 +190,7 @@ def _assigned(values: Mapping[str, str]) -> str:
 
 
 def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
-    """What CREATE TABLE ... AS does: the table first, then its rows in a transaction."""
+    """Explain CREATE TABLE ... AS: the table first, then its rows in a transaction."""
     ref = TableRef.parse(job.target)
     there = find_table(client, ref) is not None
     if there and not job.if_not_exists:
@@ -231,7 +231,7 @@ def _operation(job: RowChange, kind: TableKind = TableKind.FULL_ACID) -> Operati
 
 
 def _touched(job: RowChange, keys: Mapping[str, str], known: Values) -> list[str]:
-    """The partitions that may be read or replaced; an append reads none."""
+    """Return the partitions that may be read or replaced; an append reads no partition."""
     match job:
         case InsertJob(overwrite=False):
             specs = job.partitions or ([job.static] if job.static else [])

@@ -1,7 +1,7 @@
-"""As soon as a table of the shop is worth compacting: compact it, then clean up.
+"""Compact a table of the shop as soon as it is worth compacting, then clean it.
 
-The tables are an asset with a watcher: the triggerer looks at them every 20 seconds and tells of each
-partition once, when it has become worth it by the thresholds that its table has set for itself.
+The tables are an asset with a watcher: the triggerer polls them every 20 seconds and reports each
+partition once, when it has become worth compacting by the thresholds of its table.
 """
 
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ with DAG(
 
     @task
     def plan(triggering_asset_events: Any) -> list[list[dict[str, Any]]]:
-        """Take what the events tell, or look when somebody has started the DAG."""
+        """Take the needs from the events, or poll if a user has started the DAG."""
         needs = [
             need
             for events in triggering_asset_events.values()
@@ -63,7 +63,7 @@ with DAG(
     clean = HiveAcidCleanOperator.partial(
         task_id="clean",
         map_index_template="{{ task.need.table }}",
-        # What was compacted can be cleaned, whatever became of the rest.
+        # The compacted partitions can be cleaned, even if others failed.
         trigger_rule="all_done",
     ).expand(need=one_of_each_table(planned))
     compact >> clean

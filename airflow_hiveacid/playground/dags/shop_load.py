@@ -1,8 +1,8 @@
-"""Every so often: new orders and changed ones, points for customers, clicks, carts that come and go.
+"""Periodic load: new and changed orders, points for customers, clicks, carts that come and go.
 
-One Spark application runs all statements, each in a transaction of its own. They depend on nothing but
-the time of the run, so that a task that is tried again does the same. Change them, and see on the page
-*Hive ACID tables* what becomes of it.
+One Spark application runs all statements, each in a transaction of its own. They depend only on the
+time of the run, so that a retried task does the same. Change them, and see the effect on the page
+*Hive ACID tables*.
 """
 
 import os
