@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.thrift.session import Session
 
 _Item = TypeVar("_Item")
 
-# Where metastores from 4.1 on elect among themselves who does the housework, by locks.
+# Metastores from 4.1 on use locks here to elect the leader for housekeeping.
 _ELECTIONS = "__metastore_leader_election__"
 _PARTITIONS_PER_CALL = 500
 
@@ -36,14 +36,15 @@ _PARTITIONS_PER_CALL = 500
 class MetastoreClient:
     """A client of the Hive Metastore, version 3 or 4.
 
-    It connects with the first call. Several threads may share it: each has its own connection.
-    A call whose answer gets lost is repeated once where that is harmless; otherwise it raises
-    `AnswerLost`, and the caller must find out whether it was carried out.
+    It connects with the first call. Several threads may share it: each has its own connection. A
+    call with a lost answer is repeated once if that is harmless; otherwise it raises `AnswerLost`,
+    and the caller must find out whether the call was executed.
 
     Attributes:
-        call: Makes any declared call; for what has a class of its own, like the compaction queue.
-        within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
-        listeners: Whether the metastore wants to know of added files.
+        call: Makes any declared call; for features with a class of their own, like the compaction
+            queue.
+        within: Limits the total time of all calls of this thread: `with client.within(60): ...`.
+        listeners: Whether the metastore wants events for added files.
         allowed_locations: The locations that tables and partitions may have.
     """
 
@@ -67,12 +68,12 @@ class MetastoreClient:
 
     @property
     def version(self) -> MetastoreVersion:
-        """Which generation of the metastore answers; found out by asking it."""
+        """The generation of the metastore, determined by a call."""
         return self._session.version
 
     @property
     def column_mapping(self) -> ColumnMapping:
-        """How columns are found in ORC files: as configured, or as Hive of this version finds them."""
+        """The mapping of columns in ORC files: configured, or the default of this version of Hive."""
         if self.options.column_mapping is not None:
             return ColumnMapping(self.options.column_mapping)
         by_position = self.version.maps_columns_by_position
@@ -80,11 +81,11 @@ class MetastoreClient:
 
     @property
     def user(self) -> str:
-        """Whom the metastore takes us for."""
+        """The user name that the metastore assigns to this client."""
         return self._session.user
 
     def config_value(self, name: str, default: str) -> str:
-        """A setting of the server, or the default when it has none."""
+        """Return a setting of the server, or the default if it is not set."""
         return str(self.call(idl_tables.get_config_value, name, default))
 
     # Databases
@@ -318,7 +319,7 @@ class MetastoreClient:
     def get_valid_write_ids(
         self, refs: Sequence[TableRef], txns: ValidTxnList
     ) -> dict[str, ValidWriteIdList]:
-        """What a reader with this list of transactions may see of each table, by full name."""
+        """Return the valid write ids of each table, by full name, for a list of transactions."""
         request = idl_txns.GetValidWriteIdsRequest(
             fullTableNames=[ref.full_name for ref in refs], validTxnList=txns.format()
         )
@@ -344,7 +345,7 @@ class MetastoreClient:
     def add_dynamic_partitions(
         self, txn: int, write_id: int, ref: TableRef, names: Sequence[str], operation: DataOperation
     ) -> None:
-        """Tell which partitions a transaction with a lock on the whole table has written."""
+        """Register the partitions that a transaction with a lock on the whole table has written."""
         request = idl_txns.AddDynamicPartitions(
             txnid=txn,
             writeid=write_id,
@@ -365,9 +366,9 @@ class MetastoreClient:
         host: str,
         agent_info: str | None,
     ) -> LockAnswer:
-        """Ask for locks, all or none; never for a transaction that may be committed already.
+        """Request locks atomically; never for a transaction that may be committed already.
 
-        Locks without a transaction must be kept by `heartbeat_lock` and given back by `unlock`.
+        Locks without a transaction must be kept alive by `heartbeat_lock` and released by `unlock`.
         """
         request = idl_txns.LockRequest(
             component=[_component(component) for component in components],
@@ -392,7 +393,7 @@ class MetastoreClient:
         self.call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock_id))
 
     def check_lock(self, lock_id: int, txn: int | None) -> LockAnswer:
-        """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
+        """Check whether a waiting lock is granted; this is a heartbeat, too."""
         request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
         answer: LockAnswer = self.call(idl_txns.check_lock, request, read=LockAnswer.from_thrift)
         return answer

@@ -23,7 +23,7 @@ _CATALOG = "hive"
 
 
 def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstraints:
-    """The constraints that affect what is written into a table.
+    """Return the constraints that apply to writes into a table.
 
     Version 4 answers one call, version 3 one for each kind.
     """
@@ -67,11 +67,11 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
 
 
 def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, list[Any]]:
-    """The constraints of a table that is to be created, by the fields of the request.
+    """Convert the constraints of a new table into the fields of the request.
 
     Args:
         ref: The table.
-        constraints: Its constraints, which have been validated.
+        constraints: Its validated constraints.
     """
     structs: dict[str, list[Any]] = defaultdict(list)
     for each in constraints:

@@ -1,4 +1,4 @@
-"""How tables store their rows: the Java classes that Hive reads and writes them with."""
+"""Storage formats of tables: the Java classes with which Hive reads and writes them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -15,12 +15,12 @@ _SERDE = "org.apache.hadoop.hive.serde2"
 
 @dataclass(frozen=True, slots=True)
 class JavaClasses:
-    """What the metastore says of a format.
+    """The metastore's description of a format.
 
     Attributes:
         input_format: The class that splits and reads files.
         output_format: The class that writes files.
-        serde: The class that makes rows of what it reads; new tables get this one.
+        serde: The class that converts records into rows; new tables get this one.
         also: Serdes of the same format that tables may have instead.
     """
 
@@ -50,7 +50,7 @@ class StorageFormat(Enum):
 
     @property
     def is_text(self) -> bool:
-        """Whether a row is a line."""
+        """Return whether each row is a line of text."""
         return self.value.input_format == _TEXT_INPUT
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Whether a metastore has listeners that want to know which files a transaction adds."""
+"""Detection of metastore listeners that want events for the files that a transaction adds."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -7,7 +7,7 @@ from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 
 _LISTENERS = "hive.metastore.transactional.event.listeners"
-# A setting of Hive's clients, which often stands in the metastore's configuration, too.
+# A setting of Hive's clients, which the metastore's configuration often contains, too.
 _DML_EVENTS = "hive.metastore.dml.events"
 
 
@@ -31,7 +31,7 @@ class Listeners:
 
     @cached_property
     def want_events(self) -> bool:
-        """Whether writes report the files that they add; found out by at most two calls."""
+        """Return whether writes report the files that they add; takes at most two calls."""
         if self._choice != AUTO:
             return self._choice == ALWAYS
         try:

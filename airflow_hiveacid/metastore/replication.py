@@ -1,4 +1,4 @@
-"""What a cleaning owes to replication: files that no dump has copied yet."""
+"""Rules for cleaning on replicated databases: files that no dump has copied yet must stay."""
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -9,7 +9,7 @@ _SOURCE = "repl.source.for"
 
 
 def is_replicated(client: MetastoreClient, ref: TableRef) -> bool:
-    """Whether a table belongs to a database that is the source of a replication."""
+    """Return whether a table belongs to a database that is the source of a replication."""
     return bool(client.get_database(ref.database).parameters.get(_SOURCE, "").strip())
 
 

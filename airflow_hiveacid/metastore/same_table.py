@@ -1,6 +1,6 @@
-"""Whether a table is still the same one as when the work on it began.
+"""Detection of tables that were replaced or changed while a job was running.
 
-Locks do not keep others from dropping, moving or changing a table who never ask for any.
+Locks do not prevent other clients that request no locks from dropping, moving or changing a table.
 """
 
 import re
@@ -72,19 +72,19 @@ def require_same_definition(
     *,
     may_grow: bool = False,
 ) -> None:
-    """Make sure that files made for a table, and for some partitions, still fit in.
+    """Verify that files written for a table, and for some partitions, still fit.
 
     Args:
         client: The metastore.
         table: The table as it was.
-        partitions: The partitions as they were; all have to be there by now.
+        partitions: The partitions as they were; all must exist by now.
         allocated: See ``require_same_table``.
         may_grow: Whether columns may have been added: new rows are null there, but a job that
-            rewrites rows would lose what others have put into them.
+            rewrites rows would lose values that other writers stored there.
 
     Raises:
-        TableReplaced: The table is another one, or has other columns; or a partition is not
-            there, in another place, or has another storage.
+        TableReplaced: The table is another one, or has other columns; or a partition is missing,
+            has another location, or has another storage.
     """
     now = require_same_table(client, table, allocated)
     kept = now.columns[: len(table.columns)] if may_grow else now.columns
@@ -123,7 +123,7 @@ def require_same_definition(
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:
-    """What files depend on besides the columns."""
+    """Return the properties on which files depend, besides the columns."""
     return (
         table.kind,
         _types(table.partition_keys),
@@ -133,9 +133,9 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
 
 
 def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
-    """What a partition defines for itself.
+    """Return the storage properties that a partition defines for itself.
 
-    An insert of Hive 4 that names a partition gives it the buckets of the table.
+    An insert of Hive 4 into a named partition gives it the buckets of the table.
     """
     return (
         stored.bucket_columns,
@@ -150,7 +150,7 @@ def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
 
 
 def same_place(one: str | None, other: str | None) -> bool:
-    """Whether two locations differ in slashes without a meaning at most."""
+    """Return whether two locations are equal apart from redundant slashes."""
     return plain_location(one or "") == plain_location(other or "")
 
 

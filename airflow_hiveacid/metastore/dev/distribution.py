@@ -32,7 +32,7 @@ _OWN_JAVA = "Name the folder of one that will do in HIVEACID_METASTORE_JAVA_HOME
 
 @dataclass(frozen=True)
 class Distribution:
-    """A release that lies ready in the cache."""
+    """A complete release in the cache."""
 
     release: Release
     home: Path
@@ -53,14 +53,14 @@ def find_java(versions: range = JAVA, home: str | None = None) -> str:
     """Find a Java that Hadoop's libraries run on.
 
     Args:
-        versions: Those that will do.
+        versions: The supported versions.
         home: Its folder; without one JAVA_HOME or PATH names it.
 
     Returns:
         The path of the ``java`` program.
 
     Raises:
-        JavaMissing: There is none, or its version is another one.
+        JavaMissing: Java is missing, or its version is unsupported.
     """
     home = home or os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -102,16 +102,16 @@ def spark_jars(*names: str) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where releases are kept: HIVEACID_CACHE, or a folder of the user's cache."""
+    """Return the folder of the releases: HIVEACID_CACHE, or a folder of the user's cache."""
     return Path(os.environ.get("HIVEACID_CACHE") or Path.home() / ".cache" / "airflow-hiveacid")
 
 
 def prepare(version: str, progress: Progress) -> Distribution:
-    """Bring a release into the cache unless it is there.
+    """Download a release into the cache unless it is already present.
 
     Args:
         version: One of RELEASES.
-        progress: Is told what is being fetched, one line at a time.
+        progress: Receives one line for each download.
 
     Returns:
         The release, complete and with an initialised database.
@@ -265,9 +265,9 @@ def write_site(folder: Path, database: Path, settings: Mapping[str, str]) -> Non
     """Write the metastore's configuration.
 
     Args:
-        folder: Where the files go.
+        folder: The folder of the files.
         database: Folder of the Derby database.
-        settings: What to set beside the database.
+        settings: Further settings besides the database.
     """
     folder.mkdir(parents=True, exist_ok=True)
     every = {
@@ -323,7 +323,7 @@ def java_command(
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
         f"-Djava.io.tmpdir={folder}",
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
-        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
+        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would block all clients for a minute.
         f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
         *options,
         *("-cp", os.pathsep.join(classpath), main, *arguments),
@@ -363,7 +363,7 @@ def _write_schema(target: Distribution) -> None:
     """Write the script that the release's own tool looks for, by that of the release before."""
     scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
     revision = target.release.archive.rpartition(":")[2]
-    # What a first release has of tables, those that mend it have, too.
+    # Patch releases have the same tables as their first release.
     before = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
     statements = [before.read_text(), *(f"{each};\n" for each in target.release.schema)]
     after = scripts / f"hive-schema-{target.release.version}.derby.sql"

@@ -13,14 +13,15 @@ _GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 
 class GuardedProcess:
-    """Runs a command as the head of a session of its own: Ctrl-C is for us to handle, not for it.
+    """Runs a command as the leader of its own session, so that Ctrl-C reaches only the calling
+    process.
 
     Args:
-        command: Its words.
-        log: Takes what it says; what is there stays.
+        command: The program and its arguments.
+        log: The file to which its output is appended.
         environment: All of its variables.
-        directory: Where it runs; by default where we do.
-        user: Who runs it; by default whoever we are.
+        directory: Its working directory; by default the current one.
+        user: The user that runs it; by default the current user.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class GuardedProcess:
 
     @property
     def status(self) -> int | None:
-        """Its exit status; None as long as it runs."""
+        """The exit status; null while the process runs."""
         return self._process.poll()
 
     def signal(self, number: int) -> None:
@@ -72,5 +73,5 @@ class GuardedProcess:
         return self._process.wait()
 
     def tail(self, lines: int = 30) -> str:
-        """The end of what it has said."""
+        """Return the end of its output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
