@@ -13,8 +13,7 @@ _GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 
 class GuardedProcess:
-    """Runs a command as the leader of its own session, so that Ctrl-C reaches only the calling
-    process.
+    """Runs a command as the leader of its own session: Ctrl-C reaches only the parent.
 
     Args:
         command: The program and its arguments.

@@ -42,8 +42,8 @@ _CONFLICT = re.compile(
 class Session:
     """Makes calls on the first host that answers.
 
-    One that has not answered comes last from then on, and none gets all the time while there are
-    others to ask: it may stand still, and say so to nobody.
+    A host that has not answered becomes the last one. No host gets all of the time while others are
+    available, because a host may hang without reporting it.
 
     Every thread has its own connection, because a connection carries one call at a time: a
     heartbeat never waits behind a long call of another thread.
@@ -56,7 +56,7 @@ class Session:
         self._connections: WeakSet[Connection] = WeakSet()
         # Whose database the ids of this session are.
         self._database: str | None = None
-        # Whether any host has ever answered as it was asked.
+        # Whether any host has ever answered with the configured authentication.
         self._met = False
 
     def call(
@@ -66,13 +66,13 @@ class Session:
         about: str = "",
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
-        """Make a call; one that may be repeated is tried a second time when its answer got lost.
+        """Make a call; retry it once after a lost answer if it may be repeated.
 
         Args:
-            call: What to call.
+            call: The call.
             arguments: The call's arguments in their order.
             about: The table or database that an error should name.
-            read: Turns the answer into what is wanted; an answer that it cannot read got lost.
+            read: Converts the answer; an answer that it cannot read counts as lost.
         """
         try:
             return self._invoke(call, *arguments, deadline=self._deadline(), read=read)
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def user(self) -> str:
-        """Who calls: as the options say, or as the ticket or the token proves."""
+        """The caller: from the options, or as authenticated by the ticket or the token."""
         if self._options.user is None and self._options.auth_mechanism != NO_PROOF:
             proved = self._connect(self._deadline()).user
             assert proved is not None
@@ -172,10 +172,10 @@ class Session:
         raise reason or _no_host(failures)
 
     def _worth_another(self, failure: MetastoreError) -> bool:
-        """Whether the same host may take the next connection."""
+        """Return whether the same host may take the next connection."""
         if isinstance(failure, AnswerLost):
             return True
-        # Tickets in memory may be of keys that were replaced; by the keytab, there are new ones.
+        # Tickets in memory may be for keys that were replaced; the keytab provides new ones.
         return type(failure) is AuthenticationFailed and self._options.kerberos_keytab is not None
 
     def _put_last(self, endpoint: Endpoint) -> None:
@@ -194,7 +194,7 @@ class Session:
                         f"The metastore at {connection.endpoint} is older than version 3.",
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
                     )
-            # Whoever has proved who they are cannot say that they are somebody else.
+            # An authenticated caller cannot claim another name.
             if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
@@ -216,7 +216,7 @@ class Session:
         return version
 
     def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a host that has another database: there, an id is somebody else's transaction."""
+        """Reject a host with a different database, where ids refer to different transactions."""
         try:
             found = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
         except ServerException:
@@ -259,7 +259,7 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     message = getattr(failure, "message", None) or str(failure)
     match failure:
         case idl_tables.NoSuchObjectException():
-            # What it mostly says besides is the same once more.
+            # The rest of the message mostly repeats this.
             said = message.rstrip(".")
             more = "" if said.endswith(f"{about} table not found") else f": {said}"
             return TableNotFound(f"{about} does not exist{more}.")
