@@ -222,7 +222,7 @@ class _Analysis:
                     self._omitted[name] = error.what
 
     def _read(self, part: TablePart, names: Sequence[str]) -> int:
-        """Add the statistics of all given columns or of no column; return the count of ACID rows."""
+        """Atomically add the statistics of some columns; return the number of rows with ids."""
         rows = 0
         found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
         nan: set[str] = set()

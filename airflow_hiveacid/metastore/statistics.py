@@ -186,7 +186,7 @@ class StatisticsWriter:
     def _confirmed(
         self, by_name: Mapping[str | None, StoredStatistics], names: Sequence[str]
     ) -> set[str | None]:
-        """Return where the promise remains, after removing the row counts of all others."""
+        """Return where the promise remains, after removing the numbers of all others."""
         described: dict[str | None, Any]
         if None in by_name:
             described = {None: self._client.get_table(self._ref).raw}

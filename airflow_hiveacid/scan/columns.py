@@ -1,8 +1,8 @@
-"""The columns of a table: their types in Arrow, and what rows of its files become.
+"""The columns of a table: their types in Arrow, and the conversion of rows of its files.
 
-Columns, and fields of structs, are found by name, as Hive finds them: what a file lacks is null, and
-what the table lacks is left out. Of the types only those changes are made here whose outcome is
-beyond doubt; for all others there is Spark's reader.
+Columns, and fields of structs, are found by name, like in Hive: a field that the file lacks is
+null, and a field that the table lacks is omitted. Only type changes with an unambiguous result are
+made here; all others require Spark's reader.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,12 +54,12 @@ _REMEDY = "Read the table with AcidTable(...).to_df(), or with Hive."
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Some columns of a table, as batches have them.
+    """Some columns of a table, as in batches.
 
     Attributes:
-        columns: Those that files hold.
-        keys: Those that the names of partitions tell.
-        unit: What timestamps are counted in, "us" or "ns"; None keeps the type of ``scan.times``.
+        columns: The columns stored in files.
+        keys: The partition keys, which the names of partitions contain.
+        unit: The unit of timestamps, "us" or "ns"; if unset, they keep the type of ``scan.times``.
     """
 
     columns: Sequence[HiveColumn]
@@ -71,7 +71,7 @@ class TableColumns:
         """Their types.
 
         Raises:
-            UnsupportedTable: There is a type that Arrow lacks.
+            UnsupportedTable: A type does not exist in Arrow.
         """
         return pa.schema(
             [

@@ -28,14 +28,14 @@ class TablePart:
 
     Attributes:
         location: Its folder.
-        values: The texts of the partition keys; None is Hive's null.
-        format: Of its files.
-        files: Which are read.
+        values: The texts of the partition keys; null for Hive's null.
+        format: The format of its files.
+        files: The files to read.
         full_acid: Whether rows have ids.
         clustered: Whether the partition has buckets.
-        columns: All columns that files hold.
-        write_ids: Which writes the reader sees.
-        rules: Whose reading applies.
+        columns: All columns stored in files.
+        write_ids: The write ids that the reader sees.
+        rules: The engine whose reading rules apply.
     """
 
     location: str
@@ -109,10 +109,11 @@ class TablePart:
 
         Args:
             wanted: The columns.
-            conditions: Rows that do not meet all of these may be left out.
+            conditions: Rows that do not match all of these may be omitted.
 
         Yields:
-            The rows as the files have them, with their ids if there are any, and as the table has.
+            The rows as stored in the files, with their ids if present, and as converted for the
+                table.
         """
         storage = ReadOnlyStorage.of(self.location)
         keys = wanted.values(self.values)

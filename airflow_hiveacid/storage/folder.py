@@ -1,4 +1,4 @@
-"""The files of one table or partition, on whatever file system its location names."""
+"""Files of one table or partition, on the file system of its location."""
 
 import os
 import shutil
@@ -23,12 +23,12 @@ _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
 class ReadOnlyStorage:
-    """A folder and what is below it, to look at: there is nothing here that changes a file.
+    """Read-only access to a folder and its contents.
 
     All paths are relative to the folder, with slashes; "" is the folder itself.
 
     Attributes:
-        location: The folder, as it was given.
+        location: The folder, as passed by the caller.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class ReadOnlyStorage:
     def list_files(
         self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
     ) -> list[FileStatus]:
-        """All files in a directory, hidden ones included, by their path relative to it.
+        """List all files in a directory, hidden ones included, by their path relative to it.
 
         Args:
             path: The directory.
-            recursive: Whether to look into the directories in it.
-            missing_ok: Whether a directory that is not there, or that somebody removes meanwhile,
-                counts as an empty one.
+            recursive: Whether to include the directories in it.
+            missing_ok: Whether a directory that is missing, or removed meanwhile, counts as an
+                empty one.
         """
         return sorted(
             (
@@ -77,11 +77,11 @@ class ReadOnlyStorage:
         )
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Return whether a file or a directory exists."""
         return bool(self._info(path).type != fs.FileType.NotFound)
 
     def is_link(self, path: str) -> bool:
-        """Whether the folder, the path or a directory in between is a symbolic link."""
+        """Return whether the folder, the path or a directory in between is a symbolic link."""
         if self._filesystem.type_name != "local":
             return False
         parts = PurePosixPath(path).parts
@@ -90,14 +90,14 @@ class ReadOnlyStorage:
         )
 
     def walk(self, path: str = "") -> Iterator[tuple[str, int | None, int | None]]:
-        """All that is below a directory, by its path relative to the folder, in no order.
+        """Yield all files and directories below a directory, relative to the folder, unordered.
 
-        Made for hundreds of thousands of files, for which ``list_files`` makes too many objects.
-        A directory that is not there counts as an empty one.
+        Made for hundreds of thousands of files, for which ``list_files`` makes too many objects. A
+        missing directory counts as an empty one.
 
         Yields:
-            The path, its size (None is a directory), and when it was last written in nanoseconds
-            since 1970, if anybody knows.
+            The path, its size (null for a directory), and the time of its last write in nanoseconds
+                since 1970, if known.
         """
         begin = len(self._full("").rstrip("/")) + 1
         for info in self._list(path, recursive=True, missing_ok=True):
@@ -112,17 +112,17 @@ class ReadOnlyStorage:
         return cast(BinaryIO, source)
 
     def read_small(self, path: str, limit: int = LARGEST_NOTE) -> bytes | None:
-        """The content of a small file that a program has written.
+        """Read a small file that this package has written.
 
-        Whoever can write into the folder may have put anything there: what is larger, or no file
-        at all, is none of ours.
+        Other users of the folder may have created anything there: a larger file, or another kind of
+        object, is foreign.
 
         Args:
             path: The file.
-            limit: How many bytes it may have.
+            limit: The maximum number of bytes.
 
         Returns:
-            Its bytes; None when there is no such file.
+            Its bytes; None without such a file.
         """
         info = self._info(path)
         if info.type != fs.FileType.File or info.size > limit:
@@ -133,7 +133,7 @@ class ReadOnlyStorage:
         except StorageError:
             if self.exists(path):
                 raise
-            return None  # Somebody has removed it just then.
+            return None  # Removed concurrently.
         return content if len(content) <= limit else None
 
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
@@ -227,7 +227,7 @@ class Storage(ReadOnlyStorage):
         """Have the bytes outlive a failure of the machine, where the file system does not."""
 
     def _replace(self, source: str, target: str) -> None:
-        """Rename a file, in the place of another one if there is one."""
+        """Rename a file, replacing an existing one."""
         self.delete_file(target)
         self.rename(source, target)
 
@@ -241,7 +241,7 @@ class Storage(ReadOnlyStorage):
 
     @property
     def renames_at_once(self) -> bool:
-        """Whether a directory gets another name in one step, so that nobody sees half of it."""
+        """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
         return self._filesystem.type_name not in _OBJECT_STORES
 
     def rename(self, source: str, target: str) -> None:
@@ -280,8 +280,8 @@ class Storage(ReadOnlyStorage):
                     self._filesystem.delete_dir(self._full(path))
                     return
                 except OSError:
-                    # Some object stores keep directories, and refuse one as long as there is
-                    # something in it. Arrow names all of them at once, so less is left each time.
+                    # Some object stores keep directories, and refuse to remove a non-empty one.
+                    # Arrow names all of them at once, so fewer remain each time.
                     before, left = left, len(self._list(path, recursive=True, missing_ok=True))
                     if self._filesystem.type_name not in _OBJECT_STORES or left == before:
                         raise
@@ -303,7 +303,7 @@ class LocalStorage(Storage):
     """
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file, a directory or a link, even one that leads nowhere."""
+        """Return whether a file, a directory or a link exists, even a dangling link."""
         return os.path.lexists(self._full(path))
 
     def open_input(self, path: str) -> BinaryIO:
@@ -372,7 +372,7 @@ class LocalStorage(Storage):
 
 
 class HdfsStorage(Storage):
-    """A folder of HDFS, where the NameNode itself refuses to write or rename onto what exists."""
+    """A folder of HDFS, where the NameNode itself refuses to write or rename onto existing paths."""
 
     def take_place(self) -> None:
         """Make the folder itself, with the permissions of the one above it."""
@@ -388,6 +388,6 @@ class HdfsStorage(Storage):
 
 
 def _unless_gone(_: object, __: str, failure: Any) -> None:
-    """Somebody else may delete the same directory meanwhile."""
+    """Ignore a concurrent deletion of the same directory."""
     if not isinstance(failure[1], FileNotFoundError):
         raise failure[1]

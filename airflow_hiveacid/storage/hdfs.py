@@ -1,15 +1,15 @@
-"""HDFS, as it is asked for files by Python: by drivers, executors, workers and the command line.
+"""HDFS access from Python: for drivers, executors, workers and the command line.
 
-One client does it all, hdfs-native: it speaks the NameNode's own protocol, so that a rename refuses
-a target that exists and a source that does not, and creating a file refuses one that is there.
-What is published rests on that. The others do not hold it: over WebHDFS a refused rename looks like
-one that was done, and libhdfs, which Arrow would use and nobody packages, replaces the target.
-Spark reads and writes by Hadoop's own client, in its JVM.
+The only client is hdfs-native: it uses the NameNode's own protocol, so that a rename refuses an
+existing target and a missing source, and creating a file refuses an existing one. Publication
+depends on that. The alternatives do not guarantee it: over WebHDFS a refused rename looks like a
+successful one, and libhdfs, which Arrow would use and which no package provides, replaces the
+target. Spark reads and writes with Hadoop's own client, in its JVM.
 
-Calls are repeated while a NameNode starts (``hdfs_calls.py``), and a small file that the client cannot
-go on with is written again.
+Calls are repeated while a NameNode starts (``hdfs_calls.py``), and a small file that the client
+cannot finish is written again.
 
-Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
+If HDFS requires Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.hdfs_login import as_in_token, who
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20
 _COPY_BLOCK = 8 << 20
-# What is written of a file is kept so long, to be written once more.
+# Written data up to this size is kept, so that it can be written again.
 _KEPT = 8 << 20
 
 
@@ -44,7 +44,7 @@ def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
     return HdfsFileSystem(_client(as_in_token(url), *who()), folder)
 
 
-# All of this process, so that none is ever freed: see ``_in_child``.
+# All clients of this process, so that clients are never freed: see ``_in_child``.
 _clients: list[Any] = []
 
 
@@ -95,11 +95,11 @@ os.register_at_fork(after_in_child=_client.cache_clear)
 
 
 class HdfsFileSystem:
-    """What is asked of a file system, by the names that Arrow has for it.
+    """The operations of a file system, under their Arrow names.
 
-    All that is made takes on the permissions of the folder that was opened, files without the right
-    to execute; where there are default ACLs, they decide alone. So who may write into a table
-    may also clean it, whatever the umask of the one who wrote.
+    New files and directories get the permissions of the opened folder, files without the execute
+    permission; default ACLs, if present, take precedence. So users with write permission for a
+    table may also clean it, regardless of the umask of the writer.
     """
 
     type_name = "hdfs"
@@ -110,7 +110,7 @@ class HdfsFileSystem:
         self._folder = folder
 
     def get_file_info(self, wanted: "str | fs.FileSelector") -> "fs.FileInfo | list[fs.FileInfo]":
-        """What there is at a path, or in a directory."""
+        """Return information about a path, or about the contents of a directory."""
         if not isinstance(wanted, str):
             return self._list(wanted)
         try:
@@ -127,7 +127,7 @@ class HdfsFileSystem:
         return self._create(path, overwrite=False)
 
     def write_small(self, path: str, content: bytes) -> None:
-        """Write a file under a name that nobody else uses, on the disks of its machines."""
+        """Write a file under a unique name, to the disks of its machines."""
         self.create_dir(path.rpartition("/")[0])
         # The client asks again when an answer is lost, and must not stumble over its own file.
         with self._create(path, overwrite=True) as sink:
@@ -149,7 +149,7 @@ class HdfsFileSystem:
         self._rename(source, target, overwrite=False)
 
     def replace(self, source: str, target: str) -> None:
-        """Rename a file, in the place of another one if there is one."""
+        """Rename a file, replacing an existing one."""
         self._rename(source, target, overwrite=True)
 
     def copy_file(self, source: str, target: str) -> None:
@@ -172,7 +172,7 @@ class HdfsFileSystem:
 
     @cached_property
     def _mode(self) -> int:
-        """The permissions of the folder, or of what is above it as long as it is not there."""
+        """The permissions of the folder, or of its nearest existing parent."""
         folder = self._folder.rstrip("/")
         while folder and not self._is_directory(folder):
             folder = folder.rpartition("/")[0]
@@ -180,7 +180,7 @@ class HdfsFileSystem:
         if acl is None:
             return int(self._status(folder or "/").permission)
         if any(entry.scope == "default" for entry in acl.entries):
-            return 0o777  # The NameNode takes away what they do not grant.
+            return 0o777  # The NameNode removes permissions that they do not grant.
         mode = int(acl.permission)
         for entry in acl.entries:
             if entry.type == "group" and not entry.name:
@@ -194,7 +194,7 @@ class HdfsFileSystem:
             return self._client.get_acl_status(folder)
         except RuntimeError as error:
             if "AclException" in str(error):
-                return None  # The NameNode has been told to know nothing of ACLs.
+                return None  # ACLs are disabled on the NameNode.
             raise
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
@@ -234,7 +234,7 @@ class HdfsFileSystem:
                 entries = ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
             except FileNotFoundError:
                 if wanted.allow_not_found:
-                    continue  # Somebody has removed it meanwhile.
+                    continue  # Removed concurrently.
                 raise
             for entry in entries:
                 path = f"{folder.rstrip('/')}/{entry.path.rpartition('/')[2]}"
@@ -312,7 +312,7 @@ class _Output(io.RawIOBase):
         return len(block)
 
     def sync(self) -> None:
-        """Have what was written outlive the machines that it is on."""
+        """Make written data survive a failure of its machines."""
         self._patiently("hsync")
 
     def close(self) -> None:
@@ -321,7 +321,7 @@ class _Output(io.RawIOBase):
             self._patiently("close")
 
     def __del__(self) -> None:
-        """What nobody has closed is no file: Python would close it, in any thread, and wait for HDFS."""
+        """Discard an unclosed file: Python would close it, in any thread, and wait for HDFS."""
 
     def _create(self, *, overwrite: bool) -> Any:
         from hdfs_native import WriteOptions
@@ -359,12 +359,12 @@ class _Output(io.RawIOBase):
                 if self._kept is None or time.monotonic() > give_up:
                     raise
                 calls = [("write", (bytes(self._kept),)), (method, arguments)]
-            # Nobody else has it: the name was free.
+            # The file belongs to this writer: the name was free.
             self._writer = self._create(overwrite=True)
 
 
 class _Collected(io.BufferedWriter):
-    """Collects what is written to an ``_Output``."""
+    """Buffers data for an ``_Output``."""
 
     def __del__(self) -> None:
         """See ``_Output``."""
@@ -378,5 +378,5 @@ def _info(status: Any, path: str) -> "fs.FileInfo":
 
 
 def _identity(status: Any) -> tuple[object, ...]:
-    """What stays the same of something that is renamed, and hardly ever is of anything else."""
+    """Return properties that a rename preserves and that rarely match those of any other file."""
     return status.isdir, status.length, status.modification_time, status.owner, status.permission

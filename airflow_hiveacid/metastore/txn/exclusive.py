@@ -30,7 +30,7 @@ class ExclusiveTable(LiveTransaction):
         partitions: Sequence[str] = (),
         type_: LockType = LockType.EXCLUSIVE,
     ) -> None:
-        """Describe a lock; nothing happens before it is entered.
+        """Describe a lock; it is requested on entry.
 
         Args:
             client: The metastore.
@@ -38,9 +38,9 @@ class ExclusiveTable(LiveTransaction):
             run_token: The run that wants it.
             lock_wait_seconds: How long to wait for others.
             others: More tables, which are locked at the same time.
-            partitions: The names of the only partitions that are locked; none locks the whole table.
-            type_: Another kind of lock: one that reads is enough where rows stay what they are,
-                to keep those out who want an exclusive one.
+            partitions: The names of the partitions to lock; empty locks the whole table.
+            type_: Another kind of lock: a read lock is sufficient for unchanged rows, to block
+                requests for an exclusive lock.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
         names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)

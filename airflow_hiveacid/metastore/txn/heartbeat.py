@@ -15,7 +15,7 @@ HEARTBEATS_PER_TIMEOUT = 3
 _DEFAULT_TIMEOUT = "300s"
 _TIME = re.compile(r"([0-9]{1,18})\s*(ns|us|ms|s|m|h|d|)[a-z]*")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-# Whatever the server says, there is a pause between two heartbeats, and one that a thread can wait.
+# Regardless of the server's answer, two heartbeats are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
 
@@ -36,7 +36,7 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
 
 
 class Heartbeat:
-    """A thread that tells the metastore, on a connection of its own, that we are still there."""
+    """A thread that keeps a transaction alive on a connection of its own."""
 
     def __init__(self, options: MetastoreOptions, txn_id: int, every_seconds: float) -> None:
         """Describe the thread; it runs between start() and stop().
@@ -86,7 +86,7 @@ class Heartbeat:
 
     @property
     def silence(self) -> float:
-        """For how many seconds nobody has said that it is alive, until somebody said that it is not."""
+        """Seconds since the last successful heartbeat, up to the report of the transaction's end."""
         return (self._learned or time.monotonic()) - self._answered
 
     def note_alive(self) -> None:

@@ -33,10 +33,10 @@ class LockRequest:
         """Describe the request.
 
         Args:
-            client: Whom to ask.
-            components: What to lock.
-            txn_id: The transaction that will hold the locks, if one will.
-            owner: Whom others are told to ask about them.
+            client: The metastore.
+            components: The components to lock.
+            txn_id: The transaction that will hold the locks, if any.
+            owner: The owner that other clients see.
         """
         self._client = client
         self._components = components
@@ -46,7 +46,7 @@ class LockRequest:
 
     @property
     def granted(self) -> bool:
-        """Whether the locks are held."""
+        """Return whether the locks are held."""
         return self._answer is not None and self._answer.state is LockState.ACQUIRED
 
     @property
@@ -59,7 +59,7 @@ class LockRequest:
         """Send the request, once.
 
         Raises:
-            AnswerLost: Nobody knows whether it arrived; the transaction must be given up.
+            AnswerLost: The arrival of the request is unknown; the transaction must be abandoned.
         """
         owner = self._owner
         try:
@@ -85,13 +85,13 @@ class LockRequest:
         """Wait until the locks are granted.
 
         Args:
-            since: The time, by time.monotonic(), from which on the waiting counts.
+            since: The start of the wait, by time.monotonic().
             limit_seconds: How long to wait.
-            in_vain: Tells why waiting has become pointless, if it has.
-            phases: Is told now and then whom is waited for.
+            in_vain: Returns the reason why waiting has become pointless, if any.
+            phases: Periodically receives the owners of the blocking locks.
 
         Returns:
-            None when the locks are held, else what in_vain has told.
+            None after the locks are granted, otherwise the reason from in_vain.
 
         Raises:
             LockTimeout: They were not granted in time.
@@ -104,8 +104,8 @@ class LockRequest:
             pauses.rest(ahead)
             if reason := in_vain():
                 return reason
-            # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
-            # a lock is checked while another transaction commits.
+            # Check only a request that can be granted: HMS 4 on Derby hangs for minutes if a lock
+            # is checked while another transaction commits.
             ahead = self.blockers()
             if not ahead:
                 self.check()
@@ -133,7 +133,7 @@ class LockRequest:
         )
 
     def _is_own(self, lock: HeldLock) -> bool:
-        """Whether a lock is what an earlier request of the same kind has got."""
+        """Return whether an earlier request of the same kind acquired a lock."""
         if lock.table not in self._tables:
             return False
         if self._txn_id is not None:
@@ -173,18 +173,18 @@ class LockRequest:
 
 
 class Pauses:
-    """The pauses of one who waits in a queue: long ones, and short ones while the queue moves.
+    """Pauses of a client that waits in a queue: long ones, and short ones while the queue moves.
 
-    Every ten seconds somebody is told whom is waited for.
+    Every ten seconds a log line names the owners that block it.
     """
 
     def __init__(self, since: float, limit_seconds: float, phases: PhaseClock) -> None:
         """Begin to wait.
 
         Args:
-            since: The time, by time.monotonic(), from which on the waiting counts.
+            since: The start of the wait, by time.monotonic().
             limit_seconds: How long to wait.
-            phases: Who is told.
+            phases: Receives the log lines.
         """
         self._phases = phases
         self._told = time.monotonic()
@@ -200,15 +200,15 @@ class Pauses:
 
     @property
     def over(self) -> bool:
-        """Whether that is enough."""
+        """Return whether the time limit has expired."""
         return self.waited >= self._limit
 
     def rest(self, ahead: Sequence[HeldLock]) -> None:
         """Pause once.
 
         Args:
-            ahead: Whom is waited for. When that has changed, and not many are left, more may
-                happen soon.
+            ahead: The blocking locks. If they have changed and few are left, the next change may
+                come soon.
         """
         locks = {lock.lock_id for lock in ahead}
         if locks != self._ahead and len(locks) <= _FEW:
@@ -224,7 +224,7 @@ class Pauses:
 def collides(
     version: MetastoreVersion, lock: HeldLock, components: Sequence[LockComponent]
 ) -> bool:
-    """Whether a lock that came first makes a request for some components wait."""
+    """Return whether an earlier lock makes a request for some components wait."""
     return any(
         _overlap(version, lock, component) and blocks(version, lock.type, component.type)
         for component in components
@@ -268,14 +268,14 @@ def _holder(lock: HeldLock) -> str:
 
 
 def describe_all(locks: Sequence[HeldLock]) -> str:
-    """Name some locks, and say how many more there are."""
+    """Describe some locks, and the number of further ones."""
     named = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
     more = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
     return f"{named or 'nobody any more'}{more}"
 
 
 def describe(lock: HeldLock) -> str:
-    """Say what is locked, since when and by whom."""
+    """Describe the locked object, the time of the lock and its owner."""
     who = f"user {lock.user}, host {lock.host}"
     if lock.agent_info:
         who += f", run {unmarked_token(lock.agent_info)}"

@@ -44,15 +44,15 @@ def read_batches(
     """Read rows in the order of the file.
 
     Args:
-        source: The file. Nobody else may read it until the last batch came or the generator was
-            closed.
-        tail: Its tail. Types of the same form may stand in the place of the file's own.
-        stripes: The stripes to read; None reads all.
-        columns: The names of the columns to read; None reads all.
-        rows: The most rows a batch may have. Wide rows make it smaller.
+        source: The file. No other reader may use it until the last batch is returned or the
+            generator is closed.
+        tail: Its tail. Types of the same form may replace the file's own.
+        stripes: The stripes to read; by default all.
+        columns: The names of the columns to read; by default all.
+        rows: The maximum number of rows of a batch. Wide rows make it smaller.
 
     Raises:
-        BeyondArrow: There are values that Arrow cannot hold.
+        BeyondArrow: A value is not representable in Arrow.
         CorruptFile: The file does not decode.
     """
     from pyarrow import ArrowException, PythonFile
@@ -81,7 +81,7 @@ def read_batches(
     except (ArrowException, OSError, ValueError) as error:
         raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
     finally:
-        # The thread that runs ahead must be gone before somebody closes the file.
+        # The read-ahead thread must end before the caller closes the file.
         view.close()
         with suppress(ArrowException, OSError, ValueError):
             for _ in batches:
@@ -167,9 +167,9 @@ class FileOfPieces(io.RawIOBase):
 
 
 class FileOfStripes(FileOfPieces):
-    """An ORC file that seems to have only some of its stripes.
+    """A view of an ORC file with only some of its stripes.
 
-    The stripes stay where they are; behind the last of them stands a tail that lists no others.
+    The stripes keep their positions; a tail that lists only these stripes follows the last one.
     """
 
     def __init__(self, source: Source, tail: OrcTail, stripes: Sequence[int]) -> None:
@@ -188,5 +188,5 @@ def with_stripes(tail: OrcTail, stripes: Sequence[int]) -> OrcTail:
 
 
 def length_of(piece: Piece) -> int:
-    """How many bytes a piece has."""
+    """Return the number of bytes of a piece."""
     return len(piece) if isinstance(piece, bytes) else piece[1]

@@ -106,7 +106,7 @@ class Compression:
 
     @property
     def is_fast(self) -> bool:
-        """Whether we compress as fast as Arrow's writer of ORC files."""
+        """Return whether this package compresses as fast as Arrow's writer of ORC files."""
         if self.codec is Codec.ZLIB:
             return fast_zlib() is not None
         return self.codec in (Codec.SNAPPY, Codec.ZSTD)
@@ -123,12 +123,12 @@ class Compression:
         return limit
 
     def position(self, chunks: Chunks, offset: int) -> list[int]:
-        """How a row index points to the byte `offset` of the plain stream."""
+        """Return the row index positions of the byte `offset` of the plain stream."""
         if self.codec is Codec.NONE:
             return [offset]
         if not chunks.starts:
             return [0, 0]
-        # What ends with a chunk has no next one.
+        # A position at the end of the last chunk has no next chunk.
         chunk = min(offset // self.chunk_size, len(chunks.starts) - 1)
         return [chunks.starts[chunk], offset - chunk * self.chunk_size]
 
@@ -175,7 +175,7 @@ class Compression:
             elif self.codec is Codec.ZSTD:
                 pa = _pyarrow()
                 stream = pa.CompressedInputStream(pa.BufferReader(body), "zstd")
-                # Its method for bytes never frees them if there is an error.
+                # Its method for bytes never frees them after an error.
                 plain = stream.read_buffer(most).to_pybytes()
             elif self.codec is Codec.LZ4:
                 plain = _decompress_lz4(body, most)
@@ -190,7 +190,7 @@ class Compression:
 
 @cache
 def fast_zlib() -> Any:
-    """ISA-L's form of zlib, which is several times as fast; None if it is not installed."""
+    """ISA-L's implementation of zlib, which is several times as fast, if it is installed."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -215,7 +215,7 @@ def _pyarrow() -> Any:
 
 
 def _decompress_lz4(body: bytes, most: int) -> bytes:
-    # The block does not say how long its plain form is, which is what library calls want to know.
+    # The block lacks the length of its plain form, which library calls require.
     plain = bytearray()
     position = 0
     while position < len(body) and len(plain) < most:
@@ -233,7 +233,7 @@ def _decompress_lz4(body: bytes, most: int) -> bytes:
         start = len(plain) - distance
         if start < 0 or distance == 0:
             raise ValueError("lz4 refers to data before the block")
-        # The copy may overlap what it appends: the pattern then repeats.
+        # The copy may overlap the appended data: the pattern then repeats.
         pattern = bytes(plain[start : start + length])
         plain += (pattern * (length // len(pattern) + 1))[:length]
     return bytes(plain)

@@ -28,7 +28,7 @@ class Sink(Protocol):
     """Anything that takes bytes."""
 
     def write(self, data: bytes, /) -> Any:
-        """Take all of `data`, or, as a raw file may, tell how much was taken."""
+        """Write all of `data`, or, like a raw file, return the number of bytes written."""
 
 
 def read_exactly(source: Source, offset: int, length: int) -> bytes:
@@ -45,7 +45,7 @@ def read_exactly(source: Source, offset: int, length: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a new file holds.
+    """The contents of a new file.
 
     Attributes:
         rows: Its rows.
@@ -59,7 +59,7 @@ class Written:
 
 
 class Output:
-    """Counts what goes into a sink, and copies ranges into it without looking at them."""
+    """Counts the bytes written to a sink, and copies ranges into it without decoding."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""The footer of a stripe: which streams it has, how they are encoded, and by which clock."""
+"""The footer of a stripe: its streams, their encodings, and the time zone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.format.streams import StreamKind
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
 UTC = "UTC"
-# The encodings of a column with a dictionary, and the last of all that there are.
+# The encodings of a column with a dictionary, and the highest valid encoding.
 DICTIONARIES = (1, 3)
 _LAST_ENCODING = 3
 _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
@@ -42,14 +42,14 @@ class PlacedStream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """What the footer of a stripe says.
+    """The contents of the footer of a stripe.
 
     Attributes:
-        index: The streams in front: row indexes and bloom filters.
+        index: The first streams: row indexes and bloom filters.
         data: All others.
         encodings: The serialized encoding of each column.
-        clock: The time zone of the writer, by one name where it has several; empty if unknown.
-        message: All of it, as it stands in the file.
+        clock: The time zone of the writer, by a normalized name; empty if unknown.
+        message: The whole footer, as in the file.
     """
 
     index: tuple[PlacedStream, ...]
@@ -63,8 +63,8 @@ class StripeFooter:
         """Read the footer of a stripe.
 
         Raises:
-            CorruptFile: It does not fit its stripe, or its file.
-            UnsupportedFile: There are encrypted columns.
+            CorruptFile: The footer contradicts its stripe or its file.
+            UnsupportedFile: The file has encrypted columns.
         """
         footer = tail.stripe_footer(source, stripe)
         if footer.has(StripeField.ENCRYPTION):
@@ -126,7 +126,7 @@ def new_footer(streams: Sequence[bytes], encodings: Sequence[bytes], clock: str)
     Args:
         streams: The entries of the streams.
         encodings: Those of the columns.
-        clock: The time zone; none is named if it is empty.
+        clock: The time zone; omitted if it is empty.
     """
     footer = Message()
     for stream in streams:

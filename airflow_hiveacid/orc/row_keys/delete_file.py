@@ -186,10 +186,10 @@ def write_empty_file(
 ) -> Written:
     """Write a full ACID file with the right schema and no rows, for inserts or for deletes.
 
-    Every reader understands such a file in a new base as "there is nothing".
+    Every reader interprets such a file in a new base as an empty table or partition.
 
     Args:
-        sink: Takes the file.
+        sink: Receives the file.
         row_types: The types of the table's row, as `row_types` or a flat file gives them.
         codec: ORC's name of the compression.
         block_size: Plain bytes of a compressed chunk.

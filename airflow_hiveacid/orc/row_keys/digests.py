@@ -33,7 +33,7 @@ def hash_row_ids(keys: Keys) -> Hashes:
 
 
 def tally(keys: Keys, row_hashes: Hashes) -> Tally:
-    """Count rows, and sum up what they are: their row ids, and who wrote them.
+    """Count rows and sum up hashes of their row ids and of their current write ids.
 
     Args:
         keys: The key columns of the rows.
@@ -49,7 +49,7 @@ class HashSet:
     def __init__(self, hashes: Hashes) -> None:
         self._sorted = np.unique(hashes)
         places = min(1 << (len(self._sorted) * _PLACES).bit_length(), _MOST_PLACES)
-        # Most of what is looked up is not there, and one byte of many tells.
+        # Most hashes are absent, which one lookup of a byte usually detects.
         self._mask = np.uint64(places - 1)
         self._seen = np.zeros(places, dtype=np.bool_)
         self._seen[self._sorted & self._mask] = True
@@ -65,10 +65,10 @@ class HashSet:
 
 
 class ValueDigest:
-    """Takes rows in their order.
+    """A digest of rows in their order.
 
-    The values of a column are taken apart into plain runs of bytes: where nulls are, how long texts
-    and lists are, and what is in them. Bytes that stand behind a null say nothing.
+    The values of a column are split into plain runs of bytes: the positions of nulls, the lengths
+    of texts and lists, and their contents. Bytes behind a null are ignored.
     """
 
     def __init__(self) -> None:

@@ -31,10 +31,10 @@ _HALF = 1 << 32
 
 @dataclass(slots=True)
 class NewColumns:
-    """Columns of one stripe that are ready to be written.
+    """Encoded columns of one stripe.
 
     Attributes:
-        index: Their row indexes, in column order; empty if the file has none.
+        index: Their row indexes, in column order; empty for a file without them.
         data: Their data streams.
         statistics: For each column its statistics over the stripe.
     """

@@ -33,16 +33,16 @@ def read_keys(
     *,
     rows: int = _BATCH_ROWS,
 ) -> Generator[Keys, None, None]:
-    """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
+    """Read the row ids of an ACID file, at most `rows` at a time, even for large stripes.
 
     Args:
-        source: The file; see `read_batches` for who else may read it.
+        source: The file; see `read_batches` for concurrent readers.
         tail: Its tail.
-        stripes: The stripes to read; None reads all.
-        rows: The most rows to read at a time.
+        stripes: The stripes to read; by default all.
+        rows: The maximum number of rows to read at a time.
 
     Raises:
-        CorruptFile: They do not decode, or some are null.
+        CorruptFile: The row ids do not decode, or some are null.
     """
     names = key_names(tail.types)
     with closing(read_batches(source, tail, stripes, names, rows)) as batches:
@@ -80,22 +80,22 @@ def merge_keys(
     """Merge ascending delete events into one stream that ascends without repetition.
 
     Engines that delete a row twice, or copy a delete event into a second directory, make Hive's
-    readers lose other deletes. Of such events the one with the smallest write id stays: it is what
-    made the row disappear.
+    readers lose other deletes. Of such events the one with the smallest write id remains: it
+    deleted the row.
 
     Args:
         streams: The events of one file each.
-        aborted: Write ids whose events do not count.
+        aborted: Write ids whose events are ignored.
 
     Raises:
-        CorruptFile: A stream does not ascend, or holds other rows than deletes.
+        CorruptFile: A stream does not ascend, or contains rows other than deletes.
     """
     waiting = [_distinct(stream, aborted) for stream in streams]
     heads: list[tuple[Keys, Iterator[Keys]]] = [
         (keys, stream) for stream in waiting if (keys := next(stream, None)) is not None
     ]
     while heads:
-        # All that may still come lies behind the nearest of the last ones.
+        # All further events come after the smallest of the last row ids.
         limit = min(keys.row_id(-1) for keys, _ in heads)
         ready: list[Keys] = []
         rest: list[tuple[Keys, Iterator[Keys]]] = []
@@ -125,15 +125,15 @@ class RowIdRange:
     operations: tuple[int, int]
 
     def is_dense(self, rows: int) -> bool:
-        """Whether so many rows take up all row ids in between."""
+        """Return whether this number of rows uses all row ids of the range."""
         same = self.first[:2] == self.last[:2]
         return same and self.last.row - self.first.row + 1 == rows
 
 
 def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
-    """Find the span of a stripe, from its statistics if they tell, else from its rows.
+    """Determine the range of a stripe, from its statistics if possible, otherwise from its rows.
 
-    The key index of the file is not asked: some engines write wrong ones.
+    The key index of the file is not used: some engines write wrong ones.
 
     Raises:
         CorruptFile: The rows do not decode.
@@ -170,9 +170,9 @@ class KeySet:
 
 
 class DeleteCursor:
-    """Tells which rows are deleted. It must be asked in the order of the row ids.
+    """Detects deleted rows. Its calls must be in the order of the row ids.
 
-    However many events there are, no more than a batch of them is held.
+    Memory holds at most one batch of events.
     """
 
     def __init__(self, deletes: Iterable[Keys]) -> None:
@@ -180,7 +180,7 @@ class DeleteCursor:
         self._events = next(self._batches, None)
 
     def reaches(self, first: RowId, last: RowId) -> bool:
-        """Whether an event names a row within a range, be it there or not."""
+        """Return whether an event refers to a row id within a range, whether the row exists or not."""
         before_first = first._replace(row=first.row - 1)
         while self._events is not None:
             passed = _position_behind(self._events, before_first)
@@ -197,7 +197,7 @@ class DeleteCursor:
         while self._events is not None and self.reaches(first, last):
             upto = _position_behind(self._events, last)
             if first[:2] == last[:2]:
-                # All of them differ in the last part only, and there are fewer events than rows.
+                # They all differ only in the last part, and the events are fewer than the rows.
                 events = self._events.rows[:upto]
                 places = np.searchsorted(keys.rows, events)
                 hit[places[keys.rows[places] == events]] = True
@@ -210,7 +210,7 @@ class DeleteCursor:
 
 
 def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
-    """Where the values are; those that are nowhere lose their mark in `held`."""
+    """Return the positions of the values; clear the mark in `held` of missing ones."""
     place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
     held &= sorted_values[place] == wanted
     return place
@@ -278,7 +278,7 @@ def _sorted(keys: Keys) -> Keys:
 
 
 def _position_behind(keys: Keys, limit: RowId) -> int:
-    """How many of the ascending row ids do not come after `limit`."""
+    """Return the number of ascending row ids up to and including `limit`."""
     start, end = 0, len(keys)
     for part, value in zip(keys.row_ids(), limit, strict=True):
         place = part[start:end]
@@ -300,7 +300,7 @@ def _range_from_statistics(tail: OrcTail, stripe: int) -> RowIdRange | None:
     if not (operations and write_ids and buckets and rows):
         return None
     if write_ids[0] != write_ids[1] or buckets[0] != buckets[1]:
-        # The smallest row id of one write id may stand behind the largest of another.
+        # The smallest row id of one write id may come after the largest of another.
         return None
     first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
     return RowIdRange(first, last, operations)
