@@ -115,7 +115,7 @@ def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The statistics of a directory, and the columns whose stored statistics stay exact."""
+    """The statistics of a directory, and the columns whose stored statistics remain exact."""
 
     directory: PartitionDirectory
     statistics: PartitionStatistics

@@ -88,7 +88,7 @@ class _Undecided:
     analysis: "_Analysis"
 
     def stripes(self, tail: OrcTail) -> list[bool]:
-        """For each stripe whether it is read."""
+        """Return for each stripe whether it is read."""
         return self.analysis.undecided(tail)
 
 
@@ -182,7 +182,7 @@ class _Analysis:
         return any(undecided)
 
     def _known(self, tail: OrcTail) -> list[list[ColumnStatistics | None]]:
-        """For each stripe the statistics of the wanted columns, as its tail has them."""
+        """Return for each stripe the statistics of the requested columns from its tail."""
         places = dict(reversed(row_columns(tail)))
         columns: list[list[ColumnStatistics | None]] = []
         for name, (_, type_, _) in self._columns.items():

@@ -167,7 +167,7 @@ def change_columns(
         mark_changed(raw)
         return columns != table.columns
 
-    # Only those who ask for locks are kept away by it.
+    # It blocks only clients that request locks.
     with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
         table = client.get_table(ref)
         columns = tuple(choose(table))
@@ -206,7 +206,7 @@ def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> 
 
 
 def mark_changed(raw: Any) -> None:
-    """Let those see that a definition is another one by now who have read it before.
+    """Mark a definition as changed for clients that have read it before.
 
     Args:
         raw: The Thrift struct of a table; its parameters change.

@@ -122,10 +122,10 @@ class HiveTable:
 
     @property
     def format(self) -> StorageFormat:
-        """The format of its files.
+        """The format of the table's files.
 
         Raises:
-            UnsupportedTable: It is one that we do not know.
+            UnsupportedTable: The format is unknown.
         """
         return StorageFormat.of(self.serde, self.ref.full_name)
 
@@ -141,18 +141,18 @@ class HiveTable:
 
     @property
     def stored_columns(self) -> tuple[HiveColumn, ...]:
-        """All columns that its files hold, also of a table that is reduced to a few of them."""
+        """All columns stored in its files, also for a table that is reduced to some of them."""
         known = _read_columns(self.raw.sd)
         names = {column.name for column in known}
-        # A table that is about to get columns has them behind those that the metastore knows.
+        # New columns of a table come after those in the metastore.
         return (*known, *(column for column in self.columns if column.name not in names))
 
     @property
     def mapped_columns(self) -> MappedColumns:
-        """All columns that its files hold, and how they are found there.
+        """All columns stored in its files, with their mapping.
 
         Raises:
-            UnsupportedTable: A property that chooses the mapping has an unknown value.
+            UnsupportedTable: The value of a mapping property is unknown.
         """
         names = tuple(column.name for column in self.stored_columns)
         return MappedColumns(names, self._column_mapping)
@@ -211,7 +211,7 @@ class HiveTable:
 
     @property
     def local_time_columns(self) -> list[str]:
-        """The columns that hold timestamps with local time zone, be it inside of others."""
+        """The columns with timestamps with local time zone, nested ones included."""
         return [
             column.name for column in self.columns if LOCAL_ZONE in str(parse_type(column.type))
         ]

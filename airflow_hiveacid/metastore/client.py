@@ -282,12 +282,12 @@ class MetastoreClient:
         return TxnLiveness(self.call(idl_txns.heartbeat_txn_range, request, read=read))
 
     def get_open_txns(self) -> OpenTxns:
-        """All transactions that are open or aborted."""
+        """Return all transactions that are open or aborted."""
         txns: OpenTxns = self.call(idl_txns.get_open_txns, read=OpenTxns.from_thrift)
         return txns
 
     def get_open_txns_info(self) -> list[TxnInfo]:
-        """All transactions that are open or aborted, with who opened them."""
+        """Return all transactions that are open or aborted, with their owners."""
         read = TxnInfo.all_from_thrift
         try:
             return list(self.call(idl_txns.get_open_txns_info, read=read))
@@ -389,7 +389,7 @@ class MetastoreClient:
         self.call(idl_txns.heartbeat, idl_txns.HeartbeatRequest(lockid=lock_id))
 
     def unlock(self, lock_id: int) -> None:
-        """Give back a lock that belongs to no transaction; one that is gone may be given back."""
+        """Release a lock that belongs to no transaction; releasing a missing lock is allowed."""
         self.call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock_id))
 
     def check_lock(self, lock_id: int, txn: int | None) -> LockAnswer:
@@ -399,7 +399,7 @@ class MetastoreClient:
         return answer
 
     def show_locks(self, ref: TableRef | None = None) -> list[HeldLock]:
-        """All locks, or those on a table and its partitions."""
+        """Return all locks, or those on a table and its partitions."""
         request = idl_txns.ShowLocksRequest(
             dbname=ref and ref.database, tablename=ref and ref.name, isExtended=True
         )

@@ -38,7 +38,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 
 
 def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
-    """All constraints of a table, keys included."""
+    """Return all constraints of a table, including keys."""
     of_table = _OfTable(client, ref)
     if not client.version.returns_all_constraints:
         return _parsed(

@@ -1,4 +1,4 @@
-"""Storage formats of tables: the Java classes with which Hive reads and writes them."""
+"""Storage formats of tables: the Java classes that Hive uses to read and write them."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -14,13 +14,13 @@ def is_replicated(client: MetastoreClient, ref: TableRef) -> bool:
 
 
 def recycle(client: MetastoreClient, location: str) -> None:
-    """Have the metastore move removed files to where the next dump finds them.
+    """Make the metastore move removed files to a place that the next dump reads.
 
     The metastore does nothing unless `hive.repl.cm.enabled` is set there.
 
     Args:
         client: The metastore.
-        location: The directory or the file that is about to be removed.
+        location: The directory or the file that will be removed.
     """
     request = idl_events.CmRecycleRequest(dataPath=location, purge=True)
     client.call(idl_events.cm_recycle, request, about=location)

@@ -52,10 +52,10 @@ def require_same_table(
 
 
 def located(table: HiveTable) -> LocatedTable:
-    """Describe a table for files that must not be taken for those of another one.
+    """Describe a table for files that must remain distinct from those of any other table.
 
     Raises:
-        UnsupportedTable: It has no files, like a view.
+        UnsupportedTable: The table has no files, like a view.
     """
     return LocatedTable(
         name=table.ref.full_name,
@@ -79,7 +79,7 @@ def require_same_definition(
         table: The table as it was.
         partitions: The partitions as they were; all must exist by now.
         allocated: See ``require_same_table``.
-        may_grow: Whether columns may have been added: new rows are null there, but a job that
+        may_grow: Whether additional columns are allowed: new rows are null there, but a job that
             rewrites rows would lose values that other writers stored there.
 
     Raises:

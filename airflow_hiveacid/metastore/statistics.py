@@ -150,8 +150,8 @@ class StatisticsWriter:
         """Promise statistics where the announcement is still present.
 
         Returns:
-            The partitions (None for the table) with a promise. A concurrent change of the
-                definition prevents it.
+            The partitions, or null for the table, with a promise. A concurrent change prevents a
+                promise.
         """
         by_name = {each.partition: each for each in stored}
         names = [name for name in by_name if name is not None]

@@ -108,7 +108,7 @@ def _send(client: MetastoreClient, call: Call, requests: Sequence[Any], ref: Tab
     """Make a call for each request.
 
     Returns:
-        Whether the metastore knows the call; it is asked once.
+        Whether the metastore supports the call; it is checked once.
     """
     for request in requests:
         if call.name in client.listeners.unknown_calls:

@@ -47,7 +47,7 @@ _PRIMITIVES = {
     "date": pa.date32(),
 }
 _TIMES = {"timestamp": None, LOCAL_ZONE: "UTC"}
-# An integer of 64 bits has so many digits, and Arrow's decimals as many as Hive's.
+# The maximum digits of a 64-bit integer, and of Arrow's decimals, which equal Hive's.
 _DIGITS, _MOST_DIGITS = 19, 38
 _REMEDY = "Read the table with AcidTable(...).to_df(), or with Hive."
 

@@ -20,7 +20,7 @@ class StripeChoice(Protocol):
     """A choice among the stripes of a file."""
 
     def stripes(self, tail: OrcTail) -> list[bool]:
-        """For each stripe whether it is read."""
+        """Return for each stripe whether it is read."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Condition:
     def of(
         cls, columns: Sequence[HiveColumn], name: str, operator: str, values: Sequence[Any]
     ) -> "Condition | None":
-        """Return a condition that can be used for skipping; None if it cannot.
+        """Return a condition, if it is suitable for skipping.
 
-        Only for integers, days and texts does Python's comparison agree with that of all engines.
+        Python's comparison agrees with that of all engines only for integers, days and texts.
         """
         types = {column.name.lower(): parse_type(column.type) for column in columns}
         match types.get(name.lower()):

@@ -59,7 +59,7 @@ class OrcFile:
         storage: The folder of its partition.
         file: The file.
         columns: All columns stored in files of the table.
-        conditions: Skip stripes in which no row can match all of these.
+        conditions: Skip stripes without rows that can match all of these.
     """
 
     storage: ReadOnlyStorage

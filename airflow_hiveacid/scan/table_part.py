@@ -61,7 +61,7 @@ class TablePart:
         *,
         clustered: bool,
     ) -> "TablePart":
-        """All of a directory.
+        """Return all files of a directory as one part.
 
         Raises:
             UnsupportedTable: Its files hold lines of text.
@@ -85,9 +85,9 @@ class TablePart:
         )
 
     def split(self) -> list["TablePart"]:
-        """As many parts as can be read at once.
+        """Split the part into parts that can be read in parallel.
 
-        Rows of files that have no row ids are counted together.
+        Files that do not store row ids remain in one part, because their rows are counted together.
         """
         if not self.full_acid:
             return [replace(self, files=(file,)) for file in self.files]

@@ -96,7 +96,7 @@ class TableScan:
         return pa.RecordBatchReader.from_batches(schema, reading)
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a table of Arrow; see ``batches``."""
+        """Read all rows into an Arrow table; see ``batches``."""
         return self.batches().read_all()
 
     def to_pandas(self) -> Any:

@@ -156,7 +156,7 @@ def _on_the_wall(moments: Int64s, clock: str) -> Int64s:
 
 
 def _offset(moments: Int64s, clock: str) -> Int64s:
-    """By how many seconds a clock in a zone is ahead of UTC."""
+    """Return the offset of a zone from UTC in seconds, positive if ahead."""
     if clock == UTC:
         return np.zeros_like(moments)
 

@@ -88,7 +88,7 @@ def visible_rows(
         directory: The parts of that directory that the snapshot selects.
         write_ids: The snapshot's write ids; single rows are checked against them as well, since a
             directory of several write ids can hold rows of aborted ones.
-        rules: The engine whose rules determine the files to which a delete delta applies.
+        rules: The engine whose rules assign delete deltas to files.
         columns: The columns to read, in any case; by default all columns of each file.
         stored: All columns stored in files of the table.
 

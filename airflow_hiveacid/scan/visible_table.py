@@ -75,7 +75,7 @@ class VisibleTable:
         return TableKind.FULL_ACID if self.table is None else self.table.kind
 
     def part(self, partition: PartitionDirectory) -> TablePart:
-        """One directory of a table that the metastore knows.
+        """Return one directory of a table in the metastore.
 
         Raises:
             UnsupportedTable: Its files hold lines of text.

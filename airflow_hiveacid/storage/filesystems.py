@@ -78,7 +78,7 @@ def normal_path(path: str) -> str:
 
 
 def keeps_checksums(location: str) -> bool:
-    """Return whether the file system of a location keeps checksums, by which Hive identifies files."""
+    """Return whether the file system keeps checksums, which Hive uses to identify files."""
     match = _LOCATION.fullmatch(location)
     return match is not None and (match["scheme"] or "").lower() in _HDFS
 
@@ -92,7 +92,7 @@ def s3_endpoint() -> str | None:
 
 
 def s3_place(location: str) -> str | None:
-    """Return the bucket and path of a location; None unless it is in an S3 store."""
+    """Return the bucket and path of a location, if it is in an S3 store."""
     match = _LOCATION.fullmatch(location)
     if match is None or (match["scheme"] or "").lower() not in _S3:
         return None

@@ -122,7 +122,7 @@ class ReadOnlyStorage:
             limit: The maximum number of bytes.
 
         Returns:
-            Its bytes; None without such a file.
+            Its bytes, if such a file exists.
         """
         info = self._info(path)
         if info.type != fs.FileType.File or info.size > limit:
@@ -188,12 +188,12 @@ class Storage(ReadOnlyStorage):
             return cast(BinaryIO, self._filesystem.open_output_stream(full))
 
     def write_file(self, path: str, content: bytes, *, replace: bool = False) -> None:
-        """Let a small file appear whole, or not at all.
+        """Write a small file atomically.
 
         Args:
             path: The file.
             content: Its bytes.
-            replace: Whether it may take the place of another one.
+            replace: Whether it may replace another one.
         """
         uploads = Uploads.of(self.location)
         if uploads is not None and not replace:
@@ -218,13 +218,13 @@ class Storage(ReadOnlyStorage):
             raise
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file under a name that only we know."""
+        """Write a file under a unique name."""
         with in_our_words(self._show(path)), self.create(path) as sink:
             sink.write(content)
             self._flush(sink)
 
     def _flush(self, sink: BinaryIO) -> None:
-        """Have the bytes outlive a failure of the machine, where the file system does not."""
+        """Flush the bytes to disk, where the file system does not do so itself."""
 
     def _replace(self, source: str, target: str) -> None:
         """Rename a file, replacing an existing one."""
@@ -232,12 +232,12 @@ class Storage(ReadOnlyStorage):
         self.rename(source, target)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         with in_our_words(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
     def take_place(self) -> None:
-        """Make the folder itself, where who may write into it depends on who makes it."""
+        """Make the folder itself, where its write permissions depend on its creator."""
 
     @property
     def renames_at_once(self) -> bool:
@@ -319,7 +319,7 @@ class LocalStorage(Storage):
             return open(full, "xb")
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         with in_our_words(self._show(path)):
             os.makedirs(self._changeable(path), exist_ok=True)
 

@@ -129,14 +129,14 @@ class HdfsFileSystem:
     def write_small(self, path: str, content: bytes) -> None:
         """Write a file under a unique name, to the disks of its machines."""
         self.create_dir(path.rpartition("/")[0])
-        # The client asks again when an answer is lost, and must not stumble over its own file.
+        # The client retries after a lost answer, and must not fail because of its own file.
         with self._create(path, overwrite=True) as sink:
             sink.write(content)
             sink.flush()
             cast(Any, sink).raw.sync()
 
     def create_dir(self, path: str, recursive: bool = True) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         missing = []
         while path.strip("/") and not self._is_directory(path):
             missing.append(path)
@@ -334,7 +334,7 @@ class _Output(io.RawIOBase):
         try:
             return ask(self._client.create, self._path, options)
         except FileExistsError as error:
-            # Asked again because an answer was lost, by the client at another NameNode or here.
+            # Retried after a lost answer, by the client at another NameNode or here.
             raise ConnectionAbortedError(
                 errno.ECONNABORTED,
                 "it appeared while it was created, by this process, whose answer was lost, or by another",

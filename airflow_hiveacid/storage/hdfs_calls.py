@@ -40,7 +40,7 @@ _ERRNO = {
 
 
 class NotYet(ConnectionError):
-    """The NameNode has gone before it answered, or only just started: it can be asked again."""
+    """The NameNode ended before it answered, or has only just started: a retry is possible."""
 
 
 def ask(call: Callable[..., T], *arguments: object) -> T:

@@ -21,7 +21,7 @@ _REFUSED = re.compile(
 
 
 class LoginRefused(PermissionError):
-    """The NameNode does not know who calls."""
+    """The NameNode rejects the identity of the caller."""
 
 
 def who() -> tuple[str | None, ...]:
@@ -51,7 +51,7 @@ def as_in_token(url: str) -> str:
 
 
 def login_refused(said: str) -> LoginRefused | None:
-    """Return the error for a failed login; None for any other failure.
+    """Return the error for a failed login, unless the failure has another cause.
 
     Args:
         said: The message of the client or of the NameNode.

@@ -28,11 +28,11 @@ class ObjectFile(io.RawIOBase):
         return io.BufferedReader(cls(source), _READ_AT_ONCE)
 
     def readable(self) -> bool:
-        """It is."""
+        """Report that the object is readable."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Report that the object is seekable."""
         return True
 
     def tell(self) -> int:
@@ -56,6 +56,6 @@ class ObjectFile(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:
-        """Let the store's connection go."""
+        """Release the store's connection."""
         self._source.close()
         super().close()

@@ -72,7 +72,7 @@ class Uploads:
 
     @staticmethod
     def of(location: str) -> "Uploads | None":
-        """Return the uploads below a location; None for another store, or without boto3."""
+        """Return the uploads below a location, if it is in an S3 store and boto3 is installed."""
         if s3_place(location) is None or find_spec("boto3") is None:
             return None
         return Uploads(location, _client(s3_endpoint(), os.environ.get("AWS_REGION")))
@@ -204,7 +204,7 @@ class UploadedFile(io.RawIOBase):
         return self._upload
 
     def writable(self) -> bool:
-        """It is."""
+        """Report that the file is writable."""
         return True
 
     def tell(self) -> int:
@@ -263,7 +263,8 @@ def _client(endpoint: str | None, region: str | None) -> Any:
 
     config = Config(
         retries={"mode": "standard", "max_attempts": S3_TRIES},
-        # Stores that are not Amazon's are found by their own name, and know no newer checksums.
+        # Stores other than Amazon's are addressed by their own host name, and do not support newer
+        # checksums.
         s3={"addressing_style": "path"} if endpoint else {},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

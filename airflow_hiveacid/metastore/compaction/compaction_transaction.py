@@ -156,7 +156,7 @@ class CompactionTransaction(LiveTransaction):
 
     @property
     def visibility_txn(self) -> int:
-        """The transaction whose commit lets the result appear; 0 where the rename does."""
+        """The transaction whose commit publishes the result; 0 if the rename publishes it."""
         return 0 if self._claimed is None else self.txn_id
 
     @property
@@ -219,8 +219,7 @@ class CompactionTransaction(LiveTransaction):
         """Take all steps; restart from the first one after a lost answer.
 
         If the answer with the transaction's id is lost, that transaction stays open until it times
-        out: it is indistinguishable from the transactions in which the same run compacts other
-        partitions.
+        out: it cannot be distinguished from transactions of the same run for other partitions.
         """
         try:
             self._take_steps()
@@ -233,7 +232,7 @@ class CompactionTransaction(LiveTransaction):
             self._take_steps()
 
     def _take_steps(self) -> None:
-        """Open a transaction, get a request into our hands, lock, and take the snapshot."""
+        """Open a transaction, claim a request, lock, and take the snapshot."""
         started = time.monotonic()
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
@@ -264,7 +263,7 @@ class CompactionTransaction(LiveTransaction):
             raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
-        """Get a request into our hands: the one that waits, or one of our own."""
+        """Claim a request: the waiting one, or a new one of this process."""
         pool = self._request() if self._waiting is None else self._waiting.pool
         claimed = self._queue.claim(f"hiveacid-{self._owner.host}-{self.txn_id}", pool)
         if claimed is None:

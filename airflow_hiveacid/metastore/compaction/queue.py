@@ -26,7 +26,7 @@ READY_FOR_CLEANING = "ready for cleaning"
 _TYPES = {1: "minor", 2: "major", 3: "rebalance", 4: "abort cleanup"}
 _NUMBERS = {name: number for number, name in _TYPES.items()}
 
-# It stays with a request after the worker's id is gone.
+# Remains in a request after the worker's id is removed.
 _WORKER_VERSION = "airflow-hiveacid"
 # Pauses before a failed request is repeated, at most: on MySQL and MariaDB, simultaneous requests
 # deadlock.

@@ -184,7 +184,8 @@ def _fetch(target: Distribution, progress: Progress) -> None:
     left_out = tuple(f"lib/{name}" for name in release.left_out)
     with tarfile.open(tarball) as archive:
         for member in archive:
-            # The archive's single top folder goes; of the rest we need the jars and the schema.
+            # Drop the archive's single top folder; of the rest, only the jars and the schema are
+            # needed.
             name = member.name.partition("/")[2]
             wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
             wanted = wanted and not name.startswith(left_out)

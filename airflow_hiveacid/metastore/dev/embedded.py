@@ -35,7 +35,7 @@ PROBE_SECONDS = 10
 HOST = "127.0.0.1"
 DEFAULT_VERSION = "4.0.1"
 
-# Above those of well-known services, and below those that systems hand out by themselves.
+# Above the ports of well-known services, and below those that systems assign automatically.
 _PORTS = (20_000, 32_000)
 
 # A server that fails to start logs one of these and then hangs on, without its port.
@@ -148,7 +148,7 @@ class EmbeddedMetastore:
             raise EmbeddedMetastoreFailed(f"Something else already listens at {self.uri}.")
         database = self._directory / "metastore_db"
         if not database.exists():
-            # Complete or absent: a copy cut short would look like a database that is broken.
+            # Complete or absent: a truncated copy would look like a broken database.
             partial = self._directory / "metastore_db.partial"
             shutil.rmtree(partial, ignore_errors=True)
             shutil.copytree(distribution.database, partial)
@@ -214,8 +214,8 @@ class EmbeddedMetastore:
             **distribution.release.settings,
         }
         if self._timeout is not None:
-            # The time-out is only as real as the rounds of those who look for dead transactions;
-            # Versions 4 and 3 know them by different names and ignore each other's.
+            # The time-out depends on the interval of the checks for dead transactions. Versions 4
+            # and 3 use different names for it and ignore each other's.
             settings |= {
                 "metastore.txn.timeout": f"{self._timeout}s",
                 "metastore.acid.housekeeper.interval": "1s",

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Standard input is a pipe whose other end only our process holds. When that ends, however it ends,
-# the pipe closes and the watcher kills its whole process group: the server and itself.
+# Standard input is a pipe whose other end only this process holds. When this process ends, for any
+# reason, the pipe closes and the watcher kills its whole process group: the server and itself.
 _GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 
@@ -20,7 +20,7 @@ class GuardedProcess:
         log: The file to which its output is appended.
         environment: All of its variables.
         directory: Its working directory; by default the current one.
-        user: The user that runs it; by default the current user.
+        user: The user of the process; by default the current user.
     """
 
     def __init__(

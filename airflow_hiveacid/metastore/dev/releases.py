@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# From version 24 on Java rejects the calls with which Hadoop impersonates a user.
+# From version 24 on Java rejects Hadoop's calls for impersonating a user.
 JAVA = range(17, 24)
 
 _ACID_INPUT = "org/apache/hadoop/hive/ql/io/AcidInputFormat"

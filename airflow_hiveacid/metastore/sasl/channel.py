@@ -70,7 +70,7 @@ class Mechanism(Protocol):
 
 
 class SaslChannel(TTransportBase):  # type: ignore[misc]
-    """A channel whose other side has proved who it is, and knows who is on this one."""
+    """A channel between two authenticated sides."""
 
     def __init__(self, channel: Any, mechanism: Mechanism, where: str) -> None:
         """Describe the channel.
@@ -184,7 +184,7 @@ def opening(mechanism: str) -> bytes:
 
 
 def read_message(exactly: Callable[[int], bytes]) -> tuple[Status, bytes] | None:
-    """Read a message of the negotiation; return None if it is invalid.
+    """Read a message of the negotiation, unless it is invalid.
 
     Args:
         exactly: Reads the given number of bytes.

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 (RFC 2831), the mechanism by which a Hive Metastore accepts a delegation token.
+"""DIGEST-MD5 (RFC 2831), the mechanism of a Hive Metastore for delegation tokens.
 
 Maintained libraries support it without integrity and privacy, which a metastore may require. Of the
 ciphers for privacy, RC4 is the only one that every such server offers and that needs no library.
@@ -146,7 +146,7 @@ class Rc4:
 
 
 class DigestMd5:
-    """The mechanism DIGEST-MD5, with which a delegation token authenticates its owner."""
+    """The mechanism DIGEST-MD5, which authenticates the owner of a delegation token."""
 
     name = "DIGEST-MD5"
 

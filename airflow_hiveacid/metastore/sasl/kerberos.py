@@ -22,11 +22,11 @@ _logging_in = threading.Lock()
 
 
 class Context(Protocol):
-    """One side of a conversation that Kerberos protects."""
+    """One side of a Kerberos connection."""
 
     @property
     def complete(self) -> bool:
-        """Whether both sides are authenticated."""
+        """True after both sides are authenticated."""
 
     @property
     def principal(self) -> str:
@@ -141,7 +141,7 @@ class Kerberos:
             raise told from failure
 
     def _forget(self) -> None:
-        """Force a new login: the keys for which the tickets were issued may have been replaced."""
+        """Force a new login: the server may have replaced the keys of the current tickets."""
         if self._own_cache is not None:
             forget_tickets(self._own_cache)
 

@@ -44,10 +44,10 @@ _PRINCIPAL = _Oid(10, b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01")
 
 
 class SystemContext:
-    """One side of a conversation that Kerberos protects.
+    """One side of a Kerberos connection.
 
     Attributes:
-        complete: Whether both sides have proved who they are.
+        complete: Whether both sides are authenticated.
     """
 
     def __init__(self, target: str, principal: str | None, store: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ class TxnState(IntEnum):
 
 
 class TxnType(IntEnum):
-    """Thrift's TxnType, as far as we open such; HMS 3 takes all transactions for the same."""
+    """Thrift's TxnType, limited to the types that this package opens; HMS 3 ignores the type."""
 
     DEFAULT = 0
     READ_ONLY = 2

@@ -41,5 +41,5 @@ class Deadline:
         return max(0.0, self._at - time.monotonic())
 
     def within(self, seconds: float) -> Self:
-        """This one, or one in some seconds if that is earlier."""
+        """Return this limit, or one in the given number of seconds if that is earlier."""
         return type(self)(min(seconds, self.left))

@@ -34,7 +34,7 @@ def mismatch(
         deadline: When to give up.
 
     Returns:
-        The error for a mismatch, or None for another cause.
+        The error for a mismatch, unless the cause is another one.
     """
     if endpoint.scheme != "thrift" or deadline.left <= 0:
         return None

@@ -56,7 +56,7 @@ class Session:
         self._connections: WeakSet[Connection] = WeakSet()
         # Whose database the ids of this session are.
         self._database: str | None = None
-        # Whether any host has ever answered with the configured authentication.
+        # True after any host has answered with the configured authentication.
         self._met = False
 
     def call(
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def version(self) -> MetastoreVersion:
-        """The version of the connected server, found out by a call that only version 4 knows."""
+        """The version of the connected server, determined by a call that exists only in version 4."""
         self._connect(self._deadline())
         version: MetastoreVersion = self._local.version
         return version
@@ -183,7 +183,7 @@ class Session:
         self._endpoints = (*others, endpoint)
 
     def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
-        """Find out who is there; the first call on a connection is one that only version 4 knows."""
+        """Identify the server; the first call on a connection exists only in version 4."""
         try:
             version = MetastoreVersion.HMS4
             if not self._knows(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
@@ -247,7 +247,7 @@ class Session:
 
 
 def _no_host(failures: list[MetastoreError]) -> MetastoreError:
-    """One error for all hosts; an unsuitable server is worse news than one that is down."""
+    """Combine the errors of all hosts; an unsuitable server takes precedence over one that is down."""
     tried = " ".join(dict.fromkeys(failure.what for failure in failures))
     for failure in failures:
         if not isinstance(failure, AnswerLost | MetastoreUnreachable):

@@ -228,7 +228,7 @@ class LiveTransaction:
                 self._state = State.OPEN
                 raise
             except MetastoreError as failure:
-                # Regardless of any other answer, or without one, the commit may have been executed.
+                # With any other answer, or without an answer, the commit may have been executed.
                 self._find_outcome(failure)
             self._end()
 

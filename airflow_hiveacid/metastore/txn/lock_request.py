@@ -1,4 +1,4 @@
-"""One request for several locks: send it, wait until it is granted, name who is in its way."""
+"""One request for several locks: send it, wait until it is granted, name the blocking owners."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -120,7 +120,7 @@ class LockRequest:
         return [lock for lock in self._shown() if lock.lock_id == self.lock_id]
 
     def blockers(self) -> list[HeldLock]:
-        """The locks of others, held or asked for earlier, that this request waits for."""
+        """Return the locks of other owners, held or requested earlier, that block this request."""
         return self._in_the_way(self._shown())
 
     def _shown(self) -> list[HeldLock]:

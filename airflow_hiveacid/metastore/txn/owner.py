@@ -132,6 +132,6 @@ def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int
     # An aborted transaction may be forgotten, but the abort of its write id only together with its
     # last directory; nothing but a transaction that never registered a write is taken wrongly here.
     valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
-    # One table is sufficient: another one may have since been dropped.
+    # One table is sufficient: another one may be dropped by now.
     known = [valid[ref.full_name].is_valid(own) for ref, own in written.items()]
     return Outcome.COMMITTED if any(known) or not known else Outcome.ABORTED

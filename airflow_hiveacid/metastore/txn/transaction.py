@@ -199,7 +199,7 @@ class Transaction(LiveTransaction):
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
                 return self._moved(watches)
         except AnswerLost as lost:
-            # A transaction may be open, or a lock be queued, that we do not know of.
+            # An unknown transaction may be open, or an unknown lock may be queued.
             abort_open_transactions(self._client, self._owner.agent_info)
             return f"an answer got lost: {lost.what}"
 

@@ -1,4 +1,4 @@
-"""Put a file together from stripes of others, which are copied as they are."""
+"""Assemble a file from stripes of other files, which are copied unchanged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

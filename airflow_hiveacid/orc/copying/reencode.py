@@ -220,10 +220,10 @@ class _Writer:
         )
 
     def _abandon(self) -> None:
-        """Let nothing more be written, which changes nothing if all is.
+        """Stop all further writes; this has no effect after the last write.
 
-        The library closes a file that has failed when its writer is collected. That is later than
-        the sink is closed, and it ends the process because it cannot write there.
+        The library closes a failed file when its writer is garbage-collected. That is after the
+        sink is closed, and it ends the process because it cannot write there.
         """
         from pyarrow import ArrowException
 
@@ -263,4 +263,4 @@ class _WatchedSink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is kept back here."""
+        """Do nothing, because the sink does not buffer."""

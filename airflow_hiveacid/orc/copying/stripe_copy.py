@@ -62,7 +62,7 @@ class StripeIndex:
         self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
 
     def sound(self, stripe: Stripe, footer: StripeFooter | None = None) -> SoundIndex | None:
-        """Return the index part for a copy of a stripe; None if it remains unchanged.
+        """Return the index part for a copy of a stripe, if it must change.
 
         Args:
             stripe: The stripe.

@@ -166,7 +166,7 @@ _NOTHING = (count_statistics(0).encode(),) * _SHIFT
 
 
 def _united(parts: Sequence[tuple[bytes, ...]], nothing: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The statistics of all parts; those of a single one stay as they are."""
+    """Merge the statistics of all parts; those of a single part remain unchanged."""
     return merge_columns(parts) if len(parts) > 1 else (*parts, nothing)[0]
 
 

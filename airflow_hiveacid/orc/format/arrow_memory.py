@@ -122,7 +122,8 @@ class _Stripe:
         return _Values(lengths.total, min(lists.of_row * lengths.largest, lengths.total))
 
     def _check_scales(self, column: int, precision: int) -> None:
-        # It looks at those of decimals that fit 64 bits itself. Those of Hive 0.11 have no precision.
+        # The library itself checks decimals that fit 64 bits. Decimals of Hive 0.11 have no
+        # precision.
         if 0 < precision <= _DIGITS_OF_64_BITS:
             return
         largest = self._lengths(column, StreamKind.SECONDARY, signed=True).largest

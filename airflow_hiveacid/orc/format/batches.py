@@ -30,7 +30,7 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 
 _BATCH_BYTES = 4 << 20
 
-# A range of the other file, by offset and length, or bytes of our own.
+# A range of the other file, by offset and length, or new bytes.
 Piece = tuple[int, int] | bytes
 
 
@@ -94,7 +94,7 @@ def _check_types(tail: OrcTail) -> None:
 
 
 def _rows_of_a_batch(tail: OrcTail, stripes: Sequence[int]) -> int:
-    """So many rows that their decoded values take a few megabytes in the widest stripe."""
+    """Return the number of rows whose decoded values take a few megabytes in the widest stripe."""
     return min(
         max(tail.stripes[number].rows * _BATCH_BYTES // _decoded_size(tail, number), 1)
         for number in stripes
@@ -158,11 +158,11 @@ class FileOfPieces(io.RawIOBase):
         return self._position
 
     def readable(self) -> bool:
-        """It is."""
+        """Report that the file is readable."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Report that the file is seekable."""
         return True
 
 

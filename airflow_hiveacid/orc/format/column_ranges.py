@@ -55,10 +55,10 @@ class ColumnRange:
 
 
 def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange | None]:
-    """Return the range of a column in each stripe; None where it is unknown.
+    """Return the range of a column in each stripe, as far as it is known.
 
     Args:
-        tail: Of a file of a full ACID table, or of a flat one.
+        tail: The tail of a full ACID file or of a flat one.
         name: The column's name, in any case.
         hive_type: Its type in the table.
     """
@@ -143,7 +143,10 @@ def _decimal_range(values: Message | None, scale: int) -> ColumnRange | None:
 
 
 def _text_range(values: Message | None) -> ColumnRange | None:
-    """Of texts longer than a kilobyte only bounds are noted, in fields of their own."""
+    """Return the range of texts; for long texts, separate fields hold only bounds.
+
+    Long means more than a kilobyte.
+    """
     if values is None:
         return None
     low = values.data(1) if values.has(1) else values.data(4)

@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.format.protobuf import read_varint
 
 LARGEST_BLOCK = 1 << 23
 _LARGEST_CHUNK = LARGEST_BLOCK - 1
-# No stream that we read is as long, and no more of it is held in memory.
+# All streams that are read are shorter than this, and memory holds no more of a stream.
 LARGEST_STREAM = 128 << 20
 
 
@@ -57,7 +57,7 @@ class Compression:
 
     @property
     def chunk_size(self) -> int:
-        """The plain bytes we put into a chunk; its length must fit the header."""
+        """The plain bytes that are put into a chunk; its length must fit the header."""
         return min(self.block_size, _LARGEST_CHUNK)
 
     def chunks(self, plain: bytes) -> Chunks:

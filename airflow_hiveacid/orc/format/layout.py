@@ -156,7 +156,7 @@ def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
 
 
 def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:
-    """Return types common to the columns of two files; None if they are incompatible.
+    """Return types common to the columns of two files, unless they are incompatible.
 
     All kinds of text have the same bytes. Names may differ by case, as they do in Hive.
     """
@@ -230,7 +230,7 @@ def _is_modern(kind: int, statistics: Message) -> bool:
 
 
 def _char_length(type_: bytes) -> int | None:
-    """Return the length of the texts of a CHAR column; None for other columns."""
+    """Return the length of the texts of a column, if it is a CHAR column."""
     message = Message.decode(type_)
     is_char = message.number(TypeField.KIND) == TypeKind.CHAR
     return message.number(TypeField.MAXIMUM_LENGTH) if is_char else None

@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.row_keys.keys import Keys
 
 Hashes = NDArray[np.uint64]
 
-# So many places for each hash of a set, and at most so many in all.
+# Number of places for each hash of a set, and their maximum in total.
 _PLACES, _MOST_PLACES = 16, 1 << 24
 _START = np.uint64(0x9E3779B97F4A7C15)
 _DIGEST_BYTES = 8
@@ -44,7 +44,7 @@ def tally(keys: Keys, row_hashes: Hashes) -> Tally:
 
 
 class HashSet:
-    """Hashes to look others up in."""
+    """A set of hashes for lookups."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._sorted = np.unique(hashes)
@@ -55,7 +55,7 @@ class HashSet:
         self._seen[self._sorted & self._mask] = True
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """For each hash whether it is in the set."""
+        """Return for each hash whether it is in the set."""
         held: NDArray[np.bool_] = self._seen[hashes & self._mask]
         if held.any():
             suspects = hashes[held]
@@ -140,7 +140,7 @@ def _distinct(values: Integers) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Let each bit of the result depend on each bit of the value."""
+    """Make each bit of the result depend on each bit of the value."""
     mixed = values ^ (values >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)

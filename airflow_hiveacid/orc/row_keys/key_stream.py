@@ -143,7 +143,7 @@ def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
 
 
 class KeySet:
-    """Row ids in any order, to look others up in."""
+    """A set of row ids, in any order, for lookups."""
 
     def __init__(self, keys: Keys) -> None:
         # Numbering the distinct values of one part after the other keeps every step a search
@@ -158,7 +158,7 @@ class KeySet:
             self._levels.append((values, distinct))
 
     def contains(self, keys: Keys) -> _Mask:
-        """For each row id whether it is in the set."""
+        """Return for each row id whether it is in the set."""
         codes = np.zeros(len(keys), dtype=np.int64)
         held = np.ones(len(keys), dtype=np.bool_)
         for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
@@ -191,7 +191,7 @@ class DeleteCursor:
         return False
 
     def hits(self, keys: Keys) -> NDArray[np.bool_]:
-        """For each of some ascending rows whether an event names it."""
+        """Return for each of some ascending rows whether an event refers to it."""
         first, last = keys.row_id(0), keys.row_id(-1)
         hit = np.zeros(len(keys), dtype=np.bool_)
         while self._events is not None and self.reaches(first, last):
@@ -260,7 +260,7 @@ def _check_ascending(keys: Keys) -> None:
 
 
 def _first_of_each(keys: Keys) -> Keys:
-    """Of neighbours that name the same row, keep the event with the smallest write id."""
+    """Of adjacent events for the same row, keep the event with the smallest write id."""
     differs = np.ones(len(keys), dtype=np.bool_)
     differs[1:] = False
     for part in keys.row_ids():

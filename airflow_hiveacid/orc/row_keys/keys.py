@@ -39,7 +39,7 @@ class Keys:
 
     @classmethod
     def joined(cls, parts: Sequence["Keys"]) -> "Keys":
-        """One after the other."""
+        """Concatenate key columns."""
         if len(parts) == 1:
             return parts[0]
         names = [field.name for field in fields(cls)]

@@ -72,7 +72,7 @@ class _Verification:
         self._file_ranges: dict[EnvelopeColumn, list[tuple[int, int]]] = {}
 
     def problems(self) -> Iterator[str]:
-        """All problems, the graver ones first."""
+        """Yield all problems, serious ones first."""
         if not self._tail.is_acid:
             yield "The columns are not those of a full ACID table."
             return

@@ -119,7 +119,7 @@ class _Chosen:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of a file, those that follow upon each other as one."""
+    """Combine adjacent ranges of a file."""
     joined: list[tuple[int, int]] = []
     for offset, length in ranges:
         if joined and sum(joined[-1]) == offset:

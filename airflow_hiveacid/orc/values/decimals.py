@@ -23,7 +23,7 @@ from airflow_hiveacid.orc.format.streams import Integers, arithmetic_runs, row_i
 
 # More digits need more than 64 bits.
 _MOST_DIGITS = 18
-# So many are held in memory until their file is compressed, three bytes each or four.
+# The maximum number of decimals in memory until their file is compressed, three or four bytes each.
 _MOST_VALUES = 16_000_000
 _DIGITS = Context(prec=80)
 # The last of Hive's six columns.
@@ -89,7 +89,7 @@ class DecimalColumns:
         )
 
     def in_statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The statistics of all columns, with those of decimals again."""
+        """Return the statistics of all columns, with those of decimals restored."""
         return tuple(
             self._columns[number].statistics(statistics) if number in self._columns else statistics
             for number, statistics in enumerate(columns)
@@ -171,7 +171,7 @@ class _Column:
         return DecimalStreams(row_index(groups), numbers, bytes(scales))
 
     def statistics(self, statistics: bytes) -> bytes:
-        """Those of the decimals, from those of their integers."""
+        """Convert the statistics of integers into those of the decimals."""
         message = Message.decode(statistics)
         integers = message.message(INTEGERS)
         decimals = Message()

@@ -80,7 +80,7 @@ def row_columns(tail: OrcTail) -> list[tuple[str, int]]:
 def stripe_statistics(
     tail: OrcTail, column: int, hive_type: HiveType
 ) -> list[ColumnStatistics | None]:
-    """Return the exact statistics of a column in each stripe; None where the tail lacks them.
+    """Return the exact statistics of a column in each stripe, as far as the tail contains them.
 
     Args:
         tail: The tail of the file.

@@ -27,7 +27,7 @@ _NANOS_OF_MICROSECOND = 1000
 
 
 def mark(rows: int) -> dict[str, bytes]:
-    """The user metadata of a file of so many rows whose timestamps are whole microseconds."""
+    """Return the user metadata of a file with this number of rows, all in whole microseconds."""
     return {_MARK: b"%d" % rows}
 
 

@@ -50,7 +50,8 @@ TIMESTAMP_KINDS = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 SECONDS_OF_2015 = 1_420_070_400
 # The column that receives a stream, among the columns of a split timestamp; the others are flags.
 _PARTS: dict[int, int] = {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}
-# No run of integers holds more of them in as many bytes, in either version of the encoding.
+# The longest possible run of zeros for its number of bytes, in either version of the integer
+# encoding.
 _ZEROS: dict[int, bytes] = {Encoding.DIRECT: b"\x7f\0\0", Encoding.DIRECT_V2: b"\xc1\xff\0\0"}
 
 
