@@ -70,7 +70,7 @@ def analyze(
     with Transaction(
         client,
         reads=[table.ref],
-        keeps_files=True,  # Version 4 gives those that only read no write id.
+        keeps_files=True,  # Version 4 allocates no write id to read-only transactions.
         run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
@@ -126,7 +126,7 @@ class _Analysis:
     """The analysis of one table in one transaction.
 
     Attributes:
-        warnings: Why the statistics are not promised to be exact.
+        warnings: The reasons why the statistics have no promise of exactness.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class _Analysis:
 
 
 def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
-    """The partitions that have all keys of one of the names that were asked for."""
+    """Return the partitions that match all keys of one of the requested names."""
     if asked is None:
         return names
     keys: Mapping[str, set[tuple[str, str | None]]] = {

@@ -206,9 +206,9 @@ class _Analysis:
         return self._part.write_ids.range_valid(*written) is not Range.ALL
 
     def _decode(self, part: TablePart) -> None:
-        """Add the visible rows of the stripes that are left.
+        """Add the visible rows of the remaining stripes.
 
-        Where a column cannot be decoded, each is read by itself, and only that one is left out.
+        If a column cannot be decoded, columns are read one by one, and only that column is omitted.
         """
         names = [name for name in self._columns if name not in self._omitted]
         try:

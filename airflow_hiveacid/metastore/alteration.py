@@ -145,17 +145,17 @@ def change_columns(
     run_token: str | None,
     lock_wait_seconds: float,
 ) -> HiveTable:
-    """Give a table, and all of its partitions, other columns under an exclusive lock.
+    """Change the columns of a table and of all of its partitions under an exclusive lock.
 
     Args:
         client: The metastore.
         ref: The table.
-        choose: The columns that it gets, given the table as it is under the lock.
-        run_token: The run that wants it.
+        choose: Returns the new columns for the table as read under the lock.
+        run_token: The token of the run.
         lock_wait_seconds: How long to wait for others.
 
     Returns:
-        The table as it is then.
+        The table after the change.
     """
 
     def change(raw: Any) -> bool:
@@ -231,7 +231,7 @@ def forget_row_count(described: Any) -> bool:
     """
     before = dict(described.parameters or {})
     after = {name: value for name, value in before.items() if name != ACCURATE}
-    # Of a table with partitions it is them who have numbers.
+    # In partitioned tables, only the partitions have numbers.
     if not getattr(described, "partitionKeys", None):
         after[ROW_COUNT] = UNKNOWN_ROW_COUNT
     described.parameters = after

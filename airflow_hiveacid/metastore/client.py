@@ -120,7 +120,7 @@ class MetastoreClient:
         self.call(idl_tables.create_database, database, about=name)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database with its files; one that has tables only with `cascade`."""
+        """Drop a database with its files; a database with tables requires `cascade`."""
         self.call(idl_tables.drop_database, name, True, cascade, about=name)
 
     # Tables
@@ -262,12 +262,12 @@ class MetastoreClient:
             WriteConflict: Another transaction changed the same table or partition and was first.
             TransactionAborted: The transaction is not open (any more).
         """
-        # Version 4 takes an unset exclWriteEnabled for true and then looks for no conflict.
+        # Version 4 treats an unset exclWriteEnabled as true and then checks for no conflict.
         request = idl_txns.CommitTxnRequest(txnid=txn, exclWriteEnabled=False)
         self.call(idl_txns.commit_txn, request)
 
     def abort_txn(self, txn: int) -> None:
-        """Abort a transaction; an aborted one may be aborted again."""
+        """Abort a transaction; aborting it again is allowed."""
         self.call(idl_txns.abort_txn, idl_txns.AbortTxnRequest(txnid=txn))
 
     def heartbeat(self, txn: int) -> TxnLiveness:
@@ -299,7 +299,7 @@ class MetastoreClient:
     # Write ids
 
     def allocate_write_id(self, txn: int, ref: TableRef) -> int:
-        """The transaction's write id for a table; the same one whenever it is asked for."""
+        """Return the transaction's write id for a table; repeated calls return the same one."""
         request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
         allocate = partial(
             self.call,
@@ -339,7 +339,7 @@ class MetastoreClient:
         return dict(self.call(idl_txns.get_valid_write_ids, request, read=read))
 
     def latest_conflicting_txn(self, txn: int) -> int:
-        """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
+        """Return the youngest committed transaction that conflicts with this one, or 0 (version 4)."""
         return int(self.call(idl_txns.get_latest_txnid_in_conflict, txn))
 
     def add_dynamic_partitions(

@@ -249,7 +249,7 @@ def _foreign_keys(structs: Iterable[Any]) -> list[Key]:
 
 
 def _grouped(name: str, structs: Iterable[Any]) -> dict[str, list[Any]]:
-    """The structs of each key, which has one for each column, in order."""
+    """Group the structs by key, which has one struct for each column, in order."""
     keys: dict[str, list[Any]] = defaultdict(list)
     for raw in sorted(structs, key=lambda raw: int(raw.key_seq)):
         keys[getattr(raw, name)].append(raw)

@@ -84,7 +84,7 @@ class TokenKeeper:
         self._thread.join(_RETRY_SECONDS)
         try:
             with self._client:
-                # The one that connects comes last.
+                # The token that authenticates this connection is the last one.
                 for token in self._tokens:
                     self._client.call(idl_tokens.cancel_delegation_token, token)
         except MetastoreError as failure:
@@ -115,6 +115,6 @@ class TokenKeeper:
         self._tokens.append(text)
         # The old token is not cancelled yet: another thread may be about to connect with it.
         os.environ[self._variable] = text
-        # One that is new ends when it does anyway; this is how to ask.
+        # A new token's end does not change by this call, which is the way to query it.
         end = int(self._client.call(idl_tokens.renew_delegation_token, text))
         return (end - token.first_day) / 1000

@@ -31,7 +31,7 @@ class JavaClasses:
 
 
 class StorageFormat(Enum):
-    """A format of files, by the name that STORED AS knows; CSV is that of OpenCSVSerde."""
+    """A format of files, by its name in STORED AS; CSV is that of OpenCSVSerde."""
 
     ORC = JavaClasses(f"{_ORC}.OrcInputFormat", f"{_ORC}.OrcOutputFormat", f"{_ORC}.OrcSerde")
     PARQUET = JavaClasses(
@@ -55,14 +55,14 @@ class StorageFormat(Enum):
 
     @classmethod
     def of(cls, serde: str | None, table: str) -> Self:
-        """The format of a table by its serde.
+        """Return the format of a table by its serde.
 
         Args:
             serde: The Java class.
-            table: Whose it is, for the error.
+            table: The table, for the error.
 
         Raises:
-            UnsupportedTable: It is one that we do not know.
+            UnsupportedTable: The serde is unknown.
         """
         for form in cls:
             if serde == form.value.serde or serde in form.value.also:

@@ -12,18 +12,18 @@ _DML_EVENTS = "hive.metastore.dml.events"
 
 
 class Listeners:
-    """The listeners of a metastore, which is asked for them once.
+    """The listeners of a metastore, which are determined once.
 
     Attributes:
-        unknown_calls: The names of the calls for events that the metastore has refused as unknown.
+        unknown_calls: The names of the calls for events that the metastore has rejected as unknown.
     """
 
     def __init__(self, options: MetastoreOptions, config_value: Callable[[str, str], str]) -> None:
-        """Describe them; nothing is asked yet.
+        """Describe the listeners; this makes no call.
 
         Args:
-            options: How the metastore is reached.
-            config_value: Asks for a setting of the metastore, given its name and a default.
+            options: The connection options of the metastore.
+            config_value: Returns a setting of the metastore, given its name and a default.
         """
         self.unknown_calls: set[str] = set()
         self._choice = options.write_events

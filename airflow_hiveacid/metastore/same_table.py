@@ -15,18 +15,19 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 def require_same_table(
     client: MetastoreClient, table: HiveTable, allocated: tuple[int, int] | None = None
 ) -> HiveTable:
-    """Make sure that a table was neither dropped nor moved.
+    """Verify that a table was neither dropped nor moved.
 
     Args:
         client: The metastore.
         table: The table as it was.
-        allocated: A transaction, and its write id for the table: those of a new table begin again at 1.
+        allocated: A transaction, and its write id for the table: write ids of a new table restart
+            at 1.
 
     Returns:
-        The table as it is.
+        The current table.
 
     Raises:
-        TableReplaced: It is not there any more, or in another place, or another one.
+        TableReplaced: The table was dropped, moved or replaced.
     """
     try:
         now = client.get_table(table.ref)
@@ -112,7 +113,7 @@ def require_same_definition(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        # That of a partition which we have added ourselves is not known.
+        # The identity is unknown for a partition that this process has added.
         created = partition.raw.createTime
         if created and current.raw.createTime != created:
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)

@@ -32,7 +32,7 @@ from airflow_hiveacid.metastore.thrift import idl_statistics as idl
 _ANNOUNCED = '{"BASIC_STATS":"false"}'
 _ENGINE = "hive"
 _PARTITIONS_PER_CALL = 200
-# Planners take it for unknown.
+# Planners treat it as unknown.
 _NO_DISTINCT_COUNT = 0
 
 
@@ -221,7 +221,7 @@ class StatisticsWriter:
             )
 
     def _is_same(self, raw: Any) -> bool:
-        """Refuse to describe another table by the statistics of the one that was analyzed.
+        """Reject storing the statistics of the analyzed table for another table.
 
         Raises:
             TableReplaced: The table is another one, or has other columns.
@@ -276,7 +276,7 @@ def _is_true(value: object) -> bool:
 
 
 def _data(stored: StoredColumn, *, longs: bool) -> Any:
-    """The metastore's struct; version 3 has no one for timestamps and keeps their seconds as longs."""
+    """Return the metastore's struct; version 3 stores the seconds of timestamps as longs."""
     found, kind = stored.statistics, stored.kind
     counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
     match kind:

@@ -50,7 +50,7 @@ def layout_of(table: HiveTable, partition: HivePartition | None = None) -> Bucke
 
 
 def require_orc(table: HiveTable, partition: HivePartition | None) -> None:
-    """Refuse a partition of a full ACID table whose files are not of ORC.
+    """Reject a partition of a full ACID table whose files are not ORC.
 
     Hive refuses to change the format of such a table; other clients of the metastore may not.
 

@@ -22,7 +22,7 @@ def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
     """Describe a table.
 
     Raises:
-        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+        TableNotFound: It does not exist; the error suggests a similar name.
     """
     try:
         return client.get_table(ref)
@@ -47,7 +47,7 @@ def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
     """Describe a database.
 
     Raises:
-        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+        TableNotFound: It does not exist; the error suggests a similar name.
     """
     try:
         return client.get_database(name)
@@ -136,7 +136,7 @@ def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
 
 
 def column_names(table: HiveTable) -> list[str]:
-    """The names of the columns, those of the partition name last."""
+    """Return the names of the columns, those of the partition name last."""
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 

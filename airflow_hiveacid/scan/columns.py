@@ -85,14 +85,14 @@ class TableColumns:
         return [self._value(key, texts[key.name]) for key in self.keys]
 
     def batch(self, rows: pa.RecordBatch, keys: Sequence[pa.Scalar]) -> pa.RecordBatch:
-        """Rows of a file as those of the table.
+        """Convert rows of a file into rows of the table.
 
         Args:
             rows: Some columns of a file, under any names.
             keys: The values of the partition keys.
 
         Raises:
-            UnsupportedFile: A column has a type in the file whose values are not for us to change.
+            UnsupportedFile: A column's type in the file has no supported conversion.
         """
         given = reversed(list(enumerate(rows.schema.names)))
         places = {name.lower(): place for place, name in given}
@@ -183,7 +183,7 @@ class TableColumns:
         return _number(values, self._type(type_, ""), type_)
 
     def _struct(self, values: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> pa.Array:
-        # Of names that differ by nothing but case the first one counts.
+        # Of names that differ only by case, the first one counts.
         given = [field.name.lower() for field in values.type]
         parts = [
             self._converted(values.field(given.index(name.lower())), inside)
@@ -209,7 +209,7 @@ class TableColumns:
 
 
 def _number(values: pa.Array, wanted: pa.DataType, type_: HiveType) -> pa.Array:
-    """Values of a type in a wider one, or a narrower one that has room for all of them."""
+    """Convert numbers to a wider type, or to a narrower type that has room for all of them."""
     old = values.type
     if old == wanted:
         return values

@@ -1,4 +1,4 @@
-"""The rows of one ORC file as batches of Arrow, some of the columns only, with times of every age."""
+"""The rows of one ORC file as Arrow batches, with column selection and times of all eras."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -163,7 +163,7 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
 
 
 def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
-    """The numbers of the columns of some names, the first of those that differ by case alone."""
+    """Return the numbers of the named columns; of names that differ only by case, the first."""
     if names is None:
         return [root]
     numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)

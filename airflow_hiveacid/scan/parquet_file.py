@@ -1,4 +1,4 @@
-"""The rows of one Parquet file of an insert-only table as batches of Arrow."""
+"""The rows of one Parquet file of an insert-only table as Arrow batches."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -145,5 +145,5 @@ def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:
     """The files of a directory of an insert-only table."""
     for directory in ("", *filter(None, (state.base,)), *state.deltas):
         for file in state.files(directory):
-            if file.size:  # Without a byte it is not even one of ORC or Parquet.
+            if file.size:  # An empty file is neither a valid ORC nor a valid Parquet file.
                 yield DataFile(file.path, file.size, None, None, raw=True)

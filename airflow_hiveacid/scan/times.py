@@ -17,8 +17,8 @@ from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015
 
-# Seconds since 1970 on a clock without a zone, rounded down, and the rest. No type in a file is
-# equal to it: there everything may be null.
+# Seconds since 1970 on a clock without a zone, rounded down, and the remainder. No type in a file
+# is equal to it: there everything may be null.
 TIMESTAMP = pa.struct(
     [
         pa.field("seconds", pa.int64(), nullable=False),
@@ -31,7 +31,7 @@ _DAY = 86_400
 _NANOS = 10**9
 # No calendar reaches as far.
 _MOST_SECONDS = 1 << 45
-# Java knows zones from here on; before, it takes their offset of today.
+# Java has zone rules from here on; earlier, it uses the current offset.
 _YEAR_1900 = -2_208_988_800
 # Time zone files list the changes up to this year, and a rule for all later ones.
 _LAST_KNOWN_YEAR = 2036
@@ -112,7 +112,8 @@ def _rebased(days: Int64s) -> Int64s:
     old = days < FIRST_GREGORIAN_DAY
     if not old.any():
         return days
-    # The usual count of days in years that begin in March, first of one calendar, then of the other.
+    # The usual count of days in years that begin in March, first in one calendar, then in the
+    # other.
     past = np.where(old, days, 0) + 719_163 + 1_753_507
     year = (4 * past + 3) // 1461
     past -= 1461 * year // 4

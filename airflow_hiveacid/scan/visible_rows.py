@@ -1,7 +1,7 @@
-"""The visible rows of one directory of an ACID table, some at a time.
+"""The visible rows of one directory of an ACID table, in batches.
 
-Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
-are some rows, and the delete events that ``may_delete`` allows for one bucket.
+Rows are returned in the order of buckets, then of directories, then of the files themselves. Memory
+holds some rows, and the delete events that ``may_delete`` allows for one bucket.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -118,10 +118,11 @@ class VisibleRows:
     conditions: Sequence[StripeChoice] = ()
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
-        """The rows of some files.
+        """Read the rows of some files.
 
         Args:
-            files: Files of rows, all that may delete some of them, and of those without row ids all.
+            files: Files of rows, all that may delete some of them, and of those without row ids
+                all.
         """
         data: dict[int, list[DataFile]] = {}
         deletes: list[tuple[Delta, DataFile]] = []

@@ -1,4 +1,4 @@
-"""A table as one reader sees it: its directories, and which writes of theirs count."""
+"""A table as one reader sees it: its directories, and their visible writes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,7 +95,7 @@ class VisibleTable:
         )
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
-        """Sort out one directory's files by this snapshot."""
+        """Classify one directory's files by this snapshot."""
         return read_state(
             partition.storage,
             files,

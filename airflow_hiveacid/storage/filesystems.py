@@ -38,10 +38,10 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 
 def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
-    """The file system that a location names, and the path there.
+    """Return the file system of a location, and the path there.
 
     Raises:
-        StorageError: It is no location, or on a file system that is not supported.
+        StorageError: The location is invalid, or on an unsupported file system.
     """
     match = _LOCATION.fullmatch(location)
     if match is None:
@@ -114,9 +114,9 @@ def _storage_error(error: OSError, path: str) -> StorageError:
 
 @contextmanager
 def os_errors_as_ours(path: str) -> Iterator[None]:
-    """Turn errors of the system in the body of a with statement into ours, about a path.
+    """Convert system errors in the body of a with statement into errors of this package.
 
-    For those who read and write opened files themselves; a storage does it by itself.
+    For callers that read and write opened files themselves; a storage does it itself.
     """
     try:
         yield
@@ -126,7 +126,7 @@ def os_errors_as_ours(path: str) -> Iterator[None]:
 
 @contextmanager
 def in_our_words(path: str) -> Iterator[None]:
-    """Turn the errors of file systems in the body of a with statement into ours, about a path."""
+    """Convert file system errors in the body of a with statement into errors about a path."""
     try:
         with os_errors_as_ours(path):
             yield

@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 from airflow_hiveacid.storage.object_file import ObjectFile
 from airflow_hiveacid.storage.uploads import Uploads
 
-# There, a directory is nothing but a common beginning of names: it is moved file by file.
+# There, a directory is only a common prefix of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
@@ -43,8 +43,8 @@ class ReadOnlyStorage:
     def of(location: str) -> "ReadOnlyStorage":
         """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
 
-        ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
-        system's own tools take them; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
+        ``gs:`` and ``abfs:`` are supported, too. Credentials come from the environment, as for each
+        file system's own tools; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
         return ReadOnlyStorage(location, *filesystem_of(location))
 
@@ -169,7 +169,7 @@ class ReadOnlyStorage:
 
 
 class Storage(ReadOnlyStorage):
-    """A folder whose content can be changed; nothing outside is ever touched."""
+    """A folder with write access; paths outside of it are never changed."""
 
     @staticmethod
     def of(location: str) -> "Storage":
@@ -245,7 +245,7 @@ class Storage(ReadOnlyStorage):
         return self._filesystem.type_name not in _OBJECT_STORES
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         self._refuse_existing(target)
         moves = [(source, target)]
         if (
@@ -259,19 +259,19 @@ class Storage(ReadOnlyStorage):
                 self._filesystem.move(self._full(old), self._full(new))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file; never onto something that exists."""
+        """Copy a file; never onto an existing path."""
         self._refuse_existing(target)
         with in_our_words(self._show(source)):
             self._filesystem.copy_file(self._full(source), self._full(target))
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file; a missing file is no error."""
         with in_our_words(self._show(path)):
             if self.exists(path):
                 self._filesystem.delete_file(self._full(path))
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all that is in it; one that is gone already is no error."""
+        """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         with in_our_words(self._show(path)):
             left: int | None = None
@@ -324,7 +324,7 @@ class LocalStorage(Storage):
             os.makedirs(self._changeable(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         old, new = self._changeable(source), self._changeable(target)
         self._refuse_existing(target)
         with in_our_words(self._show(source)):
@@ -340,13 +340,13 @@ class LocalStorage(Storage):
             os.replace(old, new)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file; never onto something that exists."""
+        """Copy a file; never onto an existing path."""
         shown = self._show(target)
         with self.open_input(source) as old, self.create(target) as new, in_our_words(shown):
             shutil.copyfileobj(old, new)
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file; a missing file is no error."""
         with in_our_words(self._show(path)):
             try:
                 os.unlink(self._changeable(path))
@@ -354,7 +354,7 @@ class LocalStorage(Storage):
                 return
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all that is in it; one that is gone already is no error."""
+        """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         full = self._changeable(path)
         with in_our_words(self._show(path)):
@@ -375,7 +375,7 @@ class HdfsStorage(Storage):
     """A folder of HDFS, where the NameNode itself refuses to write or rename onto existing paths."""
 
     def take_place(self) -> None:
-        """Make the folder itself, with the permissions of the one above it."""
+        """Make the folder itself, with the permissions of its parent."""
         self.make_directory("")
 
     def _write(self, path: str, content: bytes) -> None:

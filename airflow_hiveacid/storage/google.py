@@ -1,4 +1,4 @@
-"""Google's store, as Arrow reaches it, which leaves directories out of listings that hold something."""
+"""Google's store through Arrow, which omits non-empty directories from listings."""
 
 import os
 from typing import Any

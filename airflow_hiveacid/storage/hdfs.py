@@ -39,7 +39,7 @@ def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
 
     Args:
         url: The file system.
-        folder: The folder that is opened there.
+        folder: The folder to open.
     """
     return HdfsFileSystem(_client(as_in_token(url), *who()), folder)
 
@@ -81,9 +81,10 @@ def _after_fork() -> None:
 
 
 def _in_child() -> None:
-    """Begin without clients, and never free those of the parent.
+    """Start without clients, and never free those of the parent.
 
-    Freeing one waits for its threads, which exist in the parent only: the process would never end.
+    Freeing a client waits for its threads, which exist only in the parent: the process would never
+    end.
     """
     for client in _clients:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
@@ -123,7 +124,7 @@ class HdfsFileSystem:
         return cast(BinaryIO, io.BufferedReader(_Input(ask(self._client.read, path)), _READ_AHEAD))
 
     def open_output_stream(self, path: str) -> BinaryIO:
-        """Create a file; never one that exists."""
+        """Create a file; never onto an existing path."""
         return self._create(path, overwrite=False)
 
     def write_small(self, path: str, content: bytes) -> None:
@@ -145,7 +146,7 @@ class HdfsFileSystem:
             ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         self._rename(source, target, overwrite=False)
 
     def replace(self, source: str, target: str) -> None:
@@ -204,8 +205,8 @@ class HdfsFileSystem:
             try:
                 once(self._client.rename, source, target, overwrite)
             except OSError:
-                # Asked again because an answer was lost, by the client or here, the source is
-                # missing, or the target is there, although the rename was done.
+                # After a retry by the client or here because of a lost answer, the source is
+                # missing, or the target exists, although the rename succeeded.
                 if not self._is(target, before) or self._is(source, before):
                     raise
 
@@ -247,7 +248,7 @@ class HdfsFileSystem:
 
 
 class _Input(io.RawIOBase):
-    """A file, open for reading. The client's own breaks down when it is asked beyond the end."""
+    """A file, open for reading. The client's own file fails on reads beyond the end."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -285,8 +286,8 @@ class _Input(io.RawIOBase):
 class _Output(io.RawIOBase):
     """A new file, open for writing.
 
-    The client cannot go on with one when a NameNode goes away meanwhile, or is in safe mode. As
-    long as it is small, all of it is then written once more.
+    The client cannot continue a file if a NameNode fails meanwhile, or is in safe mode. A small
+    file is then written again completely.
     """
 
     def __init__(self, client: Any, path: str, permission: int, *, overwrite: bool) -> None:
@@ -348,7 +349,7 @@ class _Output(io.RawIOBase):
         return True
 
     def _patiently(self, method: str, *arguments: bytes) -> None:
-        """Call a method of the client's writer, if need be of a new one that has come as far."""
+        """Call a method of the client's writer; if necessary, of a new writer at the same position."""
         calls, give_up = [(method, arguments)], time.monotonic() + PATIENCE_SECONDS
         while True:
             try:

@@ -73,7 +73,7 @@ def once(call: Callable[..., T], *arguments: object) -> T:
 
 
 def _in_words(error: OSError | RuntimeError) -> OSError:
-    """The client's errors as those of the system, with their numbers."""
+    """Convert the client's errors into system errors with their numbers."""
     text = str(error)
     if isinstance(error, RuntimeError):
         if match := _EXCEPTION.search(text):

@@ -9,7 +9,7 @@ _READ_AT_ONCE = 1 << 18
 
 
 class ObjectFile(io.RawIOBase):
-    """Reads ranges of an object. Only reading asks the store for something; seeking does not."""
+    """Reads ranges of an object. Only reading calls the store; seeking does not."""
 
     def __init__(self, source: Any) -> None:
         """Use ``buffered``.

@@ -104,12 +104,13 @@ class Uploads:
                     **self._named(upload), MultipartUpload={"Parts": parts}
                 )
             except self._client.exceptions.NoSuchUpload:
-                # A request whose answer got lost is repeated; then it is there, and an upload no more.
+                # A request with a lost answer is repeated; then the file exists and the upload does
+                # not.
                 if not self._is_there(upload.path):
                     raise
 
     def take_back(self, path: str, upload_id: str) -> None:
-        """See to it that a file never appears; one that has, or that is unknown, is no error."""
+        """Abort an upload; a completed or an unknown one is no error."""
         with self._in_our_words(path, gone_ok=True):
             self._client.abort_multipart_upload(**self._named(Upload(path, upload_id)))
 
@@ -126,7 +127,7 @@ class Uploads:
             except self._client.exceptions.ClientError as error:
                 if _code(error) not in _TAKEN:
                     raise
-                # A request whose answer got lost is repeated.
+                # A request with a lost answer is repeated.
                 if self._client.get_object(**named)["Body"].read() != content:
                     raise StorageError(f"{self.location}/{path} exists already.") from error
 
@@ -189,7 +190,7 @@ class UploadedFile(io.RawIOBase):
     """
 
     def __init__(self, uploads: Uploads, upload: Upload) -> None:
-        """Begin one by ``Uploads.begin``."""
+        """Use ``Uploads.begin`` instead."""
         super().__init__()
         self._uploads = uploads
         self._upload = upload

@@ -146,7 +146,7 @@ class CompactionTransaction(LiveTransaction):
         try:
             self._begin()
         except SnapshotMoved as moved:
-            # Of requests that fail Hive's initiator takes it that the next one will fail, too.
+            # Hive's initiator concludes from failed requests that the next one will fail, too.
             self.refuse(str(moved))
             raise
         except BaseException as error:
@@ -180,11 +180,12 @@ class CompactionTransaction(LiveTransaction):
             self._queue.record(self._claimed, self.txn_id, highest_write_id, run_as)
 
     def commit(self) -> None:
-        """Make the result visible, or on HMS 3, where it is already, let go of the locks.
+        """Publish the result, or on HMS 3, where it is already visible, release the locks.
 
         Raises:
             TransactionAborted: The metastore has aborted the transaction (HMS 4 only).
-            CommitUncertain: The metastore went away and did not come back in time to be asked.
+            CommitUncertain: The metastore became unreachable and did not recover in time for a
+                check.
         """
         if self._claimed is None:
             with self._phases(Phase.COMMIT):
@@ -275,7 +276,7 @@ class CompactionTransaction(LiveTransaction):
             self.ref, self.partition = claimed.table, claimed.partition
             self.type = CompactionType(claimed.type)
             if self._waiting is not None and self._waiting.id != claimed.id:
-                self._run_as = None  # Of another one than was shown it is not known.
+                self._run_as = None  # Unknown for a request other than the one that was shown.
                 self._kind = self._client.get_table(self.ref).kind
         # The type of a transaction is for good, and so is a claim.
         if claimed.type not in list(CompactionType) or self._renumbers != opened:
@@ -334,7 +335,7 @@ class CompactionTransaction(LiveTransaction):
         return TableRef(self.ref.database, f"{self.ref.name}#compaction")
 
     def _check_lock(self, lock: LockRequest) -> None:
-        """Give up at once when another compactor of ours is at work on HMS 3."""
+        """Give up at once if another compactor of this package is working on HMS 3."""
         self.check_alive()
         if self.version.has_queue or lock.granted:
             return

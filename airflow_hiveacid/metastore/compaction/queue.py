@@ -125,7 +125,7 @@ class QueuedCompaction:
 
 
 class CompactionQueue:
-    """The queue, with one method per call; `live` and `waiting` are put together from them."""
+    """The queue, with one method per call; `live` and `waiting` combine several calls."""
 
     def __init__(self, client: MetastoreClient) -> None:
         self._client = client
@@ -277,11 +277,11 @@ class CompactionQueue:
     def live(
         self, ref: TableRef | None = None, partition: str | None = None
     ) -> list[QueuedCompaction]:
-        """The requests that wait or are worked on, after those of our dead compactors are ended.
+        """Return the waiting and running requests; end requests of this package's dead compactors.
 
         Args:
-            ref: Of this table only.
-            partition: Of this partition only.
+            ref: Restrict the result to this table.
+            partition: Restrict the result to this partition.
         """
         unfinished = [
             entry

@@ -1,8 +1,8 @@
-"""A Hive Metastore release on this machine: found, or fetched once and made ready to start.
+"""A Hive Metastore release on this machine: found, or downloaded once and prepared.
 
 A release is one folder of the cache: Hive's own jars, the few jars it lacks outside Hadoop, and a
 Derby database that already holds the schema. The folder appears by one rename, under a lock, so
-that processes which need it at the same moment wait for one download and never see half of it.
+that concurrent processes wait for one download and never see an incomplete one.
 """
 
 import fcntl
@@ -127,7 +127,7 @@ def prepare(version: str, progress: Progress) -> Distribution:
         return ready
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / f"metastore-{version}.lock"):
-        if not ready.home.exists():  # Another process may have made it while this one waited.
+        if not ready.home.exists():  # Another process may have created it while this one waited.
             for leftover in cache.glob(f"metastore-{version}.partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             # A name of its own: Ivy may still write for a moment after its owner was killed.
@@ -202,7 +202,7 @@ def _fetch(target: Distribution, progress: Progress) -> None:
 
 
 def require_checksums(files: Iterable[Path], listed: Path) -> None:
-    """Refuse files that differ from those that this version of the package was tested with.
+    """Reject files that differ from those with which this version of the package was tested.
 
     Ivy compares a file only with the checksum that the same server sends.
 
@@ -211,7 +211,7 @@ def require_checksums(files: Iterable[Path], listed: Path) -> None:
         listed: The expected SHA-256 checksums, as the program sha256sum writes them.
 
     Raises:
-        EmbeddedMetastoreFailed: A file is not listed, or its checksum is another one.
+        EmbeddedMetastoreFailed: A file is not listed, or its checksum differs.
     """
     expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
     for file in files:
@@ -304,18 +304,18 @@ def java_command(
     options: Sequence[str] = (),
     libraries: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line of one of the metastore's programs.
+    """Return the command line of one of the metastore's programs.
 
     Args:
         distribution: The release to run.
-        folder: Holds the configuration, in ``conf``, and takes the temporary files.
+        folder: Holds the configuration, in ``conf``, and receives the temporary files.
         main: The class to run.
         *arguments: Its arguments.
         options: Further options of Java.
         libraries: Further jars.
 
     Returns:
-        The words of the command.
+        The program and its arguments.
     """
     classpath = [str(folder / "conf"), distribution.classpath, *map(str, libraries)]
     java = find_java(distribution.release.java, os.environ.get("HIVEACID_METASTORE_JAVA_HOME"))
@@ -332,7 +332,7 @@ def java_command(
 
 
 def java_environment(distribution: Distribution, folder: Path) -> dict[str, str]:
-    """The environment of one of the metastore's programs."""
+    """Return the environment of one of the metastore's programs."""
     homes = {"METASTORE_HOME": str(distribution.home), "METASTORE_CONF_DIR": str(folder / "conf")}
     return {**os.environ, **homes}
 
@@ -361,7 +361,7 @@ def _initialise(target: Distribution, progress: Progress) -> None:
 
 
 def _write_schema(target: Distribution) -> None:
-    """Write the script that the release's own tool looks for, by that of the release before."""
+    """Write the script for the release's own tool, based on that of the preceding release."""
     scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
     revision = target.release.archive.rpartition(":")[2]
     # Patch releases have the same tables as their first release.

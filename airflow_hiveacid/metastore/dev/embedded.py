@@ -1,4 +1,4 @@
-"""A real Hive Metastore as a child process, for a first try and for tests.
+"""A real Hive Metastore as a child process, for first experiments and for tests.
 
 ``hiveacid metastore`` runs one in the foreground.
 """
@@ -38,7 +38,7 @@ DEFAULT_VERSION = "4.0.1"
 # Above the ports of well-known services, and below those that systems assign automatically.
 _PORTS = (20_000, 32_000)
 
-# A server that fails to start logs one of these and then hangs on, without its port.
+# A server that fails to start logs one of these messages and then hangs without its port.
 _FAILURES = ("Metastore Thrift Server threw an exception", 'Exception in thread "main"')
 
 

@@ -1,4 +1,4 @@
-"""A server that is started for a while, and never outlives who has started it."""
+"""A temporary server that never outlives the process that has started it."""
 
 import contextlib
 import os

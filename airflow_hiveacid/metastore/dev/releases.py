@@ -8,10 +8,10 @@ JAVA = range(17, 24)
 
 _ACID_INPUT = "org/apache/hadoop/hive/ql/io/AcidInputFormat"
 _ACID_OUTPUT = "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
-# The one thing that Hive 4 takes from HDFS's server side.
+# The only class that Hive 4 uses from HDFS's server side.
 _OF_HDFS = {"org/apache/hadoop/hdfs/protocol/SnapshotException": "java/io/IOException"}
-# The metastore asks for the class of every full ACID table, although it never reads a row. These
-# names are all it looks at; the real ones come with 40 to 90 MB of Hive's query engine.
+# The metastore looks up the class of every full ACID table, although it never reads a row. It
+# checks only these names; the real classes come with 40 to 90 MB of Hive's query engine.
 _OF_THE_ENGINE = {
     _ACID_INPUT: "java/lang/Object",
     _ACID_OUTPUT: "java/lang/Object",
@@ -73,7 +73,7 @@ _SCHEMA_OF_4_2 = (
 
 
 def _in_the_engine(version: str, *, first_java: int, schema: tuple[str, ...]) -> Release:
-    """A release whose metastore is published as a part of Hive's query engine alone."""
+    """Return a release whose metastore is published only as a part of Hive's query engine."""
     return Release(
         version=version,
         archive=_HIVE_4,
@@ -89,7 +89,7 @@ def _in_the_engine(version: str, *, first_java: int, schema: tuple[str, ...]) ->
         empty_classes=_OF_HDFS,
         settings={
             **_SETTINGS_OF_4,
-            # On by default, which takes effect where Hive's engine is there, as it is here.
+            # On by default, which takes effect if Hive's engine is present, as in this case.
             "metastore.compactor.initiator.on": "false",
             "metastore.compactor.cleaner.on": "false",
             # The default also names a task of Iceberg, without which no task starts.

@@ -1,8 +1,7 @@
-"""SASL below Thrift, as a Hive Metastore speaks it: first who is who, then calls in frames.
+"""SASL below Thrift, as in a Hive Metastore: first authentication, then calls in frames.
 
-While both sides find out who the other one is, a message is a status byte, four bytes of length and
-a payload. Afterwards every flush is one frame, of four bytes of length and a payload that is
-protected as they have agreed.
+During authentication, a message is a status byte, four bytes of length and a payload. Afterwards
+every flush is one frame, of four bytes of length and a payload with the negotiated protection.
 """
 
 import struct
@@ -60,7 +59,7 @@ class Mechanism(Protocol):
         """Answer a message of the server; the first challenge is empty."""
 
     def refused(self, said: str) -> MetastoreError:
-        """The error for a server that has refused to go on."""
+        """Return the error for a server that has rejected the authentication."""
 
     def wrap(self, data: bytes) -> bytes:
         """Protect a frame."""
@@ -135,7 +134,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
         self._channel.flush()
 
     def read(self, size: int) -> bytes:
-        """Take from the frame, or from the next one where it has ended."""
+        """Read from the frame, or from the next one after its end."""
         data = self._in.read(size)
         while not data:
             (length,) = struct.unpack(">I", self._exactly(4))

@@ -66,7 +66,7 @@ class Digest:
         return self._prove("")
 
     def key(self, purpose: str) -> bytes:
-        """A key for one direction and purpose, as the RFC names it."""
+        """Return a key for one direction and purpose, as named in the RFC."""
         return md5(self._hash + purpose.encode()).digest()
 
     def _prove(self, method: str) -> str:
@@ -120,7 +120,7 @@ class Frames:
 
 
 class Rc4:
-    """The cipher RC4: a stream of bytes that goes on from one frame to the next."""
+    """The cipher RC4: a stream of bytes that continues from one frame to the next."""
 
     def __init__(self, key: bytes) -> None:
         state, at = list(range(256)), 0
@@ -185,7 +185,7 @@ class DigestMd5:
         return b""
 
     def refused(self, said: str) -> MetastoreError:
-        """The server knows no such token, or not any more."""
+        """Return the error for a token that the server does not accept, or no longer accepts."""
         return TokenRefused(f"{self._where} refuses the delegation token of {self.user}: {said}.")
 
     def wrap(self, data: bytes) -> bytes:

@@ -7,7 +7,7 @@ from airflow_hiveacid.errors import (
     NoTicket,
 )
 
-# The numbers of MIT Kerberos and of the protocol, counted from the same one.
+# The error numbers of MIT Kerberos and of the protocol, with the same base.
 _BASE = 2529638912
 _CLIENT_UNKNOWN = _BASE + 6
 _SERVICE_UNKNOWN = _BASE + 7

@@ -17,7 +17,7 @@ from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext, forget_
 _OFFERS = ((4, Protection.PRIVACY), (2, Protection.INTEGRITY), (1, Protection.AUTH))
 _BITS = {protection: bit for bit, protection in _OFFERS}
 _MOST_BYTES = (1 << 24) - 1
-# Two logins at a time into one cache of tickets would see it empty in between.
+# Of two concurrent logins into one ticket cache, one would temporarily see it empty.
 _logging_in = threading.Lock()
 
 
@@ -146,7 +146,7 @@ class Kerberos:
             forget_tickets(self._own_cache)
 
     def _agree(self, challenge: bytes) -> bytes:
-        """Choose the strongest protection of those that the metastore offers."""
+        """Choose the strongest protection that the metastore offers."""
         try:
             offer, _ = self._open.unwrap(challenge)
         except GssFailure as failure:
@@ -170,7 +170,7 @@ class Kerberos:
 
 
 def _service(name: str, host: str) -> str:
-    """The metastore's principal: "hive@host" for Kerberos to complete, or a whole one."""
+    """Return the metastore's principal: "hive@host" for Kerberos to complete, or a full one."""
     return name.replace("_HOST", host.lower()) if "/" in name else f"{name}@{host}"
 
 

@@ -126,7 +126,7 @@ class OpenTxns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnInfo:
-    """An open or aborted transaction and who opened it."""
+    """An open or aborted transaction and its owner."""
 
     txn_id: int
     state: TxnState

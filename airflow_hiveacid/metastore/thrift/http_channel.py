@@ -44,7 +44,7 @@ class HttpChannel:
         self._closed = False
 
     def open(self, seconds: float) -> None:
-        """Connect, so that a host that is down is known before anything was sent."""
+        """Connect, so that an unreachable host is detected before any data is sent."""
         self._connection = self._connect(seconds)
 
     def isOpen(self) -> bool:  # noqa: N802

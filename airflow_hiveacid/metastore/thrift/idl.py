@@ -63,7 +63,7 @@ def struct(name: str, fields: str) -> Any:
 
 
 def exception(name: str) -> Any:
-    """Declare one of the metastore's exceptions; they all carry a message and nothing else."""
+    """Declare one of the metastore's exceptions; each contains only a message."""
     _structs[name] = _declare(name, "1:string message", ServerException)
     return _structs[name]
 

@@ -20,7 +20,7 @@ class Repeating(StrEnum):
 
     @classmethod
     def of(cls, call: str) -> Self:
-        """The meaning of a call; declaring one that is not in the list below is an error."""
+        """Return the class of a call; declaring a call that is not in the list below is an error."""
         for meaning, calls in _CALLS.items():
             if call in calls:
                 return cls(meaning)

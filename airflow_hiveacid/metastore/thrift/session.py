@@ -1,4 +1,4 @@
-"""Calls with several hosts, reconnecting, and errors in our own words."""
+"""Calls with several hosts, reconnection, and conversion of errors."""
 
 import re
 import threading
@@ -81,7 +81,7 @@ class Session:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Hold all calls of this thread in the body of a with statement to one time together."""
+        """Limit the total time of all calls of this thread in the body of a with statement."""
         outer: Deadline | None = getattr(self._local, "limit", None)
         self._local.limit = Deadline(seconds) if outer is None else outer.within(seconds)
         try:
@@ -148,8 +148,8 @@ class Session:
             return connection
         failures: list[MetastoreError] = []
         doubtful: Endpoint | None = None
-        # A host that accepts a connection and then breaks it may be busy, or just be starting
-        # again; one that refuses it is down.
+        # A host that accepts a connection and then breaks it may be busy or restarting; a host that
+        # refuses the connection is down.
         hosts = list(self._endpoints)
         for number, endpoint in enumerate(hosts):
             turn = deadline.within(deadline.left / (len(hosts) - number))
@@ -242,7 +242,7 @@ class Session:
                 return False
             raise
         except ServerException:
-            pass  # It knows the call and dislikes the argument.
+            pass  # The server supports the call but rejects the argument.
         return True
 
 

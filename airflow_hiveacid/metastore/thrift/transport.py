@@ -84,7 +84,7 @@ class Connection:
 
         Args:
             endpoint: The host.
-            options: How it is reached.
+            options: The connection options.
             deadline: When to give up.
         """
         self.endpoint = endpoint
@@ -125,7 +125,7 @@ class Connection:
         self._closed = False
 
     def _proved(self, mechanism: Mechanism, deadline: Deadline) -> SaslChannel:
-        """The channel, once both sides have proved who they are."""
+        """Return the channel after both sides are authenticated."""
         channel = SaslChannel(self._channel, mechanism, str(self.endpoint))
         self._channel.begin(deadline.within(GREETING_SECONDS))
         try:
@@ -252,7 +252,7 @@ class Connection:
 
 
 class _Bounded(TTransportBase):  # type: ignore[misc]
-    """Holds a channel to the time and the bytes that one call may take."""
+    """Limits the time and the bytes of one call on a channel."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
@@ -269,7 +269,7 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
 
     def read(self, size: int) -> bytes:
         self._hurry()
-        # Never as much as a garbled length asks for: room for it would be made at once.
+        # Never the full length from garbled data: memory for it would be allocated at once.
         data: bytes = self._channel.read(min(size, _MOST_AT_ONCE))
         self._bytes += len(data)
         if self._bytes > _MOST_BYTES:
@@ -325,11 +325,11 @@ def _here(endpoint: Endpoint) -> bool:
 
 
 def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
-    """Connect to a host, by TLS where the options want it.
+    """Connect to a host, by TLS if the options require it.
 
     Args:
         endpoint: The host.
-        options: How it is reached.
+        options: The connection options.
         seconds: How long to wait.
     """
     if not options.tls and options.tls_ca_file is None:

@@ -1,7 +1,7 @@
-"""On HMS 3: did others commit a change between the opening of a transaction and its locks?
+"""Detection, on HMS 3, of commits between the opening of a transaction and its locks.
 
-The metastore refuses such a transaction, but only when it commits, after all its work. HMS 4 can
-be asked beforehand. On HMS 3 the answer is put together from locks and write ids.
+The metastore rejects such a transaction, but only at its commit, after all its work. HMS 4 can be
+queried beforehand. On HMS 3 the answer is derived from locks and write ids.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
 class CommitWatch:
-    """Watches one table from before a transaction is opened until its locks are granted."""
+    """Watches one table from the time before a transaction is opened until its locks are granted."""
 
     def __init__(
         self, client: MetastoreClient, target: TableRef, components: Sequence[LockComponent]

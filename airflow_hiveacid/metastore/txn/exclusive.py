@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Owner, abort_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseClock
 
-# The metastore needs seconds for many more components of one lock.
+# The metastore needs seconds for a lock with many more components.
 _MOST_PARTITIONS = 100
 
 

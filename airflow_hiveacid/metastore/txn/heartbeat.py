@@ -21,10 +21,10 @@ _RETRY_SECONDS = 1.0
 
 
 def txn_timeout_seconds(client: MetastoreClient) -> float:
-    """After how long without a heartbeat the metastore aborts a transaction.
+    """Return the time without a heartbeat after which the metastore aborts a transaction.
 
     Args:
-        client: Asks the server, whose setting it is.
+        client: The client of the server with this setting.
     """
     try:
         text = client.config_value("hive.txn.timeout", _DEFAULT_TIMEOUT)
@@ -46,8 +46,8 @@ class Heartbeat:
             txn_id: The transaction to keep alive.
             every_seconds: The time between two heartbeats.
         """
-        # An answer that takes longer than the next heartbeat is not worth waiting for: after a
-        # break of the network there must be time left for another try.
+        # Do not wait for an answer longer than the interval between heartbeats: after a network
+        # failure, time for a retry must remain.
         self._client = MetastoreClient(
             replace(
                 options,
@@ -61,7 +61,7 @@ class Heartbeat:
         self._lost: str | None = None
         self._answered = time.monotonic()
         self._learned: float | None = None
-        # A daemon: it must never keep a process alive whose work has ended.
+        # A daemon: it must not keep a process alive after its work.
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
         )
@@ -76,10 +76,10 @@ class Heartbeat:
         self._thread.join(_RETRY_SECONDS)
 
     def check(self) -> None:
-        """Do nothing while the transaction is alive.
+        """Raise an error unless the transaction is alive.
 
         Raises:
-            TransactionAborted: A heartbeat was answered with the news that it is not.
+            TransactionAborted: The answer to a heartbeat reports its end.
         """
         if self._lost is not None:
             raise TransactionAborted(self._lost)

@@ -102,7 +102,7 @@ class LiveTransaction:
             ) from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
-        """Register something that must be removed when the transaction is aborted.
+        """Register an object to remove when the transaction is aborted.
 
         Args:
             remove: Removes it; the last one registered is called first.
@@ -114,16 +114,17 @@ class LiveTransaction:
         """Register a directory that the commit makes visible.
 
         Args:
-            is_there: Whether it is still there: a cleaner removes it if the transaction is aborted.
+            is_there: Returns whether it still exists: a cleaner removes it if the transaction is
+                aborted.
         """
         self._shown.append(is_there)
 
     def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        """Register something that must be removed when the transaction ends; see ``own``."""
+        """Register an object to remove when the transaction ends; see ``own``."""
         self._temporary.append((remove, what))
 
     def check_alive(self) -> None:
-        """Do nothing while the transaction can still be committed, as far as is known.
+        """Raise an error if the transaction is known to be aborted.
 
         Raises:
             TransactionAborted: The metastore has aborted it.
@@ -206,12 +207,13 @@ class LiveTransaction:
             request.wait(time.monotonic(), limit_seconds, self.check_alive, self._phases)
 
     def commit(self) -> None:
-        """Make everything visible, or nothing.
+        """Publish all changes atomically.
 
         Raises:
             WriteConflict: Another transaction changed the same partition and was first.
-            TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
-            CommitUncertain: The metastore went away and did not come back in time to be asked.
+            TransactionAborted: The metastore has aborted it, usually because of missing heartbeats.
+            CommitUncertain: The metastore became unreachable and did not recover in time for a
+                check.
         """
         with self._phases(Phase.COMMIT):
             self.check_alive()
@@ -228,7 +230,7 @@ class LiveTransaction:
                 self._state = State.OPEN
                 raise
             except MetastoreError as failure:
-                # With any other answer, or without an answer, the commit may have been executed.
+                # The commit may have been executed, regardless of any other error.
                 self._find_outcome(failure)
             self._end()
 

@@ -116,7 +116,7 @@ class LockRequest:
         self._receive(self._client.check_lock(self.lock_id, self._txn_id))
 
     def own(self) -> list[HeldLock]:
-        """The request as the metastore shows it, one for each component."""
+        """Return the request as listed by the metastore, one lock for each component."""
         return [lock for lock in self._shown() if lock.lock_id == self.lock_id]
 
     def blockers(self) -> list[HeldLock]:
@@ -163,7 +163,8 @@ class LockRequest:
         wanted = ", ".join(
             f"{component.type.name} on {_place(component)}" for component in self._components
         )
-        # Of all locks, for one on the whole database is not among those of its tables.
+        # From all locks, because a lock on the whole database is not listed with those of its
+        # tables.
         blockers = self._in_the_way(self._client.show_locks())
         return LockTimeout(
             f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
@@ -255,7 +256,7 @@ def _place(of: HeldLock | LockComponent) -> str:
 
 
 def holders(locks: Sequence[HeldLock]) -> str:
-    """Name in short who has some locks: "transaction 25 of orders_hourly.merge"."""
+    """Describe the owners of some locks briefly: "transaction 25 of orders_hourly.merge"."""
     named = list(dict.fromkeys(map(_holder, locks)))
     more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
     return f"{', '.join(named[:_FEW]) or 'the metastore'}{more}"

@@ -14,18 +14,18 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-# Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
+# The metastore stores 128 characters of a host name; a run token needs the rest of them.
 _LONGEST_HOST = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The name under which the metastore knows who opened a transaction.
+    """The identity of a transaction's owner in the metastore.
 
     Attributes:
         user: The user.
         host: The machine.
-        agent_info: The run token, shortened where it is too long to be kept.
+        agent_info: The run token, shortened if it is too long to store.
     """
 
     user: str

@@ -14,10 +14,10 @@ class Snapshot:
     """A consistent view of several tables.
 
     Attributes:
-        txns: The transactions that are seen.
-        write_ids: The write ids that are seen, by the full name of the table.
-        min_open: The smallest transaction of any kind that was open; version 4 leaves those that
-            only read out of its list.
+        txns: The visible transactions.
+        write_ids: The visible write ids, by the full name of the table.
+        min_open: The smallest transaction of any kind that was open; version 4 omits read-only
+            transactions from its list.
     """
 
     txns: ValidTxnList

@@ -1,4 +1,4 @@
-"""A transaction from beginning to end: the one protocol of every read and every write."""
+"""A transaction from beginning to end: the common protocol of every read and every write."""
 
 import time
 from collections.abc import Sequence
@@ -109,7 +109,8 @@ class Transaction(LiveTransaction):
         try:
             while (moved := self._begin(started, components)) is not None:
                 self._discard()
-                # All who are ahead in a queue come first, which is no defeat: there the time is the limit.
+                # Waiting for all earlier requests in a queue does not count as a restart: the time
+                # limit applies.
                 overtaken += not self._waited
                 if overtaken > self._max_restarts:
                     raise SnapshotMoved(

@@ -93,7 +93,8 @@ class WriterQueue:
             component for component in components if component.type is not LockType.SHARED_READ
         ]
         self._ticket: LockRequest | None = None
-        # The number of the first ticket: tickets of this run with a higher one are of later tries.
+        # The number of the first ticket: tickets of this run with a higher number belong to later
+        # attempts.
         self._first: int | None = None
         self._beaten = 0.0
         self._timeout = 0.0
@@ -117,7 +118,7 @@ class WriterQueue:
                 self._wait(ahead, Pauses(since, limit_seconds, self._phases))
 
     def keep(self) -> None:
-        """Stay in the queue while something else is waited for."""
+        """Keep the ticket alive during another wait."""
         if self._ticket is None or time.monotonic() - self._beaten < _SOON_SECONDS:
             return
         self._timeout = self._timeout or txn_timeout_seconds(self._client)
@@ -193,11 +194,12 @@ class WriterQueue:
             self._first = ticket.lock_id
 
     def _living(self, ticket: LockRequest) -> list[HeldLock]:
-        """The earlier tickets that are still in use; those of dead writers are taken away.
+        """Return the earlier tickets that are still in use; remove those of dead writers.
 
-        The metastore does that, too, but only where its housekeeping runs, and not at once for an
-        earlier try of the same run. A try whose ticket was removed by a later try of its run waits
-        for that one, because two live tries would otherwise remove each other's tickets for ever.
+        The metastore also removes them, but only if its housekeeping runs, and not at once for an
+        earlier attempt of the same run. An attempt whose ticket was removed by a later attempt of
+        its run waits for the later one, because two live attempts would otherwise remove each
+        other's tickets forever.
         """
         assert self._first is not None
         earlier, own = ticket.blockers(), ticket.own()

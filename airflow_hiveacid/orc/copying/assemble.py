@@ -123,7 +123,7 @@ def _differences(part: Part, layout: Layout) -> list[str]:
     different = layout.differences(part.tail)
     if not part.reencoded:
         return different
-    # The library writes no calendar of ours, and cannot leave out the row indexes.
+    # The library does not write the calendar used here, and cannot omit the row indexes.
     ignored = {"calendar"} if layout.stride else {"calendar", "row group size"}
     return [name for name in different if name not in ignored]
 

@@ -108,7 +108,7 @@ class FlatFile:
             yield FlatStripe(stripe, self._footer(footer), pieces, self._places(found.data))
 
     def copy(self, stripe: FlatStripe, output: Output) -> None:
-        """Append the index and the data of a stripe, ranges that touch each other in one go."""
+        """Append the index and the data of a stripe, adjacent ranges in one operation."""
         start = end = 0
         for piece in (*stripe.index, *stripe.data):
             if isinstance(piece, tuple) and piece[0] == end:

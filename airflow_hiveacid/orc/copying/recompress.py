@@ -68,12 +68,12 @@ def recompress(
 
     Args:
         source: The file.
-        sink: Takes the copy.
+        sink: Receives the copy.
         compression: The compression of the copy.
         decimals: The columns that are integers in the file, and decimals in the copy.
 
     Raises:
-        BeyondArrow: It has row indexes that are not those that Arrow is known to write.
+        BeyondArrow: Its row indexes differ from the known output of Arrow.
     """
     tail = OrcTail.read(source)
     if decimals is not None:

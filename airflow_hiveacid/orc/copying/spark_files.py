@@ -51,12 +51,12 @@ def readable(tail: OrcTail) -> OrcTail:
 
 
 def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
-    """Copy the stripes of a file, and write a tail that Spark understands.
+    """Copy the stripes of a file, and write a tail that Spark supports.
 
     Args:
         source: The file.
         tail: Its tail, or an earlier one of a file that has grown since.
-        sink: Takes the copy.
+        sink: Receives the copy.
 
     Returns:
         The bytes of the copy.

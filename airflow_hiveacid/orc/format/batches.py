@@ -1,11 +1,11 @@
-"""Rows of an ORC file as Arrow batches, however large the stripes are.
+"""Rows of an ORC file as Arrow batches, independent of the size of the stripes.
 
-Arrow reads whole files only: `FileOfPieces` and `FileOfStripes` show it a part of a file as a file.
+Arrow reads whole files only: `FileOfPieces` and `FileOfStripes` present a part of a file as a file.
 
-Reading a stripe at a time takes as much memory as the stripe has when it is decoded, which may be
-a hundred times its size in the file. Arrow's data sets decode batch by batch instead: a thread of
-theirs runs up to 32 batches ahead, so that memory is bound by the size of a batch alone. They must
-run without further threads, because with these they run ahead by a gigabyte.
+Reading a stripe at a time takes as much memory as the stripe has when it is decoded, which may be a
+hundred times its size in the file. Arrow's data sets decode batch by batch instead: a thread of
+theirs runs up to 32 batches ahead, so that only the size of a batch limits memory. They must run
+without further threads, which would read ahead by a gigabyte.
 
 Measured with stripes of 67 MB that hold 1.8 GB: 3.5 GB stripe by stripe, 0.25 GB this way.
 """
@@ -110,14 +110,14 @@ def _decoded_size(tail: OrcTail, stripe: int) -> int:
         texts, binaries = statistics.message(STRINGS), statistics.message(BINARIES)
         size += texts.signed(3) if texts else 0
         size += binaries.signed(1) if binaries else 0
-    # Statistics that know less than they could must not make a batch of everything.
+    # Incomplete statistics must not lead to a single batch of all rows.
     return max(size, tail.stripes[stripe].length, 1)
 
 
 class FileOfPieces(io.RawIOBase):
-    """Shows pieces of a file, and bytes in between, as one file.
+    """Presents pieces of a file, and bytes in between, as one file.
 
-    The pieces stay where they are. Closing the view leaves the file open.
+    The pieces keep their positions. Closing the view leaves the file open.
     """
 
     def __init__(self, source: Source, pieces: Sequence[Piece]) -> None:

@@ -25,9 +25,9 @@ from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
 # Decimals with no more digits are numbers of 64 bits, but for their point.
 LONG_DIGITS = 18
 
-# The release of ORC Java whose statistics are the first ones of their own stripe only.
+# The first release of ORC Java whose statistics cover only their own stripe.
 _OWN_STATISTICS = 1
-# The first day of the calendar of today. Files may count those before it by that of their time.
+# The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
 FIRST_GREGORIAN_DAY = -141427
 _EARLIEST = -(1 << 63)
 _EXACT = Context(prec=400)
@@ -126,7 +126,7 @@ def _signed_range(values: Message | None) -> ColumnRange | None:
 
 
 def _with_old_days(days: ColumnRange) -> ColumnRange:
-    """Days that are counted by another calendar remain before the first one that is not."""
+    """Widen a range for days in the other calendar, which remain before the first Gregorian day."""
     low = days.low if days.low >= FIRST_GREGORIAN_DAY else _EARLIEST
     return ColumnRange(low, max(days.high, FIRST_GREGORIAN_DAY - 1))
 

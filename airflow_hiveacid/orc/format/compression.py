@@ -46,7 +46,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """The compression of one file: a codec, and how much plain data one chunk may hold."""
+    """The compression of one file: a codec, and the maximum plain data of one chunk."""
 
     codec: Codec
     block_size: int
@@ -70,8 +70,8 @@ class Compression:
             starts.append(len(encoded))
             block = plain[offset : offset + self.chunk_size]
             compressed = self._compress_block(block)
-            # A block that does not shrink is stored as it is. That is legal for every codec, so
-            # the rare ones need no compressor at all.
+            # A block that does not shrink is stored unchanged. That is valid for every codec, so
+            # rare codecs need no compressor.
             original = len(compressed) >= len(block)
             body = block if original else compressed
             encoded += (len(body) << 1 | original).to_bytes(3, "little")
@@ -87,11 +87,12 @@ class Compression:
 
         Args:
             encoded: The stream.
-            most: How many bytes it may have.
+            most: The maximum number of bytes.
 
         Raises:
-            CorruptFile: It does not decode, or a chunk of it is longer than the file allows.
-            UnsupportedFile: It is too long to be held in memory.
+            CorruptFile: The stream does not decode, or one of its chunks is longer than the file
+                allows.
+            UnsupportedFile: The stream is too long for memory.
         """
         if self.codec is Codec.NONE:
             return encoded
@@ -112,7 +113,7 @@ class Compression:
         return self.codec in (Codec.SNAPPY, Codec.ZSTD)
 
     def plain_limit(self, encoded: bytes) -> int:
-        """The most bytes that a stream may have when it is read back."""
+        """Return the maximum number of bytes of a decompressed stream."""
         if self.codec is Codec.NONE:
             return len(encoded)
         limit = position = 0
@@ -158,7 +159,7 @@ class Compression:
         return block
 
     def _decompress_block(self, body: bytes) -> bytes:
-        """Decode a chunk; of one that is longer than a block, hardly more than a block is made."""
+        """Decode a chunk; an oversized one yields hardly more than one block."""
         most = self.block_size + 1
         plain: bytes
         try:

@@ -156,7 +156,7 @@ def with_column_names(types: Sequence[bytes], columns: MappedColumns) -> tuple[b
     """Rename the columns of a file so that a lookup by name finds the columns of its table.
 
     Args:
-        types: The types of a flat file, or of one of a full ACID table.
+        types: The types of a flat file, or of a full ACID file.
         columns: The columns of the table.
     """
     old = column_names(types)

@@ -105,7 +105,7 @@ class Layout:
     def stores_as(self, types: Sequence[bytes]) -> bool:
         """Return whether columns of these types have the same bytes as those of the layout."""
         return joint_types(self.types, types) is not None and all(
-            # Texts of such columns are filled up with blanks to one length, and searched for so.
+            # Texts of such columns are padded with blanks to a fixed length, also in searches.
             _char_length(ours) == _char_length(file)
             for ours, file in zip(self.types, types, strict=True)
         )
@@ -207,9 +207,9 @@ def _calendar(tail: OrcTail) -> int | None:
 
 
 def _needed_calendar(tail: OrcTail) -> int | None:
-    """The calendar of a file, if another one would change its dates.
+    """Return the calendar of a file, if another calendar would change its dates.
 
-    Hive and Trino declare different ones, and both write into the same tables.
+    Hive and Trino declare different calendars, and both write into the same tables.
     """
     columns = zip(tail.types, tail.file_statistics, strict=False)
     if len(tail.file_statistics) == len(tail.types) and all(

@@ -18,8 +18,8 @@ from airflow_hiveacid.orc.format.streams import WIDTHS
 _MOST_RUNS = 500_000
 _ONE = np.uint64(1)
 _SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
-# Java's writer makes a run of every few values. So runs are looked at many at a time: those that begin
-# within so many bytes, and have half a million values at most.
+# Java's writer makes a run of every few values. So many runs are processed at a time: those that
+# begin within this number of bytes, with at most half a million values.
 _SECTION = 64 << 10
 _WIDTHS = np.array(WIDTHS)
 # Half a million values below this limit have a sum that fits into 64 bits.

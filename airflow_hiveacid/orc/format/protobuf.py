@@ -124,11 +124,11 @@ class Message:
         return default
 
     def signed(self, number: int) -> int:
-        """The value of a zigzag field; 0 if it is not there."""
+        """The value of a zigzag field; 0 if it is absent."""
         return unzigzag(self.number(number))
 
     def real(self, number: int) -> float:
-        """The value of a double field; 0 if it is not there."""
+        """The value of a double field; 0 if it is absent."""
         value = self.data(number)
         return 0.0 if value is None or len(value) != 8 else struct.unpack("<d", value)[0]
 

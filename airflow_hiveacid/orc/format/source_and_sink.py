@@ -1,4 +1,4 @@
-"""The two ends of a copy: the file that bytes come from, and the one that they go to."""
+"""The two ends of a copy: the source of the bytes and their destination."""
 
 import io
 import os
@@ -32,7 +32,7 @@ class Sink(Protocol):
 
 
 def read_exactly(source: Source, offset: int, length: int) -> bytes:
-    """Read a range that has to be there."""
+    """Read a range that must exist."""
     source.seek(offset)
     data = source.read(length)
     while len(data) < length:
@@ -106,6 +106,7 @@ class Output:
 
 
 def _local_file(file: object) -> io.FileIO | None:
-    # Some file objects (gzip, for one) have a fileno() whose bytes are not the ones they read.
+    # Some file objects (for example gzip) have a fileno() whose bytes differ from those that they
+    # read.
     raw = getattr(file, "raw", file)
     return raw if isinstance(raw, io.FileIO) else None

@@ -54,7 +54,7 @@ _SUSPECT = re.compile(
 
 
 def count_statistics(count: int, *, has_null: bool = False) -> Message:
-    """Statistics that know no more than a number of values that are not null."""
+    """Return statistics that contain only the number of non-null values."""
     return Message().add_number(COUNT, count).add_number(HAS_NULL, int(has_null))
 
 
@@ -78,7 +78,7 @@ def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool)
 
 
 def integer_range(statistics: bytes) -> tuple[int, int] | None:
-    """Smallest and largest value, if the statistics know them."""
+    """Return the smallest and the largest value, if the statistics contain them."""
     integers = Message.decode(statistics).message(INTEGERS)
     if integers is None or not (integers.has(1) and integers.has(2)):
         return None
@@ -147,7 +147,7 @@ def sound_statistics(statistics: bytes) -> bytes:
         return statistics
     sound = sound_range(doubles)
     if sound is None:
-        # An empty range would be one from zero to zero to some readers.
+        # Some readers interpret an empty range as a range from zero to zero.
         return message.without(DOUBLES).encode()
     return message.with_data({DOUBLES: sound.encode()}).encode()
 

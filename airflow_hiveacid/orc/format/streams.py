@@ -1,4 +1,4 @@
-"""Encode the streams of a stripe that we write ourselves: integers, null flags, row indexes."""
+"""Encode the streams of new stripes: integers, null flags, row indexes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class StreamKind(IntEnum):
 
 
 class Encoding(IntEnum):
-    """ORC's encodings of columns, as far as we write them."""
+    """ORC's encodings of columns, limited to those that this package writes."""
 
     DIRECT = 0
     DIRECT_V2 = 2
@@ -60,13 +60,13 @@ class Stream:
 
 
 def describe_stream(kind: int, column: int, length: int) -> bytes:
-    """The entry of a stripe's footer for one stream."""
+    """Return the entry of a stripe's footer for one stream."""
     message = Message().add_number(1, kind).add_number(2, column).add_number(3, length)
     return message.encode()
 
 
 def describe_encoding(encoding: Encoding) -> bytes:
-    """The entry of a stripe's footer for the encoding of one column."""
+    """Return the entry of a stripe's footer for the encoding of one column."""
     return Message().add_number(1, encoding).encode()
 
 

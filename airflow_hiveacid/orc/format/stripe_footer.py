@@ -19,7 +19,7 @@ _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
 
 
 class StripeField:
-    """Field numbers of a stripe's footer, and those of the streams it lists."""
+    """Field numbers of a stripe's footer, and of the streams that it lists."""
 
     STREAMS = 1
     ENCODINGS = 2
@@ -32,7 +32,7 @@ class StripeField:
 
 @dataclass(frozen=True, slots=True)
 class PlacedStream:
-    """A stream and where in its file it is."""
+    """A stream and its position in its file."""
 
     kind: int
     column: int
@@ -109,10 +109,10 @@ def _is_text(type_: bytes) -> bool:
 
 
 def clock_of(footer: Message) -> str:
-    """The time zone that a stripe's footer names, by one name where it has several.
+    """Return the time zone in a stripe's footer, by a normalized name.
 
     Raises:
-        CorruptFile: It is the path of another file, which Arrow would open.
+        CorruptFile: The name is the path of another file, which Arrow would open.
     """
     zone = (footer.data(StripeField.TIME_ZONE) or b"").decode(errors="surrogateescape")
     if "." in zone:

@@ -202,7 +202,7 @@ class OrcTail:
 
     @classmethod
     def new(cls, types: tuple[bytes, ...], compression: Compression, stride: int) -> "OrcTail":
-        """The tail of a file that we write from nothing."""
+        """Return the tail of a new file."""
         postscript = (
             Message()
             .add_number(PostScriptField.FOOTER_LENGTH, 0)
@@ -213,7 +213,7 @@ class OrcTail:
             .add_number(PostScriptField.WRITER_VERSION, WRITER_VERSION_ORC_135)
             .add_data(PostScriptField.MAGIC, MAGIC)
         )
-        # Trino asks for the writer even though Java is the default.
+        # Trino requires the writer even though Java is the default.
         footer = Message().add_number(FooterField.WRITER, WRITER_JAVA)
         return cls(postscript, footer, compression, stride, (), types, {}, (), ())
 
@@ -291,7 +291,7 @@ class OrcTail:
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
 
-        No statistics that mislead readers are written; see `sound_statistics`.
+        Misleading statistics are omitted; see `sound_statistics`.
 
         Raises:
             UnsupportedFile: The post script was as long as it may be, and would become longer.

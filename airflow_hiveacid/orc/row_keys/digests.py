@@ -25,7 +25,7 @@ _ROW = len(KEY_COLUMNS)
 
 
 def hash_row_ids(keys: Keys) -> Hashes:
-    """A number for each row id; no two that are likely to meet have the same one."""
+    """Return a hash for each row id; collisions of row ids that occur together are unlikely."""
     hashes = np.full(1, _START)
     for part in keys.row_ids():
         hashes = _mixed(hashes + _distinct(part))
@@ -77,7 +77,7 @@ class ValueDigest:
         self.rows = 0
 
     def add(self, batch: Any) -> None:
-        """Take the rows of a batch of ACID events, whose row ids are counted elsewhere."""
+        """Add the rows of a batch of ACID events, whose row ids are counted elsewhere."""
         self.rows += batch.num_rows
         self._add("", batch.column(_ROW))
 
@@ -133,7 +133,7 @@ class ValueDigest:
 
 
 def _distinct(values: Integers) -> Hashes:
-    """The values; of many equal ones just one."""
+    """Return the values, reduced to one if they are all equal."""
     if len(values) and values[0] == values[-1] and (values == values[0]).all():
         values = values[:1]
     return values.astype(np.uint64)

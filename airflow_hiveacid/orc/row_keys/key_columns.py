@@ -66,7 +66,7 @@ class _Range:
 class IntegerColumn:
     """An integer column of one stripe, built row group by row group.
 
-    Every row group starts a run of its own, so that a row index never points into a run.
+    Every row group starts a new run, so that a row index never points into a run.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,8 @@ _BATCH_ROWS = 16_384
 # So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
 _FEWEST_ROWS = 1024
-# So many delete events of one bucket are sorted in memory, where each takes 40 bytes twice.
+# The maximum number of delete events of one bucket that are sorted in memory, where each takes 40
+# bytes twice.
 MOST_SORTED = 4_000_000
 
 
@@ -55,12 +56,13 @@ def read_deletes(
 ) -> Generator[Keys, None, None]:
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
 
-    The files must stay open until it has come to its end or was closed. Hive sorts the events of a file; Trino
-    does not sort them by their bucket property. Those of other writers than Hive are sorted in memory.
+    The files must stay open until the stream ends or is closed. Hive sorts the events of a file;
+    Trino does not sort them by their bucket property. Events of writers other than Hive are sorted
+    in memory.
 
     Raises:
-        CorruptFile: A file does not decode, holds other rows than deletes, or is out of order and written by
-            Hive or too large to be sorted.
+        CorruptFile: A file does not decode, contains rows other than deletes, or is out of order
+            and written by Hive or too large for sorting.
     """
     # Many open files share the memory.
     rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)

@@ -1,4 +1,4 @@
-"""The five key columns of some rows, decoded: who wrote each row, and its row id."""
+"""The decoded key columns of some rows: the origin and the row id of each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -66,7 +66,7 @@ class Keys:
         return RowId(*(int(part[position]) for part in self.row_ids()))
 
     def first_disorder(self) -> int | None:
-        """The first row whose row id does not come after that of the row before it."""
+        """Return the first row whose row id does not come after that of the preceding row."""
         return first_disorder(self.row_ids())
 
 

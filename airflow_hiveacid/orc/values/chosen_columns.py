@@ -1,7 +1,7 @@
-"""A file of some of its columns, so that nothing of the others is read or decoded.
+"""A view of a file with some of its columns, so that other columns are neither read nor decoded.
 
-Arrow chooses among the columns of a file, but not among those inside of its structs, where a full
-ACID table has all of its own.
+Arrow selects among the columns of a file, but not among those inside of its structs, where a full
+ACID table stores all of its own columns.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -194,7 +194,7 @@ def _converted(values: Any, type_: Any) -> Any:
 def _struct(values: Any, type_: Any) -> Any:
     import pyarrow as pa
 
-    # Of names that differ by nothing but case the first one counts.
+    # Of names that differ only by case, the first one counts.
     places = {values.type.field(i).name.lower(): i for i in reversed(range(values.type.num_fields))}
     children = []
     for field in type_:
@@ -210,7 +210,8 @@ def _list(values: Any, type_: Any) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    # Neither the offsets nor the elements of a slice begin at zero; those of nulls may hide values.
+    # Neither the offsets nor the elements of a slice begin at zero; elements of nulls may hide
+    # values.
     lengths = compute.fill_null(compute.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     elements = _converted(values.flatten(), type_.value_type)

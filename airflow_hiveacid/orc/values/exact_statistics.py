@@ -39,7 +39,7 @@ from airflow_hiveacid.orc.format.tail import (
     PostScriptField,
 )
 
-# The first release of ORC Java whose statistics of a stripe leave out the stripes before it.
+# The first release of ORC Java whose stripe statistics exclude the preceding stripes.
 _OWN_STATISTICS = 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
@@ -158,7 +158,7 @@ def _long(tail: OrcTail, message: Message, hive_type: HiveType) -> _Detail | Non
 
 def _date(tail: OrcTail, message: Message, hive_type: HiveType) -> _Detail | None:
     bounds = _signed(message.message(DATES))
-    # Days before that one may be counted by another calendar.
+    # Earlier days may be in another calendar.
     if bounds is None or (tail.is_julian and bounds[0] < FIRST_GREGORIAN_DAY):
         return None
     return (*bounds, 0, 0, 0)

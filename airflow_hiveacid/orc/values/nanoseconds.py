@@ -121,10 +121,10 @@ def _has_timestamps(type_: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Columns of a file, without most others.
+    """A selection of a file's columns.
 
     Attributes:
-        types: Their types, timestamps being plain ones.
+        types: Their types, with plain timestamps.
         places: Their old numbers, and the new ones.
         timestamps: The old numbers of the timestamps.
     """
@@ -177,7 +177,7 @@ class _Chosen:
 
 
 def _above(column: int, parents: Mapping[int, int]) -> list[int]:
-    """A column, the one that it is in, and so on up to the root."""
+    """Yield a column and its parents up to the root."""
     above = [column]
     while above[-1] in parents:
         above.append(parents[above[-1]])
@@ -203,7 +203,7 @@ def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -
 def _shown(
     source: Source, tail: OrcTail, stripe: Stripe, chosen: _Chosen
 ) -> tuple[Source, OrcTail]:
-    """A file of nothing but some columns of one stripe, whose timestamps are all of one second."""
+    """Return a view with only some columns of one stripe, whose timestamps are all in one second."""
     footer = StripeFooter.read(source, tail, stripe)
     data: list[Piece] = []
     streams: list[bytes] = []
@@ -245,7 +245,7 @@ def _shown(
 
 
 def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:
-    """The columns of a batch, or those of its only one, with their names."""
+    """Yield the columns of a batch, or those of its only column, with their names."""
     if not nested:
         yield from zip(batch.schema.names, batch.columns, strict=True)
         return

@@ -311,7 +311,7 @@ class _SplitFile:
         return self.tail.compression.compress(row_index(groups))
 
     def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The statistics of the columns, from those of the split ones."""
+        """Return the statistics of the columns, from those of the split columns."""
         return tuple(
             self._timestamps_of(column, *columns[place : place + 3])
             if column in self.split.timestamps
@@ -327,10 +327,10 @@ class _SplitFile:
         instant = kind_of(self.types[column]) == (TypeKind.TIMESTAMP_INSTANT)
         range_ = integer_range(seconds) if instant or self.clock == UTC else None
         if range_ is None:
-            # Statistics count by UTC, and only its clock is never put forward or back.
+            # Statistics are in UTC, the only clock without changes of its offset.
             return count_statistics(count, has_null=has_null).encode()
         first, last = (second + SECONDS_OF_2015 for second in range_)
-        # Before 1970, seconds are those towards 1970.
+        # Before 1970, seconds are rounded towards 1970.
         millis = (first - (first <= 0)) * 1000, last * 1000 + 999
         return timestamp_statistics(count, millis, has_null=has_null).encode()
 
