@@ -113,7 +113,7 @@ def require_same_definition(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        # The identity is unknown for a partition that this process has added.
+        # The creation time is unknown for a partition that this process has added.
         created = partition.raw.createTime
         if created and current.raw.createTime != created:
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
