@@ -152,7 +152,7 @@ def change_columns(
         ref: The table.
         choose: Returns the new columns for the table as read under the lock.
         run_token: The token of the run.
-        lock_wait_seconds: How long to wait for others.
+        lock_wait_seconds: The longest wait for other owners.
 
     Returns:
         The table after the change.

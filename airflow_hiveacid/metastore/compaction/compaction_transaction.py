@@ -77,7 +77,7 @@ class CompactionTransaction(LiveTransaction):
             kind: The kind of table. Without row ids a rebalance conflicts with no writer.
             run_token: Identifies this run's transactions later.
             run_as: The owner of the directory, as which Hive's cleaner removes the replaced files.
-            lock_wait_seconds: How long to wait for the lock that keeps the table from being
+            lock_wait_seconds: The longest wait for the lock that keeps the table from being
                 dropped.
             phases: Receives the phases of the run.
         """
@@ -115,7 +115,7 @@ class CompactionTransaction(LiveTransaction):
             table: Do nothing unless a request for this table waits. The oldest request of the pool
                 is served first, regardless of its table.
             run_token: Identifies this run's transactions later.
-            lock_wait_seconds: How long to wait for the lock that keeps the table from being
+            lock_wait_seconds: The longest wait for the lock that keeps the table from being
                 dropped.
             phases: Receives the phases of the run.
         """

@@ -47,8 +47,8 @@ class EmbeddedMetastore:
 
     Attributes:
         version: Hive's version number.
-        uri: Where it answers, once started.
-        warehouse: Where its databases keep their tables.
+        uri: Its address, once started.
+        warehouse: The folder of its databases' tables.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ class GuardedProcess:
 
     Args:
         command: The program and its arguments.
-        log: The file to which its output is appended.
+        log: The file that receives its output, after existing content.
         environment: All of its variables.
         directory: Its working directory; by default the current one.
         user: The user of the process; by default the current user.

@@ -31,7 +31,7 @@ def mismatch(
     Args:
         endpoint: The host.
         options: The options of the failed attempt.
-        deadline: When to give up.
+        deadline: The time limit.
 
     Returns:
         The error for a mismatch, unless the cause is another one.
@@ -66,7 +66,7 @@ def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float)
     Args:
         endpoint: The host.
         options: The connection options.
-        seconds: How long to wait.
+        seconds: The longest wait.
 
     Returns:
         Its text, which may be empty; null if it does not support SASL.

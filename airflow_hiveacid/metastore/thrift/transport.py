@@ -85,7 +85,7 @@ class Connection:
         Args:
             endpoint: The host.
             options: The connection options.
-            deadline: When to give up.
+            deadline: The time limit.
         """
         self.endpoint = endpoint
         self.user: str | None = None
@@ -330,7 +330,7 @@ def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -
     Args:
         endpoint: The host.
         options: The connection options.
-        seconds: How long to wait.
+        seconds: The longest wait.
     """
     if not options.tls and options.tls_ca_file is None:
         channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)

@@ -36,7 +36,7 @@ class ExclusiveTable(LiveTransaction):
             client: The metastore.
             ref: The table.
             run_token: The run that wants it.
-            lock_wait_seconds: How long to wait for others.
+            lock_wait_seconds: The longest wait for other owners.
             others: More tables, which are locked at the same time.
             partitions: The names of the partitions to lock; empty locks the whole table.
             type_: Another kind of lock: a read lock is sufficient for unchanged rows, to block

@@ -42,7 +42,7 @@ class Heartbeat:
         """Describe the thread; it runs between start() and stop().
 
         Args:
-            options: How the metastore is reached.
+            options: The connection options of the metastore.
             txn_id: The transaction to keep alive.
             every_seconds: The time between two heartbeats.
         """

@@ -183,7 +183,7 @@ class LiveTransaction:
 
         Args:
             tables: The tables, locked individually and atomically.
-            limit_seconds: How long to wait.
+            limit_seconds: The longest wait.
 
         Raises:
             LockTimeout: Other writers were about to commit all the time.

@@ -86,7 +86,7 @@ class LockRequest:
 
         Args:
             since: The start of the wait, by time.monotonic().
-            limit_seconds: How long to wait.
+            limit_seconds: The longest wait.
             in_vain: Returns the reason why waiting has become pointless, if any.
             phases: Periodically receives the owners of the blocking locks.
 
@@ -184,7 +184,7 @@ class Pauses:
 
         Args:
             since: The start of the wait, by time.monotonic().
-            limit_seconds: How long to wait.
+            limit_seconds: The longest wait.
             phases: Receives the log lines.
         """
         self._phases = phases

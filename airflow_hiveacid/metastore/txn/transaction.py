@@ -78,7 +78,7 @@ class Transaction(LiveTransaction):
                 that has already had its turn does not wait.
             run_token: Identifies this run's transactions later.
             user: The owner that the metastore displays.
-            lock_wait_seconds: How long to wait for the locks, restarts included.
+            lock_wait_seconds: The longest wait for the locks, restarts included.
             max_restarts: The maximum number of restarts, not counting those after a wait.
             phases: Receives the phases of the run.
             earlier_tries: Earlier attempts, which must end before the transaction requests locks.

@@ -107,7 +107,7 @@ class WriterQueue:
 
         Args:
             since: The start of the wait, by time.monotonic().
-            limit_seconds: How long to wait.
+            limit_seconds: The longest wait.
 
         Raises:
             LockTimeout: An earlier writer remained.

@@ -69,7 +69,7 @@ def check_stripes(
 
     Args:
         places: Offset, length and rows of each stripe.
-        content: Where the tail begins.
+        content: The position of the tail.
         stride: Rows of a row group.
         rows: The rows that the file claims to have.
 

@@ -125,7 +125,7 @@ def new_footer(streams: Sequence[bytes], encodings: Sequence[bytes], clock: str)
 
     Args:
         streams: The entries of the streams.
-        encodings: Those of the columns.
+        encodings: The entries of the columns.
         clock: The time zone; omitted if it is empty.
     """
     footer = Message()

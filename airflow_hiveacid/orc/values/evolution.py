@@ -74,7 +74,7 @@ def check_lossless(old: Sequence[bytes], new: Sequence[bytes], name: str) -> Non
 
     Args:
         old: The types of a file.
-        new: Those of the table.
+        new: The types of the table.
         name: The name of the file in messages.
 
     Raises:
