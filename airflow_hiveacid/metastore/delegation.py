@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.thrift import idl_tokens
 
 log = logging.getLogger(__name__)
 
-# Between two tries of a metastore that does not answer.
+# Pause between two attempts to reach a metastore that does not answer.
 _RETRY_SECONDS = 5.0
 # Regardless of the metastore's answer, two tokens are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 86400.0

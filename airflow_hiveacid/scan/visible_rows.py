@@ -142,7 +142,7 @@ class VisibleRows:
             ]
             loaded = {file: loaded.get(file) or self._events(file) for _, file in near}
             for file in data[bucket]:
-                # Hive 3 tries every delete delta on every file.
+                # Hive 3 applies every delete delta to every file.
                 applied = [
                     loaded[own]
                     for delete, own in near

@@ -61,10 +61,10 @@ def ask(call: Callable[..., T], *arguments: object) -> T:
 
 
 def once(call: Callable[..., T], *arguments: object) -> T:
-    """Make a call to the NameNode that is not idempotent, without a retry; see ``ask``.
+    """Make one call to the NameNode that must not be repeated without a check; see ``ask``.
 
     Raises:
-        NotYet: The outcome of the call is unknown, and a retry is possible.
+        NotYet: The outcome of the call is unknown, and another call is possible.
     """
     try:
         return call(*arguments)

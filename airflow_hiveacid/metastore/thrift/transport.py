@@ -117,7 +117,7 @@ class Connection:
             self.user = mechanism.user
             _warn_of_plain(endpoint, options, mechanism.protection)
         # strictRead: data of any other protocol is recognised by its first bytes, instead of being
-        # taken for the length of an endless string.
+        # interpreted as the length of an endless string.
         self._protocol = TBinaryProtocolAccelerated(
             self._transport, strictRead=True, container_length_limit=_MOST_ELEMENTS
         )

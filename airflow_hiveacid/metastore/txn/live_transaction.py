@@ -37,7 +37,7 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 
 # Follows the name of a table in the name that writers lock while they compare and commit.
 _COMMITS = "#commits"
-# These errors explain themselves why the work ended.
+# These errors already explain the end of the work.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
 
@@ -230,7 +230,7 @@ class LiveTransaction:
                 self._state = State.OPEN
                 raise
             except MetastoreError as failure:
-                # The commit may have been executed, regardless of any other error.
+                # With any other error, the outcome of the commit is unknown.
                 self._find_outcome(failure)
             self._end()
 
@@ -312,7 +312,7 @@ class LiveTransaction:
             time.sleep(min(pause, deadline.left))
             pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
         if outcome is Outcome.OPEN:
-            raise failure  # It was sent often enough, and never carried out.
+            raise failure  # The maximum number of commits was sent without success.
         if outcome is Outcome.ABORTED:
             raise TransactionAborted(
                 f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."

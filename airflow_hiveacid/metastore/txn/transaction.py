@@ -225,7 +225,7 @@ class Transaction(LiveTransaction):
         return tuple(components)
 
     def _moved(self, watches: Sequence[CommitWatch]) -> str | None:
-        """Return why the work would be in vain despite all locks, if it would."""
+        """Return the reason why the commit would fail despite all locks, if any."""
         if not self._targets:
             return None
         appended = [target.ref for target in self._targets.values() if not target.changes_rows]

@@ -285,7 +285,7 @@ class _SplitFile:
         return index, data, self.tail.compression.compress(encoded)
 
     def _is_kept(self, stream: PlacedStream, column: int) -> bool:
-        """Return whether a stream of a part is one of its timestamp: neither zeros nor flags."""
+        """Return whether a stream belongs to its timestamp: neither zeros nor flags without nulls."""
         part = stream.column - self.split.places[column]
         return stream.kind == (StreamKind.DATA if part == 1 else StreamKind.SECONDARY)
 
