@@ -1,4 +1,4 @@
-"""ANALYZE TABLE: count what a snapshot sees, and store it so that readers may trust it."""
+"""ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,12 +43,12 @@ _NO_VALUE = "it has no value, or null alone"
 def analyze(
     client: MetastoreClient, job: AnalyzeJob, *, phases: PhaseClock | None = None
 ) -> AnalyzeReport:
-    """Store statistics of a table that are exact for all who see the transaction.
+    """Store statistics of a table that are exact for every reader that sees the transaction.
 
     Args:
         client: The metastore.
-        job: What to analyze.
-        phases: Is told about the phases.
+        job: The table, partitions and columns to analyze.
+        phases: Receives the phases of the run.
 
     Raises:
         NotTransactional: The table is not transactional.
@@ -70,7 +70,7 @@ def analyze(
     with Transaction(
         client,
         reads=[table.ref],
-        keeps_files=True,  # Version 4 gives those that only read no write id.
+        keeps_files=True,  # Version 4 allocates no write id to read-only transactions.
         run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
         max_restarts=job.max_restarts,
@@ -115,7 +115,7 @@ def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The statistics of a directory, and the columns whose stored statistics stay exact."""
+    """The statistics of a directory, and the columns whose stored statistics remain exact."""
 
     directory: PartitionDirectory
     statistics: PartitionStatistics
@@ -126,7 +126,7 @@ class _Analysis:
     """The analysis of one table in one transaction.
 
     Attributes:
-        warnings: Why the statistics are not promised to be exact.
+        warnings: The reasons why the statistics have no promise of exactness.
     """
 
     def __init__(
@@ -164,7 +164,8 @@ class _Analysis:
         self._partitions = {
             each.name: each for each in self._client.get_partitions(self._table.ref, names)
         }
-        # Not before the snapshot: who commits in between takes back what is exact by then.
+        # Only after the snapshot: a transaction that commits in between revokes the statistics that
+        # are exact by then.
         described = self._client.get_table(self._table.ref).raw
         exact = {None: exact_columns(described, self._seen)} | {
             name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
@@ -181,7 +182,7 @@ class _Analysis:
             )
 
     def store(self) -> set[str | None]:
-        """Store what was found, and return the partitions for which it is promised to be exact."""
+        """Store the computed statistics and return the partitions with a promise of exactness."""
         if not self._found:
             return set()
         require_same_definition(
@@ -211,10 +212,10 @@ class _Analysis:
         return promised
 
     def confirm(self, promised: set[str | None]) -> set[str | None]:
-        """Take promises back on a metastore that does not look whether others write.
+        """Revoke promises on a metastore that does not detect concurrent writers.
 
         Returns:
-            What is still promised.
+            The partitions whose promise remains.
         """
         now = Snapshot.take(self._client, [self._table.ref])
         if now.write_ids[self._table.ref.full_name].high_watermark == self._write_id:
@@ -224,7 +225,7 @@ class _Analysis:
         return set()
 
     def reports(self, accurate: set[str | None]) -> tuple[AnalyzedPartition, ...]:
-        """What was found, partition by partition."""
+        """Report the results partition by partition."""
         return tuple(
             AnalyzedPartition(
                 partition=found.directory.name,
@@ -243,8 +244,8 @@ class _Analysis:
     def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
         """Leave out the columns without any value.
 
-        The metastore keeps the bounds that it has where it is given none, so that Hive would answer
-        min and max from those of rows that no longer exist.
+        The metastore keeps its old bounds if it receives no new ones, so Hive would answer min and
+        max from rows that no longer exist.
         """
         kinds = {
             column.name: kind_of_statistics(parse_type(column.type))
@@ -262,7 +263,7 @@ class _Analysis:
         )
 
     def _who_writes(self) -> str | None:
-        """Why others may be writing who have not seen the announcement, or None."""
+        """Return a reason why a writer that missed the announcement may be active, if any."""
         name = self._table.ref.full_name
         now = Snapshot.take(self._client, [self._table.ref]).write_ids[name]
         others = [each for each in (*self._seen.open, *now.open) if each != self._write_id]
@@ -298,7 +299,7 @@ class _Analysis:
 
 
 def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None) -> Sequence[str]:
-    """The partitions that have all keys of one of the names that were asked for."""
+    """Return the partitions that match all keys of one of the requested names."""
     if asked is None:
         return names
     keys: Mapping[str, set[tuple[str, str | None]]] = {

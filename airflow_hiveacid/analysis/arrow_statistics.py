@@ -1,4 +1,4 @@
-"""Statistics of columns of rows that have been decoded."""
+"""Column statistics of decoded rows."""
 
 from typing import Any
 

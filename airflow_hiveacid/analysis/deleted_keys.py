@@ -45,7 +45,7 @@ class DeletedKeys:
         return cls(keys for file in files for keys in _visible_events(storage, file, write_ids))
 
     def may_hit(self, tail: OrcTail, stripe: int) -> bool:
-        """Whether a row of a stripe may be deleted."""
+        """Return whether a row of a stripe may be deleted."""
         if not self._rows:
             return False
         if not has_statistics(tail):

@@ -1,7 +1,7 @@
-"""The statistics of the visible rows of one partition, or of a table without partitions.
+"""Statistics of the visible rows of one partition, or of a table without partitions.
 
-Stripes whose rows are all visible contribute what the tail of their file says. Only stripes in which a
-row is deleted or invisible, and those whose statistics are not exact, are decoded.
+Stripes whose rows are all visible contribute the statistics from the tail of their file. Only
+stripes with a deleted or invisible row, and stripes with inexact statistics, are decoded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,9 +51,9 @@ class PartitionStatistics:
         files: The files that a reader opens, delete events included.
         bytes: Their size.
         columns: The statistics of each column, as far as they are known.
-        omitted: Why a column has none.
+        omitted: The reason for each column without statistics.
         stripes: The number of stripes.
-        decoded: Those of them that had to be decoded.
+        decoded: The number of decoded stripes.
     """
 
     rows: int = 0
@@ -73,7 +73,7 @@ def partition_statistics(
     Args:
         part: All files of the partition that a snapshot reads.
         columns: The columns of the table.
-        wanted: The columns of which statistics are wanted, as the table names them; may be empty.
+        wanted: The names of the columns to analyze, as the table spells them; may be empty.
 
     Raises:
         CorruptFile: A file cannot be read.
@@ -83,12 +83,12 @@ def partition_statistics(
 
 @dataclass(frozen=True)
 class _Undecided:
-    """Chooses the stripes that have to be decoded, for the scan."""
+    """Selects the stripes for the scan to decode."""
 
     analysis: "_Analysis"
 
     def stripes(self, tail: OrcTail) -> list[bool]:
-        """For each stripe whether it is read."""
+        """Return for each stripe whether it is read."""
         return self.analysis.undecided(tail)
 
 
@@ -113,7 +113,7 @@ class _Analysis:
         self._rows = self._stripes = self._decoded = 0
 
     def run(self) -> PartitionStatistics:
-        """Take over what the tails of all files say, then decode the rest."""
+        """Collect the statistics from the tails of all files, then decode the remaining stripes."""
         files = self._part.files
         deletes = [file for file in files if _is_delete(file)]
         data = [file for file in files if not _is_delete(file)]
@@ -137,9 +137,10 @@ class _Analysis:
         )
 
     def undecided(self, tail: OrcTail) -> list[bool]:
-        """For each stripe whether it has to be decoded: the same answer whenever it is asked.
+        """Return for each stripe whether it must be decoded; repeated calls return the same result.
 
-        So it counts on all columns, also on those that turn out to have no statistics.
+        The decision therefore considers all columns, including those that turn out to lack
+        statistics.
         """
         return self._undecided(tail, self._known(tail))
 
@@ -166,7 +167,7 @@ class _Analysis:
         return replace(tail, types=with_column_names(tail.types, self._part.columns))
 
     def _take(self, tail: OrcTail) -> bool:
-        """Take over what a tail says; return whether a part of the file has to be decoded."""
+        """Collect the statistics of a tail; return whether a part of the file must be decoded."""
         columns = self._known(tail)
         undecided = self._undecided(tail, columns)
         for stripe, open_, known in zip(tail.stripes, undecided, columns, strict=True):
@@ -181,7 +182,7 @@ class _Analysis:
         return any(undecided)
 
     def _known(self, tail: OrcTail) -> list[list[ColumnStatistics | None]]:
-        """For each stripe the statistics of the wanted columns, as its tail has them."""
+        """Return for each stripe the statistics of the requested columns from its tail."""
         places = dict(reversed(row_columns(tail)))
         columns: list[list[ColumnStatistics | None]] = []
         for name, (_, type_, _) in self._columns.items():
@@ -194,7 +195,7 @@ class _Analysis:
         return [[column[number] for column in columns] for number in range(len(tail.stripes))]
 
     def _hides_rows(self, tail: OrcTail, stripe: int) -> bool:
-        """Whether a row of a stripe may be deleted, or of a write id that is not visible."""
+        """Return whether a row of a stripe may be deleted or have an invisible write id."""
         if not tail.is_acid:
             return False
         if self._deleted.may_hit(tail, stripe):
@@ -205,9 +206,9 @@ class _Analysis:
         return self._part.write_ids.range_valid(*written) is not Range.ALL
 
     def _decode(self, part: TablePart) -> None:
-        """Add the visible rows of the stripes that are left.
+        """Add the visible rows of the remaining stripes.
 
-        Where a column cannot be decoded, each is read by itself, and only that one is left out.
+        If a column cannot be decoded, columns are read one by one, and only that column is omitted.
         """
         names = [name for name in self._columns if name not in self._omitted]
         try:
@@ -221,7 +222,7 @@ class _Analysis:
                     self._omitted[name] = error.what
 
     def _read(self, part: TablePart, names: Sequence[str]) -> int:
-        """Add the statistics of some columns, all or none; return the number of rows with ids."""
+        """Atomically add the statistics of some columns; return the number of rows with ids."""
         rows = 0
         found: dict[str, list[ColumnStatistics]] = {name: [] for name in names}
         nan: set[str] = set()

@@ -12,7 +12,7 @@ _EXACT = Context(prec=80)
 
 
 def shown(value: Any, hive_type: HiveType) -> str | None:
-    """A bound of a column's values as SQL writes it; None stays None."""
+    """Format a bound of a column's values as SQL writes it; null remains null."""
     if value is None:
         return None
     match hive_type:

@@ -1,7 +1,7 @@
-"""Changing definitions of tables and partitions without undoing what others change of them.
+"""Alter definitions of tables and partitions without overwriting concurrent changes.
 
-An alter replaces the whole definition by the one that it is given. So it is made only where
-something has to change, of a definition just read, and version 4 is told which definition that was.
+An alter replaces the whole definition. It is therefore sent only if something must change, and is
+based on a definition just read; version 4 receives the identity of that definition.
 """
 
 import re
@@ -26,15 +26,15 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-# When the definition was changed last, in seconds. Hive's DDL sets it, statistics do not.
+# Time of the last change of the definition, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
 _TIME = re.compile("[0-9]{1,12}")
-# The statistics of which Hive believes that they are right.
+# The statistics that Hive considers accurate.
 ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
 _KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _TRIES = 10
-# How version 4 says that the definition is another one by now.
+# The error text of version 4 if the definition has changed in the meantime.
 _OVERTAKEN = "The table has been modified"
 # Derby and Oracle cannot compare the long texts that parameters are kept as.
 _INCOMPARABLE = ("ERROR 42818", "ORA-00932")
@@ -67,13 +67,13 @@ def alter_table(
     Args:
         client: The metastore.
         ref: The table.
-        change: Changes the Thrift struct, and tells whether there was anything to change. It is
-            called again when somebody else was faster.
-        context: What else the metastore is told.
+        change: Changes the Thrift struct and returns whether a change was necessary. It is called
+            again after a concurrent change.
+        context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
 
     Raises:
-        SnapshotMoved: Others change it all the time.
+        SnapshotMoved: Concurrent changes exhausted all attempts.
     """
     for _ in range(_TRIES):
         raw = client.get_table(ref).raw
@@ -124,8 +124,8 @@ def alter_partitions(
         client: The metastore.
         ref: The table.
         names: The partitions; one that does not exist is skipped.
-        change: Changes the Thrift struct of a partition, and returns whether there was anything to
-            change.
+        change: Changes the Thrift struct of a partition, and returns whether a change was
+            necessary.
         writer: The transaction.
     """
     for start in range(0, len(names), _PARTITIONS_PER_CALL):
@@ -145,17 +145,17 @@ def change_columns(
     run_token: str | None,
     lock_wait_seconds: float,
 ) -> HiveTable:
-    """Give a table, and all of its partitions, other columns under an exclusive lock.
+    """Change the columns of a table and of all of its partitions under an exclusive lock.
 
     Args:
         client: The metastore.
         ref: The table.
-        choose: The columns that it gets, given the table as it is under the lock.
-        run_token: The run that wants it.
-        lock_wait_seconds: How long to wait for others.
+        choose: Returns the new columns for the table as read under the lock.
+        run_token: The token of the run.
+        lock_wait_seconds: The longest wait for other owners.
 
     Returns:
-        The table as it is then.
+        The table after the change.
     """
 
     def change(raw: Any) -> bool:
@@ -167,7 +167,7 @@ def change_columns(
         mark_changed(raw)
         return columns != table.columns
 
-    # Only those who ask for locks are kept away by it.
+    # It blocks only clients that request locks.
     with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
         table = client.get_table(ref)
         columns = tuple(choose(table))
@@ -206,7 +206,7 @@ def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> 
 
 
 def mark_changed(raw: Any) -> None:
-    """Let those see that a definition is another one by now who have read it before.
+    """Mark a definition as changed for clients that have read it before.
 
     Args:
         raw: The Thrift struct of a table; its parameters change.
@@ -218,20 +218,20 @@ def mark_changed(raw: Any) -> None:
 
 
 def forget_row_count(described: Any) -> bool:
-    """Say that the number of rows is unknown, and that no statistics are accurate.
+    """Mark the number of rows as unknown and all statistics as inaccurate.
 
-    No number is kept right: who is killed before the commit, or writes at the same time, would
-    leave a wrong one.
+    The number is not maintained: a writer that is killed before the commit, or a concurrent writer,
+    would leave a wrong one.
 
     Args:
         described: The Thrift struct of a table or a partition; its parameters change.
 
     Returns:
-        Whether there was anything to change.
+        Whether the parameters changed.
     """
     before = dict(described.parameters or {})
     after = {name: value for name, value in before.items() if name != ACCURATE}
-    # Of a table with partitions it is them who have numbers.
+    # In partitioned tables, only the partitions have numbers.
     if not getattr(described, "partitionKeys", None):
         after[ROW_COUNT] = UNKNOWN_ROW_COUNT
     described.parameters = after

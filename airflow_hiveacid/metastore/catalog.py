@@ -16,12 +16,12 @@ from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-# The property by which Hive maps the columns of Parquet files by position.
+# The property that makes Hive map the columns of Parquet files by position.
 PARQUET_BY_POSITION = "parquet.column.index.access"
 ROW_COUNT = "numRows"
-# Hive 4 believes the number after every compaction, without counting. It adds its own rows to the
-# number that it finds, to none as if it were 0, and to -1, too. To this it cannot add, and all
-# engines read it as unknown.
+# After every compaction, Hive 4 trusts the number without counting. It adds its own rows to the
+# stored number, treats a missing number as 0, and also adds to -1. It cannot add to this value, and
+# all engines read it as unknown.
 UNKNOWN_ROW_COUNT = ""
 
 # The largest that Hive reads have ten digits.
@@ -35,7 +35,7 @@ _KIND_PARAMETERS: dict[TableKind, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class HiveDatabase:
-    """A database; new transactional tables go below `managed_location` where there is one."""
+    """A database; new transactional tables are created below `managed_location` if it is set."""
 
     name: str
     location: str | None
@@ -72,20 +72,20 @@ class HiveTable:
 
     Attributes:
         ref: Its name.
-        kind: Whether it is transactional, and how.
-        location: Its folder, in the metastore's spelling; None lets the metastore choose one.
+        kind: Not transactional, insert-only or full ACID.
+        location: Its folder, in the metastore's spelling; if missing, the metastore chooses one.
         columns: The columns without the partition keys.
         partition_keys: The partition keys, in order.
         parameters: The table properties.
-        bucket_columns: What rows are distributed over the buckets by.
-        num_buckets: How many buckets there are; -1 when rows are not distributed.
-        sort_columns: What rows are sorted by inside a bucket.
+        bucket_columns: The columns that distribute rows over the buckets.
+        num_buckets: The number of buckets; -1 if rows are not distributed.
+        sort_columns: The columns that sort rows inside a bucket.
         input_format: The Java class that reads the table.
         serde: The Java class of the row format.
         serde_parameters: The properties of the row format.
-        owner: Who the table belongs to.
+        owner: The owner of the table.
         raw: The Thrift struct, so that an alter sends back every field it does not change.
-        default_mapping: How columns are found in ORC files unless the table says otherwise.
+        default_mapping: The mapping of columns in ORC files unless a table property overrides it.
     """
 
     ref: TableRef
@@ -109,7 +109,7 @@ class HiveTable:
         """The location of a table that has files.
 
         Raises:
-            UnsupportedTable: It has none, like a view.
+            UnsupportedTable: The table has no location, like a view.
         """
         if not self.location:
             raise UnsupportedTable(f"{self.ref.full_name} has no files; it may be a view.")
@@ -117,21 +117,21 @@ class HiveTable:
 
     @property
     def identity(self) -> TableIdentity:
-        """Its creation, by which it differs from a later table of the same name."""
+        """The creation of the table, which distinguishes it from a later table of the same name."""
         return TableIdentity(created=int(self.raw.createTime), id=self.raw.id or None)
 
     @property
     def format(self) -> StorageFormat:
-        """The format of its files.
+        """The format of the table's files.
 
         Raises:
-            UnsupportedTable: It is one that we do not know.
+            UnsupportedTable: The format is unknown.
         """
         return StorageFormat.of(self.serde, self.ref.full_name)
 
     @property
     def is_view(self) -> bool:
-        """Whether it is a query instead of files."""
+        """Return whether the table is a view."""
         return bool(self.raw.tableType == "VIRTUAL_VIEW")
 
     @property
@@ -141,25 +141,25 @@ class HiveTable:
 
     @property
     def stored_columns(self) -> tuple[HiveColumn, ...]:
-        """All columns that its files hold, also of a table that is reduced to a few of them."""
+        """All columns stored in its files, also for a table that is reduced to some of them."""
         known = _read_columns(self.raw.sd)
         names = {column.name for column in known}
-        # A table that is about to get columns has them behind those that the metastore knows.
+        # New columns of a table come after those in the metastore.
         return (*known, *(column for column in self.columns if column.name not in names))
 
     @property
     def mapped_columns(self) -> MappedColumns:
-        """All columns that its files hold, and how they are found there.
+        """All columns stored in its files, with their mapping.
 
         Raises:
-            UnsupportedTable: A property that chooses the mapping has an unknown value.
+            UnsupportedTable: The value of a mapping property is unknown.
         """
         names = tuple(column.name for column in self.stored_columns)
         return MappedColumns(names, self._column_mapping)
 
     @property
     def finds_columns_by_position(self) -> bool:
-        """Whether engines find the columns of its files by position, whatever their format."""
+        """Return whether engines find the columns of its files by position, in any format."""
         if self.format.is_text:
             return self.format is not StorageFormat.JSON
         return self._column_mapping is ColumnMapping.POSITION
@@ -186,19 +186,19 @@ class HiveTable:
 
     @property
     def bucketing_version(self) -> int:
-        """Which of Hive's two hash functions distributes the rows."""
+        """The version of Hive's hash function (1 or 2) that distributes the rows."""
         return self.number("bucketing_version", 1, range(1, 3))
 
     def number(self, name: str, default: int, allowed: range) -> int:
-        """A property that is a number.
+        """Return a numeric property.
 
         Args:
             name: The property.
-            default: What it is where the table does not say.
-            allowed: What it may be.
+            default: The value if the table lacks the property.
+            allowed: The valid values.
 
         Raises:
-            UnsupportedTable: It is something else.
+            UnsupportedTable: The value is invalid.
         """
         given = self.parameters.get(name, str(default))
         if not _NUMBER.fullmatch(given) or int(given) not in allowed:
@@ -211,7 +211,7 @@ class HiveTable:
 
     @property
     def local_time_columns(self) -> list[str]:
-        """The columns that hold timestamps with local time zone, be it inside of others."""
+        """The columns with timestamps with local time zone, nested ones included."""
         return [
             column.name for column in self.columns if LOCAL_ZONE in str(parse_type(column.type))
         ]
@@ -306,7 +306,7 @@ class HivePartition:
 
     Attributes:
         name: Its name, escaped: ``day=2026-01-01/city=S%C3%A3o``.
-        values: The values of the partition keys as text; None is Hive's default partition.
+        values: The values of the partition keys as text; null for Hive's default partition.
         location: Its folder, in the metastore's spelling.
         columns: The columns it was written with, which may be fewer than the table's.
         parameters: The partition properties.
@@ -335,7 +335,7 @@ class HivePartition:
         """The location of a partition that has files.
 
         Raises:
-            UnsupportedTable: It has none.
+            UnsupportedTable: The partition has no location.
         """
         if not self.location:
             raise UnsupportedTable(f"The partition {self.name} has no folder.")
@@ -382,7 +382,7 @@ def _to_fields(columns: Sequence[HiveColumn]) -> list[Any]:
 def _read_columns(storage: Any) -> tuple[HiveColumn, ...]:
     columns = _to_columns(storage.cols)
     if storage.serdeInfo and storage.serdeInfo.serializationLib == StorageFormat.CSV.value.serde:
-        # Whatever types the metastore keeps, this serde gives Hive texts.
+        # This serde returns texts to Hive, regardless of the types in the metastore.
         return tuple(replace(column, type="string") for column in columns)
     return columns
 

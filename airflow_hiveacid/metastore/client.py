@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.thrift.session import Session
 
 _Item = TypeVar("_Item")
 
-# Where metastores from 4.1 on elect among themselves who does the housework, by locks.
+# Metastores from 4.1 on use locks here to elect the leader for housekeeping.
 _ELECTIONS = "__metastore_leader_election__"
 _PARTITIONS_PER_CALL = 500
 
@@ -36,14 +36,15 @@ _PARTITIONS_PER_CALL = 500
 class MetastoreClient:
     """A client of the Hive Metastore, version 3 or 4.
 
-    It connects with the first call. Several threads may share it: each has its own connection.
-    A call whose answer gets lost is repeated once where that is harmless; otherwise it raises
-    `AnswerLost`, and the caller must find out whether it was carried out.
+    It connects with the first call. Several threads may share it: each has its own connection. A
+    call with a lost answer is repeated once if that is harmless; otherwise it raises `AnswerLost`,
+    and the caller must find out whether the call was executed.
 
     Attributes:
-        call: Makes any declared call; for what has a class of its own, like the compaction queue.
-        within: Holds all calls of this thread to one time together: `with client.within(60): ...`.
-        listeners: Whether the metastore wants to know of added files.
+        call: Makes any declared call; for features with a class of their own, like the compaction
+            queue.
+        within: Limits the total time of all calls of this thread: `with client.within(60): ...`.
+        listeners: Whether the metastore wants events for added files.
         allowed_locations: The locations that tables and partitions may have.
     """
 
@@ -67,12 +68,12 @@ class MetastoreClient:
 
     @property
     def version(self) -> MetastoreVersion:
-        """Which generation of the metastore answers; found out by asking it."""
+        """The generation of the metastore, determined by a call."""
         return self._session.version
 
     @property
     def column_mapping(self) -> ColumnMapping:
-        """How columns are found in ORC files: as configured, or as Hive of this version finds them."""
+        """The mapping of columns in ORC files: configured, or the default of this version of Hive."""
         if self.options.column_mapping is not None:
             return ColumnMapping(self.options.column_mapping)
         by_position = self.version.maps_columns_by_position
@@ -80,11 +81,11 @@ class MetastoreClient:
 
     @property
     def user(self) -> str:
-        """Whom the metastore takes us for."""
+        """The user name that the metastore assigns to this client."""
         return self._session.user
 
     def config_value(self, name: str, default: str) -> str:
-        """A setting of the server, or the default when it has none."""
+        """Return a setting of the server, or the default if it is not set."""
         return str(self.call(idl_tables.get_config_value, name, default))
 
     # Databases
@@ -119,7 +120,7 @@ class MetastoreClient:
         self.call(idl_tables.create_database, database, about=name)
 
     def drop_database(self, name: str, *, cascade: bool = False) -> None:
-        """Drop a database with its files; one that has tables only with `cascade`."""
+        """Drop a database with its files; a database with tables requires `cascade`."""
         self.call(idl_tables.drop_database, name, True, cascade, about=name)
 
     # Tables
@@ -261,12 +262,12 @@ class MetastoreClient:
             WriteConflict: Another transaction changed the same table or partition and was first.
             TransactionAborted: The transaction is not open (any more).
         """
-        # Version 4 takes an unset exclWriteEnabled for true and then looks for no conflict.
+        # Version 4 treats an unset exclWriteEnabled as true and then checks for no conflict.
         request = idl_txns.CommitTxnRequest(txnid=txn, exclWriteEnabled=False)
         self.call(idl_txns.commit_txn, request)
 
     def abort_txn(self, txn: int) -> None:
-        """Abort a transaction; an aborted one may be aborted again."""
+        """Abort a transaction; aborting it again is allowed."""
         self.call(idl_txns.abort_txn, idl_txns.AbortTxnRequest(txnid=txn))
 
     def heartbeat(self, txn: int) -> TxnLiveness:
@@ -281,12 +282,12 @@ class MetastoreClient:
         return TxnLiveness(self.call(idl_txns.heartbeat_txn_range, request, read=read))
 
     def get_open_txns(self) -> OpenTxns:
-        """All transactions that are open or aborted."""
+        """Return all transactions that are open or aborted."""
         txns: OpenTxns = self.call(idl_txns.get_open_txns, read=OpenTxns.from_thrift)
         return txns
 
     def get_open_txns_info(self) -> list[TxnInfo]:
-        """All transactions that are open or aborted, with who opened them."""
+        """Return all transactions that are open or aborted, with their owners."""
         read = TxnInfo.all_from_thrift
         try:
             return list(self.call(idl_txns.get_open_txns_info, read=read))
@@ -298,7 +299,7 @@ class MetastoreClient:
     # Write ids
 
     def allocate_write_id(self, txn: int, ref: TableRef) -> int:
-        """The transaction's write id for a table; the same one whenever it is asked for."""
+        """Return the transaction's write id for a table; repeated calls return the same one."""
         request = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, [txn])
         allocate = partial(
             self.call,
@@ -318,7 +319,7 @@ class MetastoreClient:
     def get_valid_write_ids(
         self, refs: Sequence[TableRef], txns: ValidTxnList
     ) -> dict[str, ValidWriteIdList]:
-        """What a reader with this list of transactions may see of each table, by full name."""
+        """Return the valid write ids of each table, by full name, for a list of transactions."""
         request = idl_txns.GetValidWriteIdsRequest(
             fullTableNames=[ref.full_name for ref in refs], validTxnList=txns.format()
         )
@@ -338,13 +339,13 @@ class MetastoreClient:
         return dict(self.call(idl_txns.get_valid_write_ids, request, read=read))
 
     def latest_conflicting_txn(self, txn: int) -> int:
-        """The youngest committed transaction that conflicts with this one, or 0 (version 4)."""
+        """Return the youngest committed transaction that conflicts with this one, or 0 (version 4)."""
         return int(self.call(idl_txns.get_latest_txnid_in_conflict, txn))
 
     def add_dynamic_partitions(
         self, txn: int, write_id: int, ref: TableRef, names: Sequence[str], operation: DataOperation
     ) -> None:
-        """Tell which partitions a transaction with a lock on the whole table has written."""
+        """Register the partitions that a transaction with a lock on the whole table has written."""
         request = idl_txns.AddDynamicPartitions(
             txnid=txn,
             writeid=write_id,
@@ -365,9 +366,9 @@ class MetastoreClient:
         host: str,
         agent_info: str | None,
     ) -> LockAnswer:
-        """Ask for locks, all or none; never for a transaction that may be committed already.
+        """Request locks atomically; never for a transaction that may be committed already.
 
-        Locks without a transaction must be kept by `heartbeat_lock` and given back by `unlock`.
+        Locks without a transaction must be kept alive by `heartbeat_lock` and released by `unlock`.
         """
         request = idl_txns.LockRequest(
             component=[_component(component) for component in components],
@@ -388,17 +389,17 @@ class MetastoreClient:
         self.call(idl_txns.heartbeat, idl_txns.HeartbeatRequest(lockid=lock_id))
 
     def unlock(self, lock_id: int) -> None:
-        """Give back a lock that belongs to no transaction; one that is gone may be given back."""
+        """Release a lock that belongs to no transaction; releasing a missing lock is allowed."""
         self.call(idl_txns.unlock, idl_txns.UnlockRequest(lockid=lock_id))
 
     def check_lock(self, lock_id: int, txn: int | None) -> LockAnswer:
-        """Ask whether a waiting lock has been granted; this is a heartbeat, too."""
+        """Check whether a waiting lock is granted; this is a heartbeat, too."""
         request = idl_txns.CheckLockRequest(lockid=lock_id, txnid=txn)
         answer: LockAnswer = self.call(idl_txns.check_lock, request, read=LockAnswer.from_thrift)
         return answer
 
     def show_locks(self, ref: TableRef | None = None) -> list[HeldLock]:
-        """All locks, or those on a table and its partitions."""
+        """Return all locks, or those on a table and its partitions."""
         request = idl_txns.ShowLocksRequest(
             dbname=ref and ref.database, tablename=ref and ref.name, isExtended=True
         )

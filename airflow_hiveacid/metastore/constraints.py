@@ -23,7 +23,7 @@ _CATALOG = "hive"
 
 
 def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstraints:
-    """The constraints that affect what is written into a table.
+    """Return the constraints that apply to writes into a table.
 
     Version 4 answers one call, version 3 one for each kind.
     """
@@ -38,7 +38,7 @@ def constraints_on_writes(client: MetastoreClient, ref: TableRef) -> TableConstr
 
 
 def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
-    """All constraints of a table, keys included."""
+    """Return all constraints of a table, including keys."""
     of_table = _OfTable(client, ref)
     if not client.version.returns_all_constraints:
         return _parsed(
@@ -67,11 +67,11 @@ def all_constraints(client: MetastoreClient, ref: TableRef) -> TableConstraints:
 
 
 def as_structs(ref: TableRef, constraints: Sequence[Constraint]) -> dict[str, list[Any]]:
-    """The constraints of a table that is to be created, by the fields of the request.
+    """Convert the constraints of a new table into the fields of the request.
 
     Args:
         ref: The table.
-        constraints: Its constraints, which have been validated.
+        constraints: Its validated constraints.
     """
     structs: dict[str, list[Any]] = defaultdict(list)
     for each in constraints:
@@ -249,7 +249,7 @@ def _foreign_keys(structs: Iterable[Any]) -> list[Key]:
 
 
 def _grouped(name: str, structs: Iterable[Any]) -> dict[str, list[Any]]:
-    """The structs of each key, which has one for each column, in order."""
+    """Group the structs by key, which has one struct for each column, in order."""
     keys: dict[str, list[Any]] = defaultdict(list)
     for raw in sorted(structs, key=lambda raw: int(raw.key_seq)):
         keys[getattr(raw, name)].append(raw)

@@ -1,9 +1,9 @@
-"""Delegation tokens: what stands for a ticket in the driver of a cluster, where there is none.
+"""Delegation tokens: replace the Kerberos ticket in the driver of a cluster, which has no ticket.
 
-The submitter gets one, and cancels it where it is sure that no driver has it. The driver gets another one
-in time, again and again, and cancels all of them in the end. It does not renew them: Hive Metastore 3.1 tells
-the new end of a token that is renewed, and lets it expire at the old one. A driver that is killed leaves its
-token to the metastore, which forgets it after a day unless it is set up otherwise.
+The submitter gets a token, and cancels it if it is certain that no driver holds it. The driver
+repeatedly gets another token in time, and cancels all of them at its end. It does not renew tokens:
+Hive Metastore 3.1 reports a new end for a renewed token but lets it expire at the old one. A killed
+driver leaves its token to the metastore, which forgets it after a day unless configured otherwise.
 """
 
 import logging
@@ -20,23 +20,23 @@ from airflow_hiveacid.metastore.thrift import idl_tokens
 
 log = logging.getLogger(__name__)
 
-# Between two tries of a metastore that does not answer.
+# Pause between two attempts to reach a metastore that does not answer.
 _RETRY_SECONDS = 5.0
-# Whatever the metastore says, there is a pause between two tokens, and one that a thread can wait.
+# Regardless of the metastore's answer, two tokens are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 86400.0
 _LEFT = "The delegation token is left to the metastore: %s"
 
 
 def new_token(client: MetastoreClient) -> str:
-    """Get a delegation token for whoever calls."""
+    """Get a delegation token for the calling user."""
     return str(client.call(idl_tokens.get_delegation_token, client.user, client.user))
 
 
 def cancel_token(options: MetastoreOptions, token: str) -> None:
-    """Cancel a delegation token that nobody has; the metastore forgets what cannot be cancelled.
+    """Cancel an unused delegation token; if this fails, the metastore lets the token expire.
 
     Args:
-        options: How the metastore is reached.
+        options: The connection options of the metastore.
         token: The token.
     """
     try:
@@ -50,10 +50,10 @@ class TokenKeeper:
     """Keeps the delegation token of this process alive, in the body of a with statement."""
 
     def __init__(self, options: MetastoreOptions | None) -> None:
-        """Describe it; without a token, there is nothing to do.
+        """Prepare the renewal; it does nothing without a token.
 
         Args:
-            options: How the metastore is reached.
+            options: The connection options of the metastore.
         """
         self._options = options
         self._tokens: list[str] = []
@@ -64,7 +64,7 @@ class TokenKeeper:
         options = self._options
         if options is not None and options.auth_mechanism == DELEGATION_TOKEN:
             assert options.token_env is not None
-            DelegationToken.of(options)  # Fails here if it is none, and not in the thread.
+            DelegationToken.of(options)  # An invalid token fails here and not in the thread.
             self._client = MetastoreClient(options)
             self._variable = options.token_env
             self._tokens.append(os.environ[self._variable])
@@ -84,7 +84,7 @@ class TokenKeeper:
         self._thread.join(_RETRY_SECONDS)
         try:
             with self._client:
-                # The one that connects comes last.
+                # The token that authenticates this connection is the last one.
                 for token in self._tokens:
                     self._client.call(idl_tokens.cancel_delegation_token, token)
         except MetastoreError as failure:
@@ -107,14 +107,14 @@ class TokenKeeper:
         """Get another token.
 
         Returns:
-            How many seconds it lives. The metastore's clock alone says that: another one may be some
-            minutes off, for which Kerberos allows.
+            Its lifetime in seconds by the metastore's clock. Any other clock may differ by some
+                minutes, which Kerberos allows.
         """
         text = new_token(self._client)
         token = DelegationToken.parse(text)
         self._tokens.append(text)
-        # The old one is not cancelled yet: somebody may be about to connect with it.
+        # The old token is not cancelled yet: another thread may be about to connect with it.
         os.environ[self._variable] = text
-        # One that is new ends when it does anyway; this is how to ask.
+        # A new token's end does not change by this call, which is the way to query it.
         end = int(self._client.call(idl_tokens.renew_delegation_token, text))
         return (end - token.first_day) / 1000

@@ -1,4 +1,4 @@
-"""How tables store their rows: the Java classes that Hive reads and writes them with."""
+"""Storage formats of tables: the Java classes that Hive uses to read and write them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -15,12 +15,12 @@ _SERDE = "org.apache.hadoop.hive.serde2"
 
 @dataclass(frozen=True, slots=True)
 class JavaClasses:
-    """What the metastore says of a format.
+    """The metastore's description of a format.
 
     Attributes:
         input_format: The class that splits and reads files.
         output_format: The class that writes files.
-        serde: The class that makes rows of what it reads; new tables get this one.
+        serde: The class that converts records into rows; new tables get this one.
         also: Serdes of the same format that tables may have instead.
     """
 
@@ -31,7 +31,7 @@ class JavaClasses:
 
 
 class StorageFormat(Enum):
-    """A format of files, by the name that STORED AS knows; CSV is that of OpenCSVSerde."""
+    """A format of files, by its name in STORED AS; CSV is that of OpenCSVSerde."""
 
     ORC = JavaClasses(f"{_ORC}.OrcInputFormat", f"{_ORC}.OrcOutputFormat", f"{_ORC}.OrcSerde")
     PARQUET = JavaClasses(
@@ -50,19 +50,19 @@ class StorageFormat(Enum):
 
     @property
     def is_text(self) -> bool:
-        """Whether a row is a line."""
+        """Return whether each row is a line of text."""
         return self.value.input_format == _TEXT_INPUT
 
     @classmethod
     def of(cls, serde: str | None, table: str) -> Self:
-        """The format of a table by its serde.
+        """Return the format of a table by its serde.
 
         Args:
             serde: The Java class.
-            table: Whose it is, for the error.
+            table: The table, for the error.
 
         Raises:
-            UnsupportedTable: It is one that we do not know.
+            UnsupportedTable: The serde is unknown.
         """
         for form in cls:
             if serde == form.value.serde or serde in form.value.also:

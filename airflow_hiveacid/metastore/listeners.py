@@ -1,4 +1,4 @@
-"""Whether a metastore has listeners that want to know which files a transaction adds."""
+"""Detection of metastore listeners that want events for the files that a transaction adds."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -7,23 +7,23 @@ from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 
 _LISTENERS = "hive.metastore.transactional.event.listeners"
-# A setting of Hive's clients, which often stands in the metastore's configuration, too.
+# A setting of Hive's clients, which the metastore's configuration often contains, too.
 _DML_EVENTS = "hive.metastore.dml.events"
 
 
 class Listeners:
-    """The listeners of a metastore, which is asked for them once.
+    """The listeners of a metastore, which are determined once.
 
     Attributes:
-        unknown_calls: The names of the calls for events that the metastore has refused as unknown.
+        unknown_calls: The names of the calls for events that the metastore has rejected as unknown.
     """
 
     def __init__(self, options: MetastoreOptions, config_value: Callable[[str, str], str]) -> None:
-        """Describe them; nothing is asked yet.
+        """Describe the listeners; this makes no call.
 
         Args:
-            options: How the metastore is reached.
-            config_value: Asks for a setting of the metastore, given its name and a default.
+            options: The connection options of the metastore.
+            config_value: Returns a setting of the metastore, given its name and a default.
         """
         self.unknown_calls: set[str] = set()
         self._choice = options.write_events
@@ -31,7 +31,7 @@ class Listeners:
 
     @cached_property
     def want_events(self) -> bool:
-        """Whether writes report the files that they add; found out by at most two calls."""
+        """Return whether writes report the files that they add; takes at most two calls."""
         if self._choice != AUTO:
             return self._choice == ALWAYS
         try:

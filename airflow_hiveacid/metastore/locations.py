@@ -18,10 +18,10 @@ def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tup
     Args:
         client: The metastore: two calls per database and 200 tables, and one for each table with
             partitions, as no call lists the partitions of several tables.
-        besides: The table that is left out.
+        besides: The table to exclude.
 
     Yields:
-        "database.table" or "database.table/partition" with its location; views have none.
+        "database.table" or "database.table/partition" with its location; views are skipped.
     """
     catalog = besides.raw.catName  # The databases that a client lists are of one catalog.
     for database in client.get_databases():

@@ -1,4 +1,4 @@
-"""Looking at many tables in few calls: those that a pattern stands for, or a few fields of each."""
+"""Access to many tables in few calls: all tables that match a pattern, or a few fields of each."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -17,15 +17,15 @@ TABLES_PER_CALL = 200
 
 
 def tables_of(client: MetastoreClient, pattern: str) -> list[TableRef]:
-    """The tables that a pattern stands for, by name.
+    """Return the tables that match a pattern, by name.
 
     Args:
-        client: Whom to ask.
-        pattern: "database.table" is that table, whatever it is. With wildcards in the name of the
-            table, as in "sales.*" or "sales.day_*", all transactional tables that it fits.
+        client: The metastore.
+        pattern: "database.table" is that table, of any kind. Wildcards in the name of the table, as
+            in "sales.*" or "sales.day_*", match all transactional tables.
 
     Raises:
-        TableNotFound: There is no such database.
+        TableNotFound: The database does not exist.
     """
     wanted = TableRef.parse(pattern)
     if "*" not in wanted.name:
@@ -45,9 +45,9 @@ def transactional_tables(
     """Describe the transactional tables of a database.
 
     Args:
-        client: Whom to ask: two calls, and more only for a very large database.
-        database: The database; one that is not there has no tables.
-        names: Look among these only; None is all.
+        client: The metastore: two calls, and more only for a very large database.
+        database: The database; a missing one has no tables.
+        names: Search only these names; by default all.
     """
     among = client.get_tables(database) if names is None else names
     for table in map(HiveTable.from_thrift, projected_tables(client, database, among)):
@@ -58,14 +58,14 @@ def transactional_tables(
 def projected_tables(
     client: MetastoreClient, database: str, names: Sequence[str], fields: Sequence[str] = ()
 ) -> Iterator[Any]:
-    """The metastore's structs of the tables of these names that exist.
+    """Yield the metastore's structs of the existing tables with these names.
 
     Args:
-        client: Whom to ask, once for every 200 tables.
-        database: Where the tables are.
+        client: The metastore, called once for every 200 tables.
+        database: The database of the tables.
         names: Their names.
-        fields: What is needed of them, like "sd.location"; none is everything. Version 4 leaves
-            out the rest; version 3 always sends it all.
+        fields: The required fields, like "sd.location"; by default all. Version 4 omits the rest;
+            version 3 always sends all fields.
     """
     for start in range(0, len(names), TABLES_PER_CALL):
         request = idl_tables.GetTablesRequest(

@@ -1,4 +1,4 @@
-"""What a cleaning owes to replication: files that no dump has copied yet."""
+"""Rules for cleaning on replicated databases: files that no dump has copied yet must stay."""
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -9,18 +9,18 @@ _SOURCE = "repl.source.for"
 
 
 def is_replicated(client: MetastoreClient, ref: TableRef) -> bool:
-    """Whether a table belongs to a database that is the source of a replication."""
+    """Return whether a table belongs to a database that is the source of a replication."""
     return bool(client.get_database(ref.database).parameters.get(_SOURCE, "").strip())
 
 
 def recycle(client: MetastoreClient, location: str) -> None:
-    """Have the metastore move removed files to where the next dump finds them.
+    """Make the metastore move removed files to a place that the next dump reads.
 
     The metastore does nothing unless `hive.repl.cm.enabled` is set there.
 
     Args:
         client: The metastore.
-        location: The directory or the file that is about to be removed.
+        location: The directory or the file that will be removed.
     """
     request = idl_events.CmRecycleRequest(dataPath=location, purge=True)
     client.call(idl_events.cm_recycle, request, about=location)

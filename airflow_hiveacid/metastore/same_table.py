@@ -1,6 +1,6 @@
-"""Whether a table is still the same one as when the work on it began.
+"""Detection of tables that were replaced or changed while a job was running.
 
-Locks do not keep others from dropping, moving or changing a table who never ask for any.
+Locks do not prevent other clients that request no locks from dropping, moving or changing a table.
 """
 
 import re
@@ -15,18 +15,19 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 def require_same_table(
     client: MetastoreClient, table: HiveTable, allocated: tuple[int, int] | None = None
 ) -> HiveTable:
-    """Make sure that a table was neither dropped nor moved.
+    """Verify that a table was neither dropped nor moved.
 
     Args:
         client: The metastore.
         table: The table as it was.
-        allocated: A transaction, and its write id for the table: those of a new table begin again at 1.
+        allocated: A transaction, and its write id for the table: write ids of a new table restart
+            at 1.
 
     Returns:
-        The table as it is.
+        The current table.
 
     Raises:
-        TableReplaced: It is not there any more, or in another place, or another one.
+        TableReplaced: The table was dropped, moved or replaced.
     """
     try:
         now = client.get_table(table.ref)
@@ -52,10 +53,10 @@ def require_same_table(
 
 
 def located(table: HiveTable) -> LocatedTable:
-    """Describe a table for files that must not be taken for those of another one.
+    """Describe a table for files that must remain distinct from those of any other table.
 
     Raises:
-        UnsupportedTable: It has no files, like a view.
+        UnsupportedTable: The table has no files, like a view.
     """
     return LocatedTable(
         name=table.ref.full_name,
@@ -72,19 +73,19 @@ def require_same_definition(
     *,
     may_grow: bool = False,
 ) -> None:
-    """Make sure that files made for a table, and for some partitions, still fit in.
+    """Verify that files written for a table, and for some partitions, still fit.
 
     Args:
         client: The metastore.
         table: The table as it was.
-        partitions: The partitions as they were; all have to be there by now.
+        partitions: The partitions as they were; all must exist by now.
         allocated: See ``require_same_table``.
-        may_grow: Whether columns may have been added: new rows are null there, but a job that
-            rewrites rows would lose what others have put into them.
+        may_grow: Whether additional columns are allowed: new rows are null there, but a job that
+            rewrites rows would lose values that other writers stored there.
 
     Raises:
-        TableReplaced: The table is another one, or has other columns; or a partition is not
-            there, in another place, or has another storage.
+        TableReplaced: The table is another one, or has other columns; or a partition is missing,
+            has another location, or has another storage.
     """
     now = require_same_table(client, table, allocated)
     kept = now.columns[: len(table.columns)] if may_grow else now.columns
@@ -112,7 +113,7 @@ def require_same_definition(
                 f"{what} was moved from {partition.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        # That of a partition which we have added ourselves is not known.
+        # The creation time is unknown for a partition that this process has added.
         created = partition.raw.createTime
         if created and current.raw.createTime != created:
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
@@ -123,7 +124,7 @@ def require_same_definition(
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:
-    """What files depend on besides the columns."""
+    """Return the properties on which files depend, besides the columns."""
     return (
         table.kind,
         _types(table.partition_keys),
@@ -133,9 +134,9 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
 
 
 def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
-    """What a partition defines for itself.
+    """Return the storage properties that a partition defines for itself.
 
-    An insert of Hive 4 that names a partition gives it the buckets of the table.
+    An insert of Hive 4 into a named partition gives it the buckets of the table.
     """
     return (
         stored.bucket_columns,
@@ -150,7 +151,7 @@ def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
 
 
 def same_place(one: str | None, other: str | None) -> bool:
-    """Whether two locations differ in slashes without a meaning at most."""
+    """Return whether two locations are equal apart from redundant slashes."""
     return plain_location(one or "") == plain_location(other or "")
 
 

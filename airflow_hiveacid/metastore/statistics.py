@@ -1,9 +1,10 @@
-"""Storing statistics of tables and partitions so that readers may trust them, or not.
+"""Storage of table and partition statistics, with or without a promise that they are exact.
 
-Version 4 promises statistics to readers who see the write id that stored them, and every writer takes
-the promise back before it commits. A writer who finds no promise has nothing to take back, so a new one
-is made in three steps: announce it, look that nobody who may have missed the announcement is writing,
-then make it. Whoever gets a write id later finds the announcement or the promise, and removes either.
+Version 4 promises statistics to readers that see the write id that stored them, and every writer
+revokes the promise before it commits. A writer that finds no promise has nothing to revoke, so a
+new promise takes three steps: announce it, check that no writer that may have missed the
+announcement is active, then make it. Every writer with a later write id finds the announcement or
+the promise, and removes either.
 """
 
 import json
@@ -27,11 +28,11 @@ from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_statistics as idl
 
-# Readers trust nothing where this stands, and writers of all engines replace or remove it.
+# Readers trust no statistics with this value, and writers of all engines replace or remove it.
 _ANNOUNCED = '{"BASIC_STATS":"false"}'
 _ENGINE = "hive"
 _PARTITIONS_PER_CALL = 200
-# Planners take it for unknown.
+# Planners treat it as unknown.
 _NO_DISTINCT_COUNT = 0
 
 
@@ -46,10 +47,10 @@ class StoredColumn:
 
 @dataclass(frozen=True, slots=True)
 class StoredStatistics:
-    """What is stored of a partition, or of a table without partitions.
+    """The statistics stored for a partition, or for a table without partitions.
 
     Attributes:
-        partition: The name of the partition; None for the table.
+        partition: The name of the partition; null for the table.
         rows: The number of rows.
         files: The number of files.
         bytes: Their size.
@@ -65,7 +66,7 @@ class StoredStatistics:
     kept: frozenset[str] = frozenset()
 
     def promise(self) -> dict[str, str]:
-        """The parameters by which the metastore promises these statistics."""
+        """The parameters that make the metastore promise these statistics."""
         exact = sorted({each.column.name for each in self.columns} | self.kept)
         accurate: dict[str, Any] = {"BASIC_STATS": "true"}
         if exact:
@@ -74,18 +75,18 @@ class StoredStatistics:
             ROW_COUNT: str(self.rows),
             "numFiles": str(self.files),
             "totalSize": str(self.bytes),
-            # Hive counts none of full ACID tables, and then takes the size of the files.
+            # Hive stores 0 for full ACID tables, and then uses the size of the files.
             "rawDataSize": "0",
             ACCURATE: json.dumps(accurate, separators=(",", ":")),
         }
 
 
 def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
-    """The columns whose statistics are exact, as the metastore promises a reader.
+    """Return the columns whose statistics the metastore promises to be exact for a reader.
 
     Args:
         described: The Thrift struct of a table or a partition.
-        seen: What the reader sees of the table's write ids.
+        seen: The table's write ids that are valid for the reader.
     """
     if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
         return frozenset()
@@ -119,7 +120,7 @@ class StatisticsWriter:
         return self._table.ref
 
     def announce(self, partitions: Sequence[str]) -> None:
-        """Take back what was promised, so that every writer who begins from now on has to write.
+        """Revoke earlier promises, so that every writer that begins from now on must update them.
 
         Args:
             partitions: The names of the partitions; empty for a table without any.
@@ -132,7 +133,7 @@ class StatisticsWriter:
         self._alter(partitions, change)
 
     def store_columns(self, stored: Sequence[StoredStatistics]) -> None:
-        """Store the statistics of columns, which nobody trusts yet."""
+        """Store the statistics of columns, still without a promise."""
         filled = [each for each in stored if each.columns]
         for start in range(0, len(filled), _PARTITIONS_PER_CALL):
             statistics = [
@@ -146,11 +147,11 @@ class StatisticsWriter:
             self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
 
     def promise(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
-        """Promise statistics where the announcement still stands.
+        """Promise statistics where the announcement is still present.
 
         Returns:
-            The partitions, or None for the table, where they are promised. Where another writer was
-            faster, nothing is.
+            The partitions, or null for the table, with a promise. A concurrent change prevents a
+                promise.
         """
         by_name = {each.partition: each for each in stored}
         names = [name for name in by_name if name is not None]
@@ -185,7 +186,7 @@ class StatisticsWriter:
     def _confirmed(
         self, by_name: Mapping[str | None, StoredStatistics], names: Sequence[str]
     ) -> set[str | None]:
-        """Where a promise stands, after the numbers of all others have been removed again."""
+        """Return where the promise remains, after removing the numbers of all others."""
         described: dict[str | None, Any]
         if None in by_name:
             described = {None: self._client.get_table(self._ref).raw}
@@ -220,7 +221,7 @@ class StatisticsWriter:
             )
 
     def _is_same(self, raw: Any) -> bool:
-        """Refuse to describe another table by the statistics of the one that was analyzed.
+        """Reject storing the statistics of the analyzed table for another table.
 
         Raises:
             TableReplaced: The table is another one, or has other columns.
@@ -234,7 +235,7 @@ class StatisticsWriter:
         return True
 
     def _stands(self, raw: Any, unchanged: bool) -> bool:
-        """Whether nobody has changed a definition since this transaction did."""
+        """Return whether a definition is unchanged since this transaction changed it."""
         versioned = self._client.version.versions_definitions
         own = not versioned or raw.writeId == self._writer.write_id
         return own and unchanged
@@ -257,12 +258,12 @@ class StatisticsWriter:
 
 
 def _is_announced(raw: Any) -> bool:
-    """Whether an announcement stands, which the metastore writes anew when it stores columns."""
+    """Return whether an announcement is present; the metastore rewrites it when it stores columns."""
     return ACCURATE in (raw.parameters or {}) and not _is_true(_accurate(raw).get("BASIC_STATS"))
 
 
 def _accurate(raw: Any) -> dict[str, Any]:
-    """What the metastore promises of a table or a partition."""
+    """Return the metastore's promises for a table or a partition."""
     try:
         accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))
     except ValueError:
@@ -275,7 +276,7 @@ def _is_true(value: object) -> bool:
 
 
 def _data(stored: StoredColumn, *, longs: bool) -> Any:
-    """The metastore's struct; version 3 has no one for timestamps and keeps their seconds as longs."""
+    """Return the metastore's struct; version 3 stores the seconds of timestamps as longs."""
     found, kind = stored.statistics, stored.kind
     counts = {"numNulls": found.nulls, "numDVs": _NO_DISTINCT_COUNT}
     match kind:

@@ -1,4 +1,4 @@
-"""How the metastore says that files are stored: a partition's own definition before the table's."""
+"""Rules for stored files: a partition's own definition takes precedence over the table's."""
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
 from airflow_hiveacid.acid.schema import TableKind
@@ -8,11 +8,11 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 
 
 def clustering_columns(table: HiveTable, partition: HivePartition | None = None) -> tuple[str, ...]:
-    """The columns that rows are distributed by, in lower case; empty without buckets.
+    """Return the columns that distribute the rows, in lower case; empty without buckets.
 
     Args:
         table: The table.
-        partition: The partition; None is a table without partitions.
+        partition: The partition; omitted for a table without partitions.
     """
     storage = table if partition is None else partition
     if storage.num_buckets <= 0:
@@ -21,13 +21,13 @@ def clustering_columns(table: HiveTable, partition: HivePartition | None = None)
 
 
 def layout_of(table: HiveTable, partition: HivePartition | None = None) -> BucketLayout | None:
-    """The distribution of new rows over files; None without buckets.
+    """Return the distribution of new rows over files, if the table has buckets.
 
     Hive keeps the version of the hash function in the properties of the table alone.
 
     Args:
         table: The table.
-        partition: The partition; None is the table itself, or a new partition.
+        partition: The partition; omitted for the table itself, or a new partition.
 
     Raises:
         TypeMismatch: A clustering column is not a column of the table.
@@ -50,7 +50,7 @@ def layout_of(table: HiveTable, partition: HivePartition | None = None) -> Bucke
 
 
 def require_orc(table: HiveTable, partition: HivePartition | None) -> None:
-    """Refuse a partition of a full ACID table whose files are not of ORC.
+    """Reject a partition of a full ACID table whose files are not ORC.
 
     Hive refuses to change the format of such a table; other clients of the metastore may not.
 
@@ -70,7 +70,7 @@ def require_orc(table: HiveTable, partition: HivePartition | None) -> None:
 
 
 def require_unsorted(table: HiveTable, partition: HivePartition | None) -> None:
-    """Refuse a partition whose rows would have to be sorted inside of its buckets.
+    """Reject a partition that requires sorted rows inside its buckets.
 
     Raises:
         UnsupportedTable: The partition is sorted.

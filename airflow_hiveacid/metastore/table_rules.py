@@ -1,4 +1,4 @@
-"""What can be said of a job by what the metastore knows of its tables, with Spark or without it."""
+"""Validation of a job against the metastore's definition of its tables, with or without Spark."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -22,7 +22,7 @@ def existing_table(client: MetastoreClient, ref: TableRef) -> HiveTable:
     """Describe a table.
 
     Raises:
-        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+        TableNotFound: It does not exist; the error suggests a similar name.
     """
     try:
         return client.get_table(ref)
@@ -47,7 +47,7 @@ def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
     """Describe a database.
 
     Raises:
-        TableNotFound: It does not exist; the error asks whether one of a similar name was meant.
+        TableNotFound: It does not exist; the error suggests a similar name.
     """
     try:
         return client.get_database(name)
@@ -60,7 +60,7 @@ def existing_database(client: MetastoreClient, name: str) -> HiveDatabase:
 
 
 def check_kind(table: HiveTable, operation: Operation) -> None:
-    """Refuse what this kind of table does not allow.
+    """Reject operations that this kind of table does not support.
 
     Raises:
         NotTransactional: The table is not transactional.
@@ -97,19 +97,19 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
 
 
 def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
-    """Refuse an expression that takes a column from a table which the table surely lacks.
+    """Reject an expression with a column that the table certainly lacks.
 
     Args:
         text: The expression.
         alias: The table's name in it.
         known: The columns of the table.
-        what: What the expression is, to begin the message with.
+        what: A description of the expression for the beginning of the message.
 
     Raises:
-        UnknownColumn: There is one.
+        UnknownColumn: The table lacks a column of the expression.
     """
     have = {name.lower() for name in known}
-    # What begins with an underscore may be a column that Spark adds to files.
+    # A name that begins with an underscore may be a column that Spark adds to files.
     unknown = [
         name for name in columns_of(text, alias) if name not in have and not name.startswith("_")
     ]
@@ -121,10 +121,10 @@ def require_columns(text: str, alias: str, known: Collection[str], what: str) ->
 
 
 def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
-    """Refuse values of partition keys which are not those of the table.
+    """Reject partition values whose names differ from the table's partition keys.
 
     Raises:
-        UserError: One is missing, or is none.
+        UserError: A key is missing or unknown.
     """
     names, keys = list(spec), [key.name for key in table.partition_keys]
     if {name.lower() for name in names} != {key.lower() for key in keys}:
@@ -136,7 +136,7 @@ def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
 
 
 def column_names(table: HiveTable) -> list[str]:
-    """The names of the columns, those of the partition name last."""
+    """Return the names of the columns, those of the partition name last."""
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 
@@ -146,7 +146,7 @@ def _columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
 
 
 def _meant(client: MetastoreClient, ref: TableRef) -> str:
-    """The table that may have been meant; empty if the metastore does not say more."""
+    """Suggest a similar existing table; empty if the metastore cannot list its tables."""
     try:
         databases = client.get_databases()
         if ref.database not in databases:

@@ -30,7 +30,7 @@ class AddedFile:
     Attributes:
         location: Its full location.
         directory: The name of the base or delta directory that it is in.
-        checksum: The checksum that its file system keeps, in hexadecimal digits; empty if none.
+        checksum: The checksum that its file system keeps, in hexadecimal digits; empty if missing.
     """
 
     location: str
@@ -43,7 +43,7 @@ class AddedFiles:
     """The files that a transaction adds to one partition.
 
     Attributes:
-        partition: The partition; None for a table without partitions.
+        partition: The partition; null for an unpartitioned table.
         files: At least one file.
     """
 
@@ -67,10 +67,11 @@ def add_write_events(
         table: The table.
         txn_id: The transaction, which is open.
         write_id: Its write id for the table.
-        added: The files, with each partition once: a metastore refuses a batch that names one twice.
+        added: The files, with each partition once: a metastore refuses a batch that names one
+            twice.
 
     Raises:
-        UnsupportedMetastore: Its options ask for events, and the metastore has none.
+        UnsupportedMetastore: Its options require events, which the metastore does not support.
     """
     ref = table.ref
     requests = [
@@ -107,7 +108,7 @@ def _send(client: MetastoreClient, call: Call, requests: Sequence[Any], ref: Tab
     """Make a call for each request.
 
     Returns:
-        Whether the metastore knows the call; it is asked once.
+        Whether the metastore supports the call; it is checked once.
     """
     for request in requests:
         if call.name in client.listeners.unknown_calls:

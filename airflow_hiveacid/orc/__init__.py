@@ -2,40 +2,41 @@
 
 Everything here works on one file, or on the files of one bucket: no metastore, no Spark.
 
-What a file is made of:
+Parts of a file:
 
 - `protobuf`, `compression`, `streams`: the encodings of its parts.
-- `tail`: where its stripes are, its types, its statistics. Reading any file begins here.
-- `stripe_footer`, `statistics`, `layout`: what stands in a stripe, in a column, in all of the file.
+- `tail`: positions of its stripes, its types, its statistics. Reading any file begins here.
+- `stripe_footer`, `statistics`, `layout`: contents of a stripe, a column, the whole file.
 - `envelope`: the columns that Hive puts around the rows of a full ACID table.
 - `row_types`: the ORC types of a table's columns.
 - `source_and_sink`: the files that bytes come from and go to.
 
 Reading:
 
-- `batches`: rows, as Arrow decodes them, never more of them than memory can hold.
-- `limits`, `lengths`, `arrow_memory`: what a hostile file may claim before it is refused.
-- `keys`, `key_stream`: row ids, and which of them are deleted.
+- `batches`: rows, as Arrow decodes them, in batches that fit into memory.
+- `limits`, `lengths`, `arrow_memory`: limits beyond which a hostile file is rejected.
+- `keys`, `key_stream`: row ids, and detection of deleted ones.
 - `nanoseconds`: timestamps that Spark would cut.
 
 Copying, without decoding:
 
 - `transplant`: flat files become one of a full ACID table.
-- `flat_file`: what of a flat file goes along.
+- `flat_file`: the copied parts of a flat file.
 - `assemble`: stripes of several files become one file.
 - `stripe_copy`: the stripes themselves.
-- `spark_files`: copies that Spark can read, and the types of what Spark wrote.
+- `spark_files`: copies that Spark can read, and the types of files that Spark wrote.
 
 Writing:
 
-- `stripe_plan`: which stripes of a bucket are copied, and which are rewritten.
-- `reencode`: stripes without the rows that are gone.
-- `recompress`, `decimals`: what Arrow wrote uncompressed, or as integers, because it is slow at that.
-- `evolution`, `timestamps`: what Arrow could not rewrite by itself.
+- `stripe_plan`: the choice between copying and rewriting the stripes of a bucket.
+- `reencode`: stripes without the removed rows.
+- `recompress`, `decimals`: conversion of data that Arrow wrote uncompressed, or as integers, for
+  speed.
+- `evolution`, `timestamps`: conversions that Arrow does not support.
 - `delete_file`, `key_columns`: delete events, and the columns of row ids.
 
 Proving:
 
-- `census`, `digests`: which rows went in, and which came out.
-- `verify`: whether a file is what Hive's readers take it for.
+- `census`, `digests`: comparison of the rows before and after.
+- `verify`: check that a file meets the expectations of Hive's readers.
 """

@@ -1,8 +1,8 @@
-"""The columns of a table: their types in Arrow, and what rows of its files become.
+"""The columns of a table: their types in Arrow, and the conversion of rows of its files.
 
-Columns, and fields of structs, are found by name, as Hive finds them: what a file lacks is null, and
-what the table lacks is left out. Of the types only those changes are made here whose outcome is
-beyond doubt; for all others there is Spark's reader.
+Columns, and fields of structs, are found by name, like in Hive: a field that the file lacks is
+null, and a field that the table lacks is omitted. Only type changes with an unambiguous result are
+made here; all others require Spark's reader.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,19 +47,19 @@ _PRIMITIVES = {
     "date": pa.date32(),
 }
 _TIMES = {"timestamp": None, LOCAL_ZONE: "UTC"}
-# An integer of 64 bits has so many digits, and Arrow's decimals as many as Hive's.
+# The maximum digits of a 64-bit integer, and of Arrow's decimals, which equal Hive's.
 _DIGITS, _MOST_DIGITS = 19, 38
 _REMEDY = "Read the table with AcidTable(...).to_df(), or with Hive."
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Some columns of a table, as batches have them.
+    """Some columns of a table, as in batches.
 
     Attributes:
-        columns: Those that files hold.
-        keys: Those that the names of partitions tell.
-        unit: What timestamps are counted in, "us" or "ns"; None keeps the type of ``scan.times``.
+        columns: The columns stored in files.
+        keys: The partition keys, which the names of partitions contain.
+        unit: The unit of timestamps, "us" or "ns"; if unset, they keep the type of ``scan.times``.
     """
 
     columns: Sequence[HiveColumn]
@@ -71,7 +71,7 @@ class TableColumns:
         """Their types.
 
         Raises:
-            UnsupportedTable: There is a type that Arrow lacks.
+            UnsupportedTable: A type does not exist in Arrow.
         """
         return pa.schema(
             [
@@ -85,14 +85,14 @@ class TableColumns:
         return [self._value(key, texts[key.name]) for key in self.keys]
 
     def batch(self, rows: pa.RecordBatch, keys: Sequence[pa.Scalar]) -> pa.RecordBatch:
-        """Rows of a file as those of the table.
+        """Convert rows of a file into rows of the table.
 
         Args:
             rows: Some columns of a file, under any names.
             keys: The values of the partition keys.
 
         Raises:
-            UnsupportedFile: A column has a type in the file whose values are not for us to change.
+            UnsupportedFile: A column's type in the file has no supported conversion.
         """
         given = reversed(list(enumerate(rows.schema.names)))
         places = {name.lower(): place for place, name in given}
@@ -183,7 +183,7 @@ class TableColumns:
         return _number(values, self._type(type_, ""), type_)
 
     def _struct(self, values: pa.Array, fields: Sequence[tuple[str, HiveType]]) -> pa.Array:
-        # Of names that differ by nothing but case the first one counts.
+        # Of names that differ only by case, the first one counts.
         given = [field.name.lower() for field in values.type]
         parts = [
             self._converted(values.field(given.index(name.lower())), inside)
@@ -209,7 +209,7 @@ class TableColumns:
 
 
 def _number(values: pa.Array, wanted: pa.DataType, type_: HiveType) -> pa.Array:
-    """Values of a type in a wider one, or a narrower one that has room for all of them."""
+    """Convert numbers to a wider type, or to a narrower type that has room for all of them."""
     old = values.type
     if old == wanted:
         return values

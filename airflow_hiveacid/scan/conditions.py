@@ -1,4 +1,4 @@
-"""What is asked of a column, as far as partitions and stripes without such rows can be left out."""
+"""Conditions on columns that allow skipping partitions and stripes without matching rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ class StripeChoice(Protocol):
     """A choice among the stripes of a file."""
 
     def stripes(self, tail: OrcTail) -> list[bool]:
-        """For each stripe whether it is read."""
+        """Return for each stripe whether it is read."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison of a column with values; a row in which the column is null does not meet it.
+    """A comparison of a column with values; null values do not match.
 
     Attributes:
         column: The name of the column.
         type: Its type.
-        operator: "<", "<=", ">" or ">="; "in" is equal to one of several.
-        values: What it is compared with.
+        operator: "<", "<=", ">" or ">="; "in" compares with several values for equality.
+        values: The values to compare with.
     """
 
     column: str
@@ -43,9 +43,9 @@ class Condition:
     def of(
         cls, columns: Sequence[HiveColumn], name: str, operator: str, values: Sequence[Any]
     ) -> "Condition | None":
-        """A condition that can be looked up; None if nobody can say by it what to leave out.
+        """Return a condition, if it is suitable for skipping.
 
-        Only integers, days and texts are compared by Python as by everybody else.
+        Python's comparison agrees with that of all engines only for integers, days and texts.
         """
         types = {column.name.lower(): parse_type(column.type) for column in columns}
         match types.get(name.lower()):
@@ -56,7 +56,7 @@ class Condition:
         return None
 
     def is_met(self, value: Any) -> bool:
-        """Whether a value meets it."""
+        """Return whether a value matches."""
         if value is None:
             return False
         if self.operator == "in":
@@ -64,7 +64,7 @@ class Condition:
         return _ORDERS[self.operator](value, self.values[0])
 
     def stripes(self, tail: OrcTail) -> list[bool]:
-        """Which stripes of a file may have rows that meet it."""
+        """Return for each stripe of a file whether it may have matching rows."""
         if self.type == Primitive("string"):
             # Writers do not agree about the order of texts.
             return [True] * len(tail.stripes)

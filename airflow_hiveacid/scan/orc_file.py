@@ -1,4 +1,4 @@
-"""The rows of one ORC file as batches of Arrow, some of the columns only, with times of every age."""
+"""The rows of one ORC file as Arrow batches, with column selection and times of all eras."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -33,7 +33,7 @@ from airflow_hiveacid.storage.filesystems import os_errors_as_ours
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
-# The parts of a row id, and by which write id it was written or deleted.
+# The parts of a row id, and the write id that wrote or deleted the row.
 _KEY = (
     EnvelopeColumn.ORIGINAL_TRANSACTION,
     EnvelopeColumn.BUCKET,
@@ -57,9 +57,9 @@ class OrcFile:
 
     Attributes:
         storage: The folder of its partition.
-        file: Which it is.
-        columns: All columns that files of the table hold.
-        conditions: Leave out stripes in which no row can meet all of these.
+        file: The file.
+        columns: All columns stored in files of the table.
+        conditions: Skip stripes without rows that can match all of these.
     """
 
     storage: ReadOnlyStorage
@@ -68,14 +68,14 @@ class OrcFile:
     conditions: Sequence[StripeChoice] = ()
 
     def keyed(self, columns: Collection[str] | None = None) -> Iterator[KeyedRows]:
-        """The rows of a file with row ids.
+        """Read the rows of a file with row ids.
 
         Args:
-            columns: Those that are wanted, in any case, of the table's own; None is all.
+            columns: The table's columns to read, in any case; by default all.
 
         Raises:
-            CorruptFile: It cannot be read.
-            UnsupportedFile: It has other columns than an ACID file.
+            CorruptFile: The file cannot be read.
+            UnsupportedFile: Its columns are not those of an ACID file.
         """
         tail = self._tail()
         if not tail.is_acid:
@@ -100,9 +100,9 @@ class OrcFile:
             yield KeyedRows(key, _record_batch(fields, names, len(batch)))
 
     def flat(self, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a file that has no row ids; see ``keyed``.
+        """Read the rows of a file without row ids; see ``keyed``.
 
-        There is always a column, since batches without any have no length.
+        At least one column is read, since batches without columns have no length.
         """
         tail = self._tail()
         wanted = _columns_of(tail, EnvelopeColumn.ROOT, columns)
@@ -137,7 +137,7 @@ class OrcFile:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Name the file in what is wrong with it."""
+        """Add the name of the file to errors."""
         try:
             with os_errors_as_ours(self._path):
                 yield
@@ -152,7 +152,7 @@ class OrcFile:
 
 
 def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
-    """By which clock the timestamps of each stripe are counted."""
+    """Return the time zone of the timestamps of each stripe."""
     clocks = [timestamp_clock(source, tail, number) for number in range(len(tail.stripes))]
     if {*clocks} - {None, "", UTC} and TypeKind.TIMESTAMP_INSTANT in map(kind_of, tail.types):
         raise UnsupportedFile(
@@ -163,7 +163,7 @@ def _clocks(source: Source, tail: OrcTail) -> list[str | None]:
 
 
 def _columns_of(tail: OrcTail, root: int, names: Collection[str] | None) -> list[int]:
-    """The numbers of the columns of some names, the first of those that differ by case alone."""
+    """Return the numbers of the named columns; of names that differ only by case, the first."""
     if names is None:
         return [root]
     numbers = Message.decode(tail.types[root]).all_numbers(TypeField.SUBTYPES)
@@ -179,7 +179,7 @@ def _field_names(tail: OrcTail, column: int) -> list[bytes]:
 def _record_batch(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, names=names)
-    # Without a column nobody could say how many rows there are.
+    # Without a column the number of rows would be unknown.
     return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
 
 

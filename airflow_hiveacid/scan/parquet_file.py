@@ -1,4 +1,4 @@
-"""The rows of one Parquet file of an insert-only table as batches of Arrow."""
+"""The rows of one Parquet file of an insert-only table as Arrow batches."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MOST_ROWS = 65_536
 # Under this name Hive 4 notes the zone of its clock in a file.
 _ZONE = b"writer.time.zone"
 _NAMES_OF_UTC = frozenset({b"UTC", b"Etc/UTC", b"GMT", b"Z"})
-# Hive writes times in the calendar that was in use and does not say so; Spark says it.
+# Hive writes times in the calendar of the period without declaring it; Spark declares it.
 _SPARK, _SPARK_HYBRID = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
 
 
@@ -36,14 +36,14 @@ class ParquetFile:
     columns: MappedColumns = AS_STORED
 
     def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """The rows, with the names that the table has for the columns.
+        """Read the rows, with the table's names of the columns.
 
         Args:
-            columns: Those that are wanted, in any case. There is always one.
+            columns: The columns to read, in any case. At least one is required.
 
         Raises:
-            CorruptFile: It cannot be read.
-            UnsupportedFile: Its timestamps are nested and by a clock of another zone.
+            CorruptFile: The file cannot be read.
+            UnsupportedFile: Its timestamps are nested and in a zone other than UTC.
         """
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
         try:
@@ -59,10 +59,10 @@ class ParquetFile:
 
 
 def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
-    """The number of rows that the footer of a file says it has.
+    """Return the number of rows from the footer of a file.
 
     Raises:
-        CorruptFile: It cannot be read.
+        CorruptFile: The file cannot be read.
     """
     path = f"{storage.location.rstrip('/')}/{name}"
     try:

@@ -28,14 +28,14 @@ class TablePart:
 
     Attributes:
         location: Its folder.
-        values: The texts of the partition keys; None is Hive's null.
-        format: Of its files.
-        files: Which are read.
+        values: The texts of the partition keys; null for Hive's null.
+        format: The format of its files.
+        files: The files to read.
         full_acid: Whether rows have ids.
         clustered: Whether the partition has buckets.
-        columns: All columns that files hold.
-        write_ids: Which writes the reader sees.
-        rules: Whose reading applies.
+        columns: All columns stored in files.
+        write_ids: The write ids that the reader sees.
+        rules: The engine whose reading rules apply.
     """
 
     location: str
@@ -61,7 +61,7 @@ class TablePart:
         *,
         clustered: bool,
     ) -> "TablePart":
-        """All of a directory.
+        """Return all files of a directory as one part.
 
         Raises:
             UnsupportedTable: Its files hold lines of text.
@@ -85,9 +85,9 @@ class TablePart:
         )
 
     def split(self) -> list["TablePart"]:
-        """As many parts as can be read at once.
+        """Split the part into parts that can be read in parallel.
 
-        Rows of files that have no row ids are counted together.
+        Files that do not store row ids remain in one part, because their rows are counted together.
         """
         if not self.full_acid:
             return [replace(self, files=(file,)) for file in self.files]
@@ -109,10 +109,11 @@ class TablePart:
 
         Args:
             wanted: The columns.
-            conditions: Rows that do not meet all of these may be left out.
+            conditions: Rows that do not match all of these may be omitted.
 
         Yields:
-            The rows as the files have them, with their ids if there are any, and as the table has.
+            The rows as stored in the files, with their ids if present, and as converted for the
+                table.
         """
         storage = ReadOnlyStorage.of(self.location)
         keys = wanted.values(self.values)
@@ -144,5 +145,5 @@ def _flat_files(state: AcidDirectory) -> Iterator[DataFile]:
     """The files of a directory of an insert-only table."""
     for directory in ("", *filter(None, (state.base,)), *state.deltas):
         for file in state.files(directory):
-            if file.size:  # Without a byte it is not even one of ORC or Parquet.
+            if file.size:  # An empty file is neither a valid ORC nor a valid Parquet file.
                 yield DataFile(file.path, file.size, None, None, raw=True)

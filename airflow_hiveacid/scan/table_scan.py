@@ -24,11 +24,11 @@ Unit = Literal["us", "ns"]
 class TableScan:
     """The visible rows of a transactional table, as Arrow's batches.
 
-    Every call reads under a transaction of its own, which keeps cleaners away from the files and
-    ends with the last batch, with an error, or when the batches are let go. So each sees the table
-    as of the moment in which its first batch is asked for.
+    Every call reads in a transaction of its own, which prevents cleaners from removing the files
+    and ends with the last batch, with an error, or when the batches are released. So each call sees
+    the table as of the request for its first batch.
 
-    DuckDB takes a scan as it is, and so does whatever takes Arrow's streams, like Polars::
+    DuckDB accepts a scan directly, and so does any consumer of Arrow streams, like Polars::
 
         orders = TableScan("sales.orders", "thrift://hms:9083", columns=["id", "price"])
         duckdb.sql("SELECT sum(price) FROM orders")
@@ -39,11 +39,11 @@ class TableScan:
         metastore: The metastore's uri, or all its options.
         columns: The names of the columns, in their order; all by default.
         partitions: The names of the partitions, ``"day=2026-05-01"``; all by default.
-        as_of_write_id: Read the table as it was after this write id, without what came later.
-        as_of_time: Read the table as it was then; a text is in ISO form, and a time without a
-            zone in UTC.
-        timestamps: What they are counted in: microseconds, ``"us"``, or nanoseconds, ``"ns"``, which
-            years before 1677 or after 2262 have none of.
+        as_of_write_id: Read the table as it was after this write id, without later writes.
+        as_of_time: Read the table as it was at this time; a text is in ISO form, and a time without
+            a zone in UTC.
+        timestamps: Their unit: microseconds, ``"us"``, or nanoseconds, ``"ns"``, which exclude
+            years before 1677 or after 2262.
     """
 
     def __init__(
@@ -76,33 +76,33 @@ class TableScan:
         """The columns and their types, the partition keys last.
 
         Raises:
-            UnsupportedTable: There is a type that Arrow lacks.
+            UnsupportedTable: A type does not exist in Arrow.
         """
         with MetastoreClient(self._metastore) as client:
             return columns_of(existing_table(client, self.ref), self._columns, self._unit)[1]
 
     def batches(self) -> pa.RecordBatchReader:
-        """The rows, some at a time.
+        """Read the rows in batches.
 
-        A reader that is not read to its end has to be closed, or let go: until then the transaction
+        A reader that is not read to its end must be closed or released: until then the transaction
         stays open.
 
         Raises:
-            UnknownColumn: The table lacks a column that is asked for.
-            UnsupportedTable: Its files hold lines of text, or a type that Arrow lacks.
+            UnknownColumn: The table lacks a requested column.
+            UnsupportedTable: Its files hold lines of text, or a type that does not exist in Arrow.
         """
         reading = self._read()
         schema: pa.Schema = next(reading)
         return pa.RecordBatchReader.from_batches(schema, reading)
 
     def to_arrow(self) -> pa.Table:
-        """All rows as a table of Arrow; see ``batches``."""
+        """Read all rows into an Arrow table; see ``batches``."""
         return self.batches().read_all()
 
     def to_pandas(self) -> Any:
-        """All rows as a frame of pandas, its columns being Arrow's; see ``batches``.
+        """Read all rows into a pandas data frame with Arrow columns; see ``batches``.
 
-        So nulls, decimals and days stay what they are.
+        So nulls, decimals and days keep their types.
         """
         from pandas import ArrowDtype  # type: ignore[import-untyped]
 
@@ -139,15 +139,15 @@ class TableScan:
 def columns_of(
     table: HiveTable, asked: Sequence[str] | None, unit: str
 ) -> tuple[TableColumns, pa.Schema]:
-    """What is to be read of a table, and the columns in the order in which they are asked for.
+    """Return the columns to read from a table, and the schema in the requested order.
 
     Args:
         table: The table.
-        asked: The names of the columns, in any case; None is all of them.
-        unit: What timestamps are counted in.
+        asked: The names of the columns, in any case; by default all.
+        unit: The unit of timestamps.
 
     Raises:
-        UnknownColumn: The table lacks one.
+        UnknownColumn: The table lacks a requested column.
     """
     known = {column.name.lower(): column for column in (*table.columns, *table.partition_keys)}
     names = list(known) if asked is None else [name.lower() for name in asked]

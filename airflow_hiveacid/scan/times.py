@@ -1,8 +1,8 @@
-"""Timestamps and days of every age, as the calendar of today counts them.
+"""Timestamps and days of all eras, converted to the current calendar.
 
 Arrow's timestamps of nanoseconds end with the year 2262, and those of microseconds lack digits. So
-what is read from a file has its timestamps in the type TIMESTAMP, which holds all of them exactly;
-`as_unit` makes Arrow's own of them.
+data that is read from a file has its timestamps in the type TIMESTAMP, which holds all of them
+exactly; `as_unit` converts them into Arrow's own.
 """
 
 from collections.abc import Callable
@@ -17,23 +17,23 @@ from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015
 
-# Seconds since 1970 on a clock without a zone, rounded down, and the rest. No type in a file is
-# equal to it: there everything may be null.
+# Seconds since 1970 on a clock without a zone, rounded down, and the remainder. No type in a file
+# is equal to it: there everything may be null.
 TIMESTAMP = pa.struct(
     [
         pa.field("seconds", pa.int64(), nullable=False),
         pa.field("nanos", pa.int32(), nullable=False),
     ]
 )
-# What `orc.timestamps` makes of a timestamp.
+# The form of a timestamp after `orc.timestamps` has split it.
 _SPLIT = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
 _DAY = 86_400
 _NANOS = 10**9
 # No calendar reaches as far.
 _MOST_SECONDS = 1 << 45
-# Java knows zones from here on; before, it takes their offset of today.
+# Java has zone rules from here on; earlier, it uses the current offset.
 _YEAR_1900 = -2_208_988_800
-# Files of zones list what happened up to then, and a rule for all that comes after.
+# Time zone files list the changes up to this year, and a rule for all later ones.
 _LAST_KNOWN_YEAR = 2036
 _WINTER_AND_SUMMER = (1_420_070_400, 1_435_708_800)
 
@@ -76,15 +76,15 @@ def of_parquet(array: pa.Array, *, julian: bool, clock: str) -> pa.Array:
 
 
 def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
-    """Arrow's own timestamps.
+    """Convert to Arrow's own timestamps.
 
     Args:
         array: Of the type TIMESTAMP.
         unit: "us" cuts to microseconds, "ns" cannot hold all years.
-        zone: Theirs, if they are moments.
+        zone: Their time zone, if they are moments.
 
     Raises:
-        UnsupportedFile: There is one that Arrow cannot hold.
+        UnsupportedFile: A timestamp is not representable in Arrow.
     """
     seconds, nanos = (_numbers(part) for part in (array.field(0), array.field(1)))
     per_second = {"us": 10**6, "ns": _NANOS}[unit]
@@ -101,7 +101,7 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
 
 
 def today(days: pa.Array) -> pa.Array:
-    """Days of which those before October 1582 were counted by the calendar of that time."""
+    """Convert days whose values before October 1582 are in the Julian calendar."""
     numbers = days.cast(pa.int32())
     counted = _numbers(numbers)
     mask = np.asarray(days.is_null())
@@ -112,7 +112,8 @@ def _rebased(days: Int64s) -> Int64s:
     old = days < FIRST_GREGORIAN_DAY
     if not old.any():
         return days
-    # The usual count of days in years that begin in March, first of one calendar, then of the other.
+    # The usual count of days in years that begin in March, first in one calendar, then in the
+    # other.
     past = np.where(old, days, 0) + 719_163 + 1_753_507
     year = (4 * past + 3) // 1461
     past -= 1461 * year // 4
@@ -132,7 +133,7 @@ def _as_today(seconds: Int64s) -> Int64s:
 
 
 def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
-    """Timestamps out of what stands in an ORC file, as its readers in Java take it."""
+    """Build timestamps from the values in an ORC file, like ORC's readers in Java."""
     seconds = _numbers(pairs.field(0))
     nanos = _numbers(pairs.field(1).cast(pa.int64())) - SECONDS_OF_2015 * _NANOS
     missing = np.asarray(pairs.is_null())
@@ -142,8 +143,8 @@ def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
     if len(seconds) and np.abs(seconds).max() > _MOST_SECONDS:
         raise CorruptFile("A timestamp is of a year that no calendar has.")
     moments = seconds + SECONDS_OF_2015 - _offset(np.array([SECONDS_OF_2015]), clock)
-    # Java's writers round towards 1970, unless what is left is less than a millisecond. Others
-    # round so as well, and count what is left backwards.
+    # Java's writers round towards 1970, unless the remainder is less than a millisecond. Others
+    # also round this way, with negative remainders.
     moments -= ((moments < 0) & (nanos > 999_999)) | (nanos < 0)
     nanos = np.where(nanos < 0, nanos + _NANOS, nanos)
     walls = _on_the_wall(moments, clock)
@@ -151,12 +152,12 @@ def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
 
 
 def _on_the_wall(moments: Int64s, clock: str) -> Int64s:
-    """What a clock in a zone shows, in seconds."""
+    """Return the local time in a zone, in seconds."""
     return moments if clock == UTC else moments + _offset(moments, clock)
 
 
 def _offset(moments: Int64s, clock: str) -> Int64s:
-    """By how many seconds a clock in a zone is ahead of UTC."""
+    """Return the offset of a zone from UTC in seconds, positive if ahead."""
     if clock == UTC:
         return np.zeros_like(moments)
 
@@ -172,7 +173,7 @@ def _offset(moments: Int64s, clock: str) -> Int64s:
 
 
 def _in_known_years(moments: Int64s) -> Int64s:
-    """Moments with those for which nobody lists the rules moved into a year with the same days."""
+    """Move moments in years without listed rules into a year with the same days."""
     stamps = moments.astype("datetime64[s]")
     years = stamps.astype("datetime64[Y]").astype(np.int64) + 1970
     if not len(years) or years.max() <= _LAST_KNOWN_YEAR:
@@ -205,7 +206,7 @@ def _numbers(array: pa.Array) -> Int64s:
 
 
 def _changed(array: pa.Array, change: Callable[[pa.Array], pa.Array | None]) -> pa.Array:
-    """An array with some of what is nested in it replaced."""
+    """Return an array with some of its nested arrays replaced."""
     if not _has_times(array.type):
         return array
     if (changed := change(array)) is not None:
@@ -229,7 +230,7 @@ def _has_times(kind: pa.DataType) -> bool:
 
 
 def elements(array: pa.Array) -> pa.Array:
-    """The elements of all lists, without what others have of the same memory."""
+    """Return the elements of all lists, without other arrays' elements in the same memory."""
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return array.values.slice(first, last - first)
 

@@ -1,7 +1,7 @@
-"""The visible rows of one directory of an ACID table, some at a time.
+"""The visible rows of one directory of an ACID table, in batches.
 
-Rows come out in the order of buckets, then of directories, then of the files themselves. In memory
-are some rows, and the delete events that ``may_delete`` allows for one bucket.
+Rows are returned in the order of buckets, then of directories, then of the files themselves. Memory
+holds some rows, and the delete events that ``may_delete`` allows for one bucket.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ class DeleteEvents:
         }
 
     def hits(self, write_id: int, bucket: int, rows: Int64s) -> Bools:
-        """Tell which of these rows of one write id and bucket property are deleted."""
+        """Return for each of these rows of one write id and bucket property whether it is deleted."""
         deleted = self._rows.get((write_id, bucket))
         if deleted is None:
             return np.zeros(len(rows), dtype=np.bool_)
@@ -85,16 +85,16 @@ def visible_rows(
 
     Args:
         storage: The directory that holds the base and the deltas.
-        directory: What the snapshot makes of that directory.
-        write_ids: The snapshot's write ids; single rows are checked against them as well, since
-            a directory of several write ids can hold rows of aborted ones.
-        rules: Whose rules say which delete delta applies to which file.
-        columns: Those that are wanted, in any case; None is all that each file has.
-        stored: All columns that files of the table hold.
+        directory: The parts of that directory that the snapshot selects.
+        write_ids: The snapshot's write ids; single rows are checked against them as well, since a
+            directory of several write ids can hold rows of aborted ones.
+        rules: The engine whose rules assign delete deltas to files.
+        columns: The columns to read, in any case; by default all columns of each file.
+        stored: All columns stored in files of the table.
 
     Raises:
         CorruptFile: A file is not a readable ORC file.
-        UnsupportedFile: A file holds what Arrow cannot read.
+        UnsupportedFile: A file contains data that Arrow cannot read.
     """
     rows = VisibleRows(storage, write_ids, rules, columns, stored)
     return rows.of(data_files(storage, directory))
@@ -102,11 +102,11 @@ def visible_rows(
 
 @dataclass(frozen=True)
 class VisibleRows:
-    """What is visible of some files of one directory; see ``visible_rows``.
+    """The visible rows of some files of one directory; see ``visible_rows``.
 
     Attributes:
         clustered: Whether the directory has buckets; see ``may_delete``.
-        conditions: Rows that do not meet all of these may be left out.
+        conditions: Rows that do not match all of these may be omitted.
     """
 
     storage: ReadOnlyStorage
@@ -118,10 +118,11 @@ class VisibleRows:
     conditions: Sequence[StripeChoice] = ()
 
     def of(self, files: Iterable[DataFile]) -> Iterator[RowBatch]:
-        """The rows of some files.
+        """Read the rows of some files.
 
         Args:
-            files: Files of rows, all that may delete some of them, and of those without row ids all.
+            files: Files of rows, all that may delete some of them, and of those without row ids
+                all.
         """
         data: dict[int, list[DataFile]] = {}
         deletes: list[tuple[Delta, DataFile]] = []
@@ -141,7 +142,7 @@ class VisibleRows:
             ]
             loaded = {file: loaded.get(file) or self._events(file) for _, file in near}
             for file in data[bucket]:
-                # Hive 3 tries every delete delta on every file.
+                # Hive 3 applies every delete delta to every file.
                 applied = [
                     loaded[own]
                     for delete, own in near
@@ -152,7 +153,7 @@ class VisibleRows:
                     yield from _visible(batch, keep, applied)
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
-        """The row ids of files that have none in them, by their paths."""
+        """Return the row ids of files that do not store them, by path."""
         rows: dict[Base | Delta | None, dict[str, int]] = {}
         for file in raw:
             tail = read_tail(self.storage, file.path, file.size)
@@ -193,7 +194,7 @@ class VisibleRows:
 
 
 def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> Iterator[RowBatch]:
-    """What is left of some rows."""
+    """Yield the remaining rows of a batch."""
     for start, end in _runs(batch.write_ids, batch.buckets):
         for events in deletes:
             keep[start:end] &= ~events.hits(
@@ -210,7 +211,7 @@ def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> I
 
 
 def _valid(current: Int64s, write_ids: WriteIdList) -> Bools:
-    """Tell which rows were written by a visible write id; most files hold a single one."""
+    """Return for each row whether its write id is visible; most files have a single write id."""
     if len(current) and (current == current[0]).all():
         return np.full(len(current), write_ids.is_valid(int(current[0])))
     distinct, which = np.unique(current, return_inverse=True)

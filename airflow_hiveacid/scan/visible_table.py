@@ -1,4 +1,4 @@
-"""A table as one reader sees it: its directories, and which writes of theirs count."""
+"""A table as one reader sees it: its directories, and their visible writes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ class PartitionDirectory:
 
     Attributes:
         name: The partition's name, as the metastore escapes it.
-        values: The texts of its keys; None is Hive's null.
+        values: The texts of its keys; null for Hive's null.
         storage: Its folder.
-        format: Of its files.
+        format: The format of its files.
         clustered: Whether it has buckets.
     """
 
@@ -44,19 +44,19 @@ class PartitionDirectory:
 
 @dataclass(frozen=True)
 class VisibleTable:
-    """The directories of one table, and what one reader may see of them.
+    """The directories of one table, with the visibility for one reader.
 
     Attributes:
-        title: What messages call the table.
+        title: The name of the table in messages.
         partitioned: Whether it has partition keys.
         partitions: Its directories.
-        write_ids: Which writes the reader sees.
-        txns: Which compactions the reader sees; None is all.
-        rules: Whose reading applies.
-        strict: Whether what those rules read wrongly is an error.
-        table: What the metastore says of it; None is a bare directory of a full ACID table, whose
-            files are taken as they are.
-        now: What a new reader sees of the table's writes, if an earlier version is read.
+        write_ids: The write ids that the reader sees.
+        txns: The compactions that the reader sees; by default all.
+        rules: The engine whose reading rules apply.
+        strict: Whether data that those rules read incorrectly is an error.
+        table: The metastore's definition; missing for a bare directory of a full ACID table, whose
+            files are read as stored.
+        now: The write ids that a new reader sees, if an earlier version is read.
     """
 
     title: str
@@ -71,11 +71,11 @@ class VisibleTable:
 
     @property
     def kind(self) -> TableKind:
-        """Whether rows have ids."""
+        """The kind of the table, which determines whether rows have ids."""
         return TableKind.FULL_ACID if self.table is None else self.table.kind
 
     def part(self, partition: PartitionDirectory) -> TablePart:
-        """One directory of a table that the metastore knows.
+        """Return one directory of a table in the metastore.
 
         Raises:
             UnsupportedTable: Its files hold lines of text.
@@ -95,7 +95,7 @@ class VisibleTable:
         )
 
     def state(self, partition: PartitionDirectory, files: Sequence[FileStatus]) -> AcidDirectory:
-        """Sort out one directory's files by this snapshot."""
+        """Classify one directory's files by this snapshot."""
         return read_state(
             partition.storage,
             files,
@@ -116,17 +116,18 @@ def snapshot_of(
     as_of: AsOf | None = None,
     partitions: Callable[[HiveTable, Sequence[str]], Sequence[str]] | None = None,
 ) -> Iterator[VisibleTable]:
-    """Read a table inside a read transaction, which keeps every cleaner away from its files.
+    """Read a table inside a read transaction, which prevents cleaners from removing its files.
 
     Args:
         client: The metastore.
         ref: The table.
-        rules: Whose reading applies; None is the metastore's version, without its mistakes.
-        as_of: Which version is read; None is the newest.
-        partitions: Chooses among the names of all partitions; None takes all.
+        rules: The engine whose reading rules apply; by default the metastore's version, without its
+            bugs.
+        as_of: The version to read; by default the newest.
+        partitions: Selects from the names of all partitions; by default all.
 
     Raises:
-        NotTransactional: There is nothing to see in such a table.
+        NotTransactional: The table is not transactional.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
@@ -143,7 +144,7 @@ def see_table(
     as_of: AsOf | None = None,
     partitions: Callable[[HiveTable, Sequence[str]], Sequence[str]] | None = None,
 ) -> VisibleTable:
-    """What a transaction sees of a table; see ``snapshot_of``."""
+    """Return the view that a transaction has of a table; see ``snapshot_of``."""
     ref = table.ref
     now = txn.snapshot.write_ids[ref.full_name]
     names = None

@@ -1,1 +1,1 @@
-"""The files of tables, on whatever file system their locations name."""
+"""Access to the files of tables on the file system of their location."""

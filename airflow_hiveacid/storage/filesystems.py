@@ -1,7 +1,7 @@
-"""Which file system a location means, and its errors in our words.
+"""Mapping of locations to file systems, and of their errors to this package's errors.
 
-A location is the metastore's text. It is not url-encoded: a partition folder may really be called
-``d=a%2Fb``, so a location is never given to anything that decodes it.
+A location is text from the metastore. It is not url-encoded: a partition folder may really be named
+``d=a%2Fb``, so a location is never passed to functions that decode it.
 """
 
 import errno
@@ -38,10 +38,10 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 
 
 def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
-    """The file system that a location names, and the path there.
+    """Return the file system of a location, and the path there.
 
     Raises:
-        StorageError: It is no location, or on a file system that is not supported.
+        StorageError: The location is invalid, or on an unsupported file system.
     """
     match = _LOCATION.fullmatch(location)
     if match is None:
@@ -78,21 +78,21 @@ def normal_path(path: str) -> str:
 
 
 def keeps_checksums(location: str) -> bool:
-    """Whether the file system of a location keeps checksums, by which Hive identifies files."""
+    """Return whether the file system keeps checksums, which Hive uses to identify files."""
     match = _LOCATION.fullmatch(location)
     return match is not None and (match["scheme"] or "").lower() in _HDFS
 
 
 def s3_endpoint() -> str | None:
-    """Where the S3 store is, if it is not Amazon's own.
+    """The endpoint of the S3 store, if it is not Amazon's own.
 
-    Arrow knows the variables of Amazon's tools for credentials and region, not this one.
+    Arrow supports the variables of Amazon's tools for credentials and region, but not this one.
     """
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
 def s3_place(location: str) -> str | None:
-    """The bucket and the path in it that a location names; None where that is no S3 store."""
+    """Return the bucket and path of a location, if it is in an S3 store."""
     match = _LOCATION.fullmatch(location)
     if match is None or (match["scheme"] or "").lower() not in _S3:
         return None
@@ -114,9 +114,9 @@ def _storage_error(error: OSError, path: str) -> StorageError:
 
 @contextmanager
 def os_errors_as_ours(path: str) -> Iterator[None]:
-    """Turn errors of the system in the body of a with statement into ours, about a path.
+    """Convert system errors in the body of a with statement into errors of this package.
 
-    For those who read and write opened files themselves; a storage does it by itself.
+    For callers that read and write opened files themselves; a storage does it itself.
     """
     try:
         yield
@@ -126,12 +126,13 @@ def os_errors_as_ours(path: str) -> Iterator[None]:
 
 @contextmanager
 def in_our_words(path: str) -> Iterator[None]:
-    """Turn the errors of file systems in the body of a with statement into ours, about a path."""
+    """Convert file system errors in the body of a with statement into errors about a path."""
     try:
         with os_errors_as_ours(path):
             yield
     except (ValueError, pa.ArrowException) as error:
-        # A name that is no UTF-8, for example: whoever may write into a folder can make one.
+        # A name that is not UTF-8, for example: any user with write permission for a folder can
+        # create one.
         raise StorageError(
             f"{path!r} cannot be looked at: {error}.",
             remedy="Look there for names that are not UTF-8, and rename or remove them.",

@@ -1,4 +1,4 @@
-"""The files of one table or partition, on whatever file system its location names."""
+"""Files of one table or partition, on the file system of its location."""
 
 import os
 import shutil
@@ -18,17 +18,17 @@ from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 from airflow_hiveacid.storage.object_file import ObjectFile
 from airflow_hiveacid.storage.uploads import Uploads
 
-# There, a directory is nothing but a common beginning of names: it is moved file by file.
+# There, a directory is only a common prefix of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
 class ReadOnlyStorage:
-    """A folder and what is below it, to look at: there is nothing here that changes a file.
+    """Read-only access to a folder and its contents.
 
     All paths are relative to the folder, with slashes; "" is the folder itself.
 
     Attributes:
-        location: The folder, as it was given.
+        location: The folder, as passed by the caller.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class ReadOnlyStorage:
     def of(location: str) -> "ReadOnlyStorage":
         """Open a location: ``file:/a``, ``file:///a``, ``/a``, ``hdfs://nn:8020/a``, ``s3a://b/a``.
 
-        ``gs:`` and ``abfs:`` are known, too. Credentials come from the environment, as each file
-        system's own tools take them; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
+        ``gs:`` and ``abfs:`` are supported, too. Credentials come from the environment, as for each
+        file system's own tools; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
         return ReadOnlyStorage(location, *filesystem_of(location))
 
     def list_files(
         self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
     ) -> list[FileStatus]:
-        """All files in a directory, hidden ones included, by their path relative to it.
+        """List all files in a directory, hidden ones included, by their path relative to it.
 
         Args:
             path: The directory.
-            recursive: Whether to look into the directories in it.
-            missing_ok: Whether a directory that is not there, or that somebody removes meanwhile,
-                counts as an empty one.
+            recursive: Whether to include the directories in it.
+            missing_ok: Whether a directory that is missing, or removed meanwhile, counts as an
+                empty one.
         """
         return sorted(
             (
@@ -77,11 +77,11 @@ class ReadOnlyStorage:
         )
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Return whether a file or a directory exists."""
         return bool(self._info(path).type != fs.FileType.NotFound)
 
     def is_link(self, path: str) -> bool:
-        """Whether the folder, the path or a directory in between is a symbolic link."""
+        """Return whether the folder, the path or a directory in between is a symbolic link."""
         if self._filesystem.type_name != "local":
             return False
         parts = PurePosixPath(path).parts
@@ -90,14 +90,14 @@ class ReadOnlyStorage:
         )
 
     def walk(self, path: str = "") -> Iterator[tuple[str, int | None, int | None]]:
-        """All that is below a directory, by its path relative to the folder, in no order.
+        """Yield all files and directories below a directory, relative to the folder, unordered.
 
-        Made for hundreds of thousands of files, for which ``list_files`` makes too many objects.
-        A directory that is not there counts as an empty one.
+        Made for hundreds of thousands of files, for which ``list_files`` makes too many objects. A
+        missing directory counts as an empty one.
 
         Yields:
-            The path, its size (None is a directory), and when it was last written in nanoseconds
-            since 1970, if anybody knows.
+            The path, its size (null for a directory), and the time of its last write in nanoseconds
+                since 1970, if known.
         """
         begin = len(self._full("").rstrip("/")) + 1
         for info in self._list(path, recursive=True, missing_ok=True):
@@ -112,17 +112,17 @@ class ReadOnlyStorage:
         return cast(BinaryIO, source)
 
     def read_small(self, path: str, limit: int = LARGEST_NOTE) -> bytes | None:
-        """The content of a small file that a program has written.
+        """Read a small file that this package has written.
 
-        Whoever can write into the folder may have put anything there: what is larger, or no file
-        at all, is none of ours.
+        Other users of the folder may have created anything there: a larger file, or another kind of
+        object, is foreign.
 
         Args:
             path: The file.
-            limit: How many bytes it may have.
+            limit: The maximum number of bytes.
 
         Returns:
-            Its bytes; None when there is no such file.
+            Its bytes, if such a file exists.
         """
         info = self._info(path)
         if info.type != fs.FileType.File or info.size > limit:
@@ -133,7 +133,7 @@ class ReadOnlyStorage:
         except StorageError:
             if self.exists(path):
                 raise
-            return None  # Somebody has removed it just then.
+            return None  # Removed concurrently.
         return content if len(content) <= limit else None
 
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
@@ -169,7 +169,7 @@ class ReadOnlyStorage:
 
 
 class Storage(ReadOnlyStorage):
-    """A folder whose content can be changed; nothing outside is ever touched."""
+    """A folder with write access; paths outside of it are never changed."""
 
     @staticmethod
     def of(location: str) -> "Storage":
@@ -188,12 +188,12 @@ class Storage(ReadOnlyStorage):
             return cast(BinaryIO, self._filesystem.open_output_stream(full))
 
     def write_file(self, path: str, content: bytes, *, replace: bool = False) -> None:
-        """Let a small file appear whole, or not at all.
+        """Write a small file atomically.
 
         Args:
             path: The file.
             content: Its bytes.
-            replace: Whether it may take the place of another one.
+            replace: Whether it may replace another one.
         """
         uploads = Uploads.of(self.location)
         if uploads is not None and not replace:
@@ -218,34 +218,34 @@ class Storage(ReadOnlyStorage):
             raise
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write a file under a name that only we know."""
+        """Write a file under a unique name."""
         with in_our_words(self._show(path)), self.create(path) as sink:
             sink.write(content)
             self._flush(sink)
 
     def _flush(self, sink: BinaryIO) -> None:
-        """Have the bytes outlive a failure of the machine, where the file system does not."""
+        """Flush the bytes to disk, where the file system does not do so itself."""
 
     def _replace(self, source: str, target: str) -> None:
-        """Rename a file, in the place of another one if there is one."""
+        """Rename a file, replacing an existing one."""
         self.delete_file(target)
         self.rename(source, target)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         with in_our_words(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
     def take_place(self) -> None:
-        """Make the folder itself, where who may write into it depends on who makes it."""
+        """Make the folder itself, where its write permissions depend on its creator."""
 
     @property
     def renames_at_once(self) -> bool:
-        """Whether a directory gets another name in one step, so that nobody sees half of it."""
+        """Return whether renaming a directory is atomic, so that no reader sees a part of it."""
         return self._filesystem.type_name not in _OBJECT_STORES
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         self._refuse_existing(target)
         moves = [(source, target)]
         if (
@@ -259,19 +259,19 @@ class Storage(ReadOnlyStorage):
                 self._filesystem.move(self._full(old), self._full(new))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file; never onto something that exists."""
+        """Copy a file; never onto an existing path."""
         self._refuse_existing(target)
         with in_our_words(self._show(source)):
             self._filesystem.copy_file(self._full(source), self._full(target))
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file; a missing file is no error."""
         with in_our_words(self._show(path)):
             if self.exists(path):
                 self._filesystem.delete_file(self._full(path))
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all that is in it; one that is gone already is no error."""
+        """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         with in_our_words(self._show(path)):
             left: int | None = None
@@ -280,8 +280,8 @@ class Storage(ReadOnlyStorage):
                     self._filesystem.delete_dir(self._full(path))
                     return
                 except OSError:
-                    # Some object stores keep directories, and refuse one as long as there is
-                    # something in it. Arrow names all of them at once, so less is left each time.
+                    # Some object stores keep directories, and refuse to remove a non-empty one.
+                    # Arrow names all of them at once, so fewer remain each time.
                     before, left = left, len(self._list(path, recursive=True, missing_ok=True))
                     if self._filesystem.type_name not in _OBJECT_STORES or left == before:
                         raise
@@ -303,7 +303,7 @@ class LocalStorage(Storage):
     """
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file, a directory or a link, even one that leads nowhere."""
+        """Return whether a file, a directory or a link exists, even a dangling link."""
         return os.path.lexists(self._full(path))
 
     def open_input(self, path: str) -> BinaryIO:
@@ -319,12 +319,12 @@ class LocalStorage(Storage):
             return open(full, "xb")
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         with in_our_words(self._show(path)):
             os.makedirs(self._changeable(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         old, new = self._changeable(source), self._changeable(target)
         self._refuse_existing(target)
         with in_our_words(self._show(source)):
@@ -340,13 +340,13 @@ class LocalStorage(Storage):
             os.replace(old, new)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file; never onto something that exists."""
+        """Copy a file; never onto an existing path."""
         shown = self._show(target)
         with self.open_input(source) as old, self.create(target) as new, in_our_words(shown):
             shutil.copyfileobj(old, new)
 
     def delete_file(self, path: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file; a missing file is no error."""
         with in_our_words(self._show(path)):
             try:
                 os.unlink(self._changeable(path))
@@ -354,7 +354,7 @@ class LocalStorage(Storage):
                 return
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all that is in it; one that is gone already is no error."""
+        """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         full = self._changeable(path)
         with in_our_words(self._show(path)):
@@ -372,10 +372,10 @@ class LocalStorage(Storage):
 
 
 class HdfsStorage(Storage):
-    """A folder of HDFS, where the NameNode itself refuses to write or rename onto what exists."""
+    """A folder of HDFS, where the NameNode itself refuses to write or rename onto existing paths."""
 
     def take_place(self) -> None:
-        """Make the folder itself, with the permissions of the one above it."""
+        """Make the folder itself, with the permissions of its parent."""
         self.make_directory("")
 
     def _write(self, path: str, content: bytes) -> None:
@@ -388,6 +388,6 @@ class HdfsStorage(Storage):
 
 
 def _unless_gone(_: object, __: str, failure: Any) -> None:
-    """Somebody else may delete the same directory meanwhile."""
+    """Ignore a concurrent deletion of the same directory."""
     if not isinstance(failure[1], FileNotFoundError):
         raise failure[1]

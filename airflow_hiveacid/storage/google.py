@@ -1,4 +1,4 @@
-"""Google's store, as Arrow reaches it, which leaves directories out of listings that hold something."""
+"""Google's store through Arrow, which omits non-empty directories from listings."""
 
 import os
 from typing import Any
@@ -16,12 +16,12 @@ def google_store() -> fs.FileSystem:
 
 
 def with_directories(found: list[Any], top: str, recursive: bool) -> list[Any]:
-    """What is below a folder, with its directories.
+    """Return the contents of a folder, including its directories.
 
     Args:
         found: All that Arrow has found below it, at any depth.
         top: The folder.
-        recursive: Whether what lies deeper is wanted, too.
+        recursive: Whether to include deeper levels.
     """
     known = {info.path: info for info in found}
     begin = len(top.rstrip("/")) + 1

@@ -10,7 +10,7 @@ _FILES = ("core-site.xml", "hdfs-site.xml", "viewfs-mount-table.xml")
 
 
 def hadoop_properties() -> dict[str, str]:
-    """Read the properties of HADOOP_CONF_DIR; there are none without it.
+    """Read the properties of HADOOP_CONF_DIR; empty without it.
 
     Raises:
         StorageError: A file cannot be read.

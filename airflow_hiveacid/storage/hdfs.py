@@ -1,15 +1,15 @@
-"""HDFS, as it is asked for files by Python: by drivers, executors, workers and the command line.
+"""HDFS access from Python: for drivers, executors, workers and the command line.
 
-One client does it all, hdfs-native: it speaks the NameNode's own protocol, so that a rename refuses
-a target that exists and a source that does not, and creating a file refuses one that is there.
-What is published rests on that. The others do not hold it: over WebHDFS a refused rename looks like
-one that was done, and libhdfs, which Arrow would use and nobody packages, replaces the target.
-Spark reads and writes by Hadoop's own client, in its JVM.
+The only client is hdfs-native: it uses the NameNode's own protocol, so that a rename refuses an
+existing target and a missing source, and creating a file refuses an existing one. Publication
+depends on that. The alternatives do not guarantee it: over WebHDFS a refused rename looks like a
+successful one, and libhdfs, which Arrow would use and which no package provides, replaces the
+target. Spark reads and writes with Hadoop's own client, in its JVM.
 
-Calls are repeated while a NameNode starts (``hdfs_calls.py``), and a small file that the client cannot
-go on with is written again.
+Calls are repeated while a NameNode starts (``hdfs_calls.py``), and a small file that the client
+cannot finish is written again.
 
-Where HDFS asks for Kerberos, each new connection looks for a delegation token, then for a ticket.
+If HDFS requires Kerberos, each new connection looks for a delegation token, then for a ticket.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.hdfs_login import as_in_token, who
 _READ_AHEAD = 64 << 10
 _WRITE_BUFFER = 1 << 20
 _COPY_BLOCK = 8 << 20
-# What is written of a file is kept so long, to be written once more.
+# Written data up to this size is kept, so that it can be written again.
 _KEPT = 8 << 20
 
 
@@ -39,12 +39,12 @@ def hdfs_of(url: str, folder: str) -> "HdfsFileSystem":
 
     Args:
         url: The file system.
-        folder: The folder that is opened there.
+        folder: The folder to open.
     """
     return HdfsFileSystem(_client(as_in_token(url), *who()), folder)
 
 
-# All of this process, so that none is ever freed: see ``_in_child``.
+# All clients of this process, so that clients are never freed: see ``_in_child``.
 _clients: list[Any] = []
 
 
@@ -81,9 +81,10 @@ def _after_fork() -> None:
 
 
 def _in_child() -> None:
-    """Begin without clients, and never free those of the parent.
+    """Start without clients, and never free those of the parent.
 
-    Freeing one waits for its threads, which exist in the parent only: the process would never end.
+    Freeing a client waits for its threads, which exist only in the parent: the process would never
+    end.
     """
     for client in _clients:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
@@ -95,11 +96,11 @@ os.register_at_fork(after_in_child=_client.cache_clear)
 
 
 class HdfsFileSystem:
-    """What is asked of a file system, by the names that Arrow has for it.
+    """The operations of a file system, under their Arrow names.
 
-    All that is made takes on the permissions of the folder that was opened, files without the right
-    to execute; where there are default ACLs, they decide alone. So who may write into a table
-    may also clean it, whatever the umask of the one who wrote.
+    New files and directories get the permissions of the opened folder, files without the execute
+    permission; default ACLs, if present, take precedence. So users with write permission for a
+    table may also clean it, regardless of the umask of the writer.
     """
 
     type_name = "hdfs"
@@ -110,7 +111,7 @@ class HdfsFileSystem:
         self._folder = folder
 
     def get_file_info(self, wanted: "str | fs.FileSelector") -> "fs.FileInfo | list[fs.FileInfo]":
-        """What there is at a path, or in a directory."""
+        """Return information about a path, or about the contents of a directory."""
         if not isinstance(wanted, str):
             return self._list(wanted)
         try:
@@ -123,20 +124,20 @@ class HdfsFileSystem:
         return cast(BinaryIO, io.BufferedReader(_Input(ask(self._client.read, path)), _READ_AHEAD))
 
     def open_output_stream(self, path: str) -> BinaryIO:
-        """Create a file; never one that exists."""
+        """Create a file; never onto an existing path."""
         return self._create(path, overwrite=False)
 
     def write_small(self, path: str, content: bytes) -> None:
-        """Write a file under a name that nobody else uses, on the disks of its machines."""
+        """Write a file under a unique name, to the disks of its machines."""
         self.create_dir(path.rpartition("/")[0])
-        # The client asks again when an answer is lost, and must not stumble over its own file.
+        # The client retries after a lost answer, and must not fail because of its own file.
         with self._create(path, overwrite=True) as sink:
             sink.write(content)
             sink.flush()
             cast(Any, sink).raw.sync()
 
     def create_dir(self, path: str, recursive: bool = True) -> None:
-        """Make a directory and those above it; one that is there already is left as it is."""
+        """Make a directory and its parents; keep an existing one unchanged."""
         missing = []
         while path.strip("/") and not self._is_directory(path):
             missing.append(path)
@@ -145,11 +146,11 @@ class HdfsFileSystem:
             ask(self._client.mkdirs, directory, self._mode & 0o1777, False)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file or a directory; never onto something that exists."""
+        """Rename a file or a directory; never onto an existing path."""
         self._rename(source, target, overwrite=False)
 
     def replace(self, source: str, target: str) -> None:
-        """Rename a file, in the place of another one if there is one."""
+        """Rename a file, replacing an existing one."""
         self._rename(source, target, overwrite=True)
 
     def copy_file(self, source: str, target: str) -> None:
@@ -172,7 +173,7 @@ class HdfsFileSystem:
 
     @cached_property
     def _mode(self) -> int:
-        """The permissions of the folder, or of what is above it as long as it is not there."""
+        """The permissions of the folder, or of its nearest existing parent."""
         folder = self._folder.rstrip("/")
         while folder and not self._is_directory(folder):
             folder = folder.rpartition("/")[0]
@@ -180,7 +181,7 @@ class HdfsFileSystem:
         if acl is None:
             return int(self._status(folder or "/").permission)
         if any(entry.scope == "default" for entry in acl.entries):
-            return 0o777  # The NameNode takes away what they do not grant.
+            return 0o777  # The NameNode removes permissions that they do not grant.
         mode = int(acl.permission)
         for entry in acl.entries:
             if entry.type == "group" and not entry.name:
@@ -194,7 +195,7 @@ class HdfsFileSystem:
             return self._client.get_acl_status(folder)
         except RuntimeError as error:
             if "AclException" in str(error):
-                return None  # The NameNode has been told to know nothing of ACLs.
+                return None  # ACLs are disabled on the NameNode.
             raise
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
@@ -204,8 +205,8 @@ class HdfsFileSystem:
             try:
                 once(self._client.rename, source, target, overwrite)
             except OSError:
-                # Asked again because an answer was lost, by the client or here, the source is
-                # missing, or the target is there, although the rename was done.
+                # After a retry by the client or here because of a lost answer, the source is
+                # missing, or the target exists, although the rename succeeded.
                 if not self._is(target, before) or self._is(source, before):
                     raise
 
@@ -234,7 +235,7 @@ class HdfsFileSystem:
                 entries = ask(lambda: list(self._client.list_status(folder, False)))  # noqa: B023
             except FileNotFoundError:
                 if wanted.allow_not_found:
-                    continue  # Somebody has removed it meanwhile.
+                    continue  # Removed concurrently.
                 raise
             for entry in entries:
                 path = f"{folder.rstrip('/')}/{entry.path.rpartition('/')[2]}"
@@ -247,7 +248,7 @@ class HdfsFileSystem:
 
 
 class _Input(io.RawIOBase):
-    """A file, open for reading. The client's own breaks down when it is asked beyond the end."""
+    """A file, open for reading. The client's own file fails on reads beyond the end."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -285,8 +286,8 @@ class _Input(io.RawIOBase):
 class _Output(io.RawIOBase):
     """A new file, open for writing.
 
-    The client cannot go on with one when a NameNode goes away meanwhile, or is in safe mode. As
-    long as it is small, all of it is then written once more.
+    The client cannot continue a file if a NameNode fails meanwhile, or is in safe mode. A small
+    file is then written again completely.
     """
 
     def __init__(self, client: Any, path: str, permission: int, *, overwrite: bool) -> None:
@@ -312,7 +313,7 @@ class _Output(io.RawIOBase):
         return len(block)
 
     def sync(self) -> None:
-        """Have what was written outlive the machines that it is on."""
+        """Make written data survive a failure of its machines."""
         self._patiently("hsync")
 
     def close(self) -> None:
@@ -321,7 +322,7 @@ class _Output(io.RawIOBase):
             self._patiently("close")
 
     def __del__(self) -> None:
-        """What nobody has closed is no file: Python would close it, in any thread, and wait for HDFS."""
+        """Discard an unclosed file: Python would close it, in any thread, and wait for HDFS."""
 
     def _create(self, *, overwrite: bool) -> Any:
         from hdfs_native import WriteOptions
@@ -334,7 +335,7 @@ class _Output(io.RawIOBase):
         try:
             return ask(self._client.create, self._path, options)
         except FileExistsError as error:
-            # Asked again because an answer was lost, by the client at another NameNode or here.
+            # Retried after a lost answer, by the client at another NameNode or here.
             raise ConnectionAbortedError(
                 errno.ECONNABORTED,
                 "it appeared while it was created, by this process, whose answer was lost, or by another",
@@ -348,7 +349,7 @@ class _Output(io.RawIOBase):
         return True
 
     def _patiently(self, method: str, *arguments: bytes) -> None:
-        """Call a method of the client's writer, if need be of a new one that has come as far."""
+        """Call a method of the client's writer; if necessary, of a new writer at the same position."""
         calls, give_up = [(method, arguments)], time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -359,12 +360,12 @@ class _Output(io.RawIOBase):
                 if self._kept is None or time.monotonic() > give_up:
                     raise
                 calls = [("write", (bytes(self._kept),)), (method, arguments)]
-            # Nobody else has it: the name was free.
+            # The file belongs to this writer: the name was free.
             self._writer = self._create(overwrite=True)
 
 
 class _Collected(io.BufferedWriter):
-    """Collects what is written to an ``_Output``."""
+    """Buffers data for an ``_Output``."""
 
     def __del__(self) -> None:
         """See ``_Output``."""
@@ -378,5 +379,5 @@ def _info(status: Any, path: str) -> "fs.FileInfo":
 
 
 def _identity(status: Any) -> tuple[object, ...]:
-    """What stays the same of something that is renamed, and hardly ever is of anything else."""
+    """Return properties that a rename preserves and that rarely match those of any other file."""
     return status.isdir, status.length, status.modification_time, status.owner, status.permission

@@ -1,8 +1,8 @@
-"""Calls of HDFS: its errors as those of the system, and what is asked again because it will pass.
+"""Calls of HDFS: conversion of its errors into system errors, and retries of temporary failures.
 
-The client waits for a NameNode that restarts, or for another one that takes over, as long as
-``dfs.client.failover.*`` of hdfs-site.xml say, but for the call that it was killed in. That is
-repeated here, and safe mode waited for.
+The client waits for a NameNode that restarts, or for a failover, as long as
+``dfs.client.failover.*`` of hdfs-site.xml allow, except for the call during which the NameNode was
+killed. That call is repeated here, and safe mode is awaited.
 """
 
 import errno
@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.hdfs_login import login_refused
 
 T = TypeVar("T")
 
-# How long a NameNode may be in safe mode, and how often it is asked meanwhile.
+# The longest wait for the end of safe mode, and the pause between two checks.
 PATIENCE_SECONDS = 120.0
 _PAUSE_SECONDS = 0.5
 
@@ -33,22 +33,22 @@ _ERRNO = {
     "ParentNotDirectoryException": errno.ENOTDIR,
     "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
     "InvalidPathException": errno.EINVAL,
-    # None was active, as long as the client has asked.
+    # All NameNodes were on standby during the client's attempts.
     "StandbyException": errno.EHOSTDOWN,
     "ObserverRetryOnActiveException": errno.EHOSTDOWN,
 }
 
 
 class NotYet(ConnectionError):
-    """The NameNode has gone before it answered, or only just started: it can be asked again."""
+    """The NameNode ended before it answered, or has only just started: a retry is possible."""
 
 
 def ask(call: Callable[..., T], *arguments: object) -> T:
-    """Ask the NameNode what may be asked twice, again while it goes, comes or is in safe mode.
+    """Make an idempotent call to the NameNode; retry while it stops, starts or is in safe mode.
 
     Args:
         call: A method of the client.
-        arguments: What it is given.
+        arguments: The arguments of the method.
     """
     give_up = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -61,10 +61,10 @@ def ask(call: Callable[..., T], *arguments: object) -> T:
 
 
 def once(call: Callable[..., T], *arguments: object) -> T:
-    """Ask the NameNode once what may not be asked twice just so; see ``ask``.
+    """Make one call to the NameNode that must not be repeated without a check; see ``ask``.
 
     Raises:
-        NotYet: It may have been done or not, and can be asked again.
+        NotYet: The outcome of the call is unknown, and another call is possible.
     """
     try:
         return call(*arguments)
@@ -73,7 +73,7 @@ def once(call: Callable[..., T], *arguments: object) -> T:
 
 
 def _in_words(error: OSError | RuntimeError) -> OSError:
-    """The client's errors as those of the system, with their numbers."""
+    """Convert the client's errors into system errors with their numbers."""
     text = str(error)
     if isinstance(error, RuntimeError):
         if match := _EXCEPTION.search(text):

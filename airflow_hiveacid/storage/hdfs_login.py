@@ -1,4 +1,4 @@
-"""Who somebody is to an HDFS that asks for Kerberos: by a ticket, or in a cluster by a token."""
+"""Authentication to an HDFS that requires Kerberos: by a ticket, or in a cluster by a token."""
 
 import errno
 import os
@@ -6,34 +6,34 @@ import re
 import socket
 from pathlib import Path
 
-# In a container of YARN: the file of what its application may log in with.
+# In a container of YARN: the file with the credentials of its application.
 _TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
-# Who somebody is, and where a cluster is described.
+# Variables for the user's identity and the configuration of a cluster.
 _VARIABLES = (
     *("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER"),
     *(_TOKENS, "KRB5CCNAME", "KRB5_CONFIG"),
 )
 _SERVER = re.compile(r"hdfs://(?P<host>[^/:]+):(?P<port>\d+)")
-# What the client says without a ticket, and the NameNode to those with an old token.
+# Messages of the client without a ticket, and of the NameNode for an expired token.
 _REFUSED = re.compile(
     r"GSSAPIError\(.*, \d+, \"(?P<said>.*)\"\)|SASLError|NoSASLMechanism|^InvalidToken", re.S
 )
 
 
 class LoginRefused(PermissionError):
-    """The NameNode does not know who calls."""
+    """The NameNode rejects the identity of the caller."""
 
 
 def who() -> tuple[str | None, ...]:
-    """All that decides as whom this process asks for files; the client keeps its connections."""
+    """Return the variables that identify this process's user; the client keeps its connections."""
     return tuple(map(os.environ.get, _VARIABLES))
 
 
 def as_in_token(url: str) -> str:
-    """The NameNode by its address, where this process has a delegation token for that.
+    """Return the NameNode's url with its address, if this process has a token for that address.
 
-    Hadoop makes out tokens to addresses, unless hadoop.security.token.service.use_ip is false, and
-    the client looks for one that has what stands in the url.
+    Hadoop issues tokens for addresses, unless hadoop.security.token.service.use_ip is false, and
+    the client searches for a token with the text of the url.
 
     Args:
         url: The file system.
@@ -45,16 +45,16 @@ def as_in_token(url: str) -> str:
         tokens = Path(file).read_bytes()
         address = f"{socket.gethostbyname(server['host'])}:{server['port']}"
     except OSError:
-        return url  # Whoever asks the NameNode hears what is wrong.
+        return url  # The call to the NameNode reports the error.
     # In both formats of the file the text comes after its length.
     return f"hdfs://{address}" if bytes([len(address)]) + address.encode() in tokens else url
 
 
 def login_refused(said: str) -> LoginRefused | None:
-    """The error of somebody who was not let in; None where it is about something else.
+    """Return the error for a failed login, unless the failure has another cause.
 
     Args:
-        said: The words of the client, or of the NameNode.
+        said: The message of the client or of the NameNode.
     """
     match = _REFUSED.search(said)
     return None if match is None else LoginRefused(errno.EACCES, match["said"] or said)

@@ -4,12 +4,12 @@ import io
 from typing import Any
 
 # Most files are read from front to back, in pieces that would be a request each. A task may have
-# hundreds of them open, so that this is what it needs of memory for each.
+# hundreds of them open, so this is the memory that each of them needs.
 _READ_AT_ONCE = 1 << 18
 
 
 class ObjectFile(io.RawIOBase):
-    """Reads ranges of an object. Only reading asks the store for something; seeking does not."""
+    """Reads ranges of an object. Only reading calls the store; seeking does not."""
 
     def __init__(self, source: Any) -> None:
         """Use ``buffered``.
@@ -24,29 +24,29 @@ class ObjectFile(io.RawIOBase):
 
     @classmethod
     def buffered(cls, source: Any) -> io.BufferedReader:
-        """The object, of which more is read at once than is asked for."""
+        """Return the object with a read-ahead buffer."""
         return io.BufferedReader(cls(source), _READ_AT_ONCE)
 
     def readable(self) -> bool:
-        """It is."""
+        """Report that the object is readable."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Report that the object is seekable."""
         return True
 
     def tell(self) -> int:
-        """Where it is read next."""
+        """Return the position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Read somewhere else next; behind the end there is nothing."""
+        """Set the position of the next read; reads beyond the end return no data."""
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(begin + offset, 0)
         return self._at
 
     def readinto(self, target: Any) -> int:
-        """Read as much as there is room for, or is left."""
+        """Read up to the size of the buffer or the end."""
         wanted = min(len(target), self._size - self._at)
         if wanted <= 0:
             return 0
@@ -56,6 +56,6 @@ class ObjectFile(io.RawIOBase):
         return len(content)
 
     def close(self) -> None:
-        """Let the store's connection go."""
+        """Release the store's connection."""
         self._source.close()
         super().close()

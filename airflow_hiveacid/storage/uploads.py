@@ -1,8 +1,9 @@
-"""Files of an S3 store that are all there, and that nobody sees before they are asked to appear.
+"""Files of an S3 store that are complete but stay invisible until they are published.
 
-Such a store cannot rename. What it has instead is the upload in parts: until somebody completes it,
-there is no object, whoever has written the parts; and once it was taken back, nobody can complete it.
-That is all that a staged file has to be, and it lies where it belongs from the beginning.
+Such a store cannot rename. Its alternative is the multipart upload: the object does not exist until
+a client completes the upload, regardless of the writer of the parts; and after an abort, no client
+can complete the upload. This meets all requirements on a staged file, which is at its final
+location from the beginning.
 """
 
 import io
@@ -30,12 +31,12 @@ _GONE = ("NoSuchUpload", "404", "NoSuchKey")
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file of which all parts are there.
+    """A file whose parts are all uploaded.
 
     Attributes:
-        path: Where it will appear, below the location of the uploads.
-        id: What the store calls it.
-        parts: What the store has said to each part.
+        path: The final path, below the location of the uploads.
+        id: Its id in the store.
+        parts: The store's entity tag of each part.
     """
 
     path: str
@@ -45,12 +46,12 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """An upload that nobody has completed yet.
+    """An incomplete upload.
 
     Attributes:
-        path: Where it would appear, below the location of the uploads.
-        id: What the store calls it.
-        begun: When it began.
+        path: The final path, below the location of the uploads.
+        id: Its id in the store.
+        begun: The time of its beginning.
     """
 
     path: str
@@ -71,7 +72,7 @@ class Uploads:
 
     @staticmethod
     def of(location: str) -> "Uploads | None":
-        """Those below a location; None where the store is another one, or boto3 is missing."""
+        """Return the uploads below a location, if it is in an S3 store and boto3 is installed."""
         if s3_place(location) is None or find_spec("boto3") is None:
             return None
         return Uploads(location, _client(s3_endpoint(), os.environ.get("AWS_REGION")))
@@ -83,7 +84,7 @@ class Uploads:
         return UploadedFile(self, Upload(path, begun["UploadId"]))
 
     def send(self, upload: Upload, number: int, content: bytes) -> str:
-        """Send a part, and return what the store says to it."""
+        """Send a part, and return its entity tag."""
         with self._in_our_words(upload.path):
             sent = self._client.upload_part(
                 **self._named(upload), PartNumber=number, Body=content, ContentLength=len(content)
@@ -91,10 +92,10 @@ class Uploads:
         return str(sent["ETag"])
 
     def complete(self, upload: Upload) -> None:
-        """Let a file appear.
+        """Publish a file.
 
         Raises:
-            StorageError: Somebody has taken it back.
+            StorageError: The upload was aborted.
         """
         parts = [{"ETag": tag, "PartNumber": n} for n, tag in enumerate(upload.parts, start=1)]
         with self._in_our_words(upload.path):
@@ -103,20 +104,21 @@ class Uploads:
                     **self._named(upload), MultipartUpload={"Parts": parts}
                 )
             except self._client.exceptions.NoSuchUpload:
-                # A request whose answer got lost is repeated; then it is there, and an upload no more.
+                # A request with a lost answer is repeated; then the file exists and the upload does
+                # not.
                 if not self._is_there(upload.path):
                     raise
 
     def take_back(self, path: str, upload_id: str) -> None:
-        """See to it that a file never appears; one that has, or that is unknown, is no error."""
+        """Abort an upload; a completed or an unknown one is no error."""
         with self._in_our_words(path, gone_ok=True):
             self._client.abort_multipart_upload(**self._named(Upload(path, upload_id)))
 
     def create(self, path: str, content: bytes) -> None:
-        """Let a small file appear, unless there is one: of several at a time one succeeds.
+        """Publish a small file unless it exists: of several concurrent calls one succeeds.
 
         Raises:
-            StorageError: There is another one.
+            StorageError: Another file exists.
         """
         named = {"Bucket": self._bucket, "Key": self._key(path)}
         with self._in_our_words(path):
@@ -125,12 +127,12 @@ class Uploads:
             except self._client.exceptions.ClientError as error:
                 if _code(error) not in _TAKEN:
                     raise
-                # A request whose answer got lost is repeated.
+                # A request with a lost answer is repeated.
                 if self._client.get_object(**named)["Body"].read() != content:
                     raise StorageError(f"{self.location}/{path} exists already.") from error
 
     def pending(self) -> list[PendingUpload]:
-        """All that nobody has completed yet."""
+        """List all incomplete uploads."""
         prefix = f"{self._prefix}/" if self._prefix else ""
         found = []
         with self._in_our_words(""):
@@ -182,13 +184,13 @@ class Uploads:
 
 
 class UploadedFile(io.RawIOBase):
-    """A file to be written, part by part, while the next one is being filled.
+    """A file that is written part by part, while the next part is being filled.
 
-    Closing it sends the rest; then ``upload`` is what it takes to let it appear.
+    Closing it sends the rest; then ``upload`` contains the data for its publication.
     """
 
     def __init__(self, uploads: Uploads, upload: Upload) -> None:
-        """Begin one by ``Uploads.begin``."""
+        """Use ``Uploads.begin`` instead."""
         super().__init__()
         self._uploads = uploads
         self._upload = upload
@@ -203,11 +205,11 @@ class UploadedFile(io.RawIOBase):
         return self._upload
 
     def writable(self) -> bool:
-        """It is."""
+        """Report that the file is writable."""
         return True
 
     def tell(self) -> int:
-        """How much was written."""
+        """Return the number of bytes written."""
         return self._written
 
     def write(self, content: Any) -> int:
@@ -222,7 +224,7 @@ class UploadedFile(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Send what is left, and wait for all of it."""
+        """Send the remaining data, and wait for all of it."""
         if self.closed:
             return
         try:
@@ -241,7 +243,7 @@ class UploadedFile(io.RawIOBase):
         self._uploads.take_back(self._upload.path, self._upload.id)
 
     def __del__(self) -> None:
-        """What nobody has closed is no file: Python would close it, at any moment and in any thread."""
+        """Discard an unclosed file: Python would close it, at any moment and in any thread."""
 
     def _send(self, content: bytes) -> None:
         waiting = len(self._sent) - _PARTS_AT_ONCE
@@ -262,7 +264,8 @@ def _client(endpoint: str | None, region: str | None) -> Any:
 
     config = Config(
         retries={"mode": "standard", "max_attempts": S3_TRIES},
-        # Stores that are not Amazon's are found by their own name, and know no newer checksums.
+        # Stores other than Amazon's are addressed by their own host name, and do not support newer
+        # checksums.
         s3={"addressing_style": "path"} if endpoint else {},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

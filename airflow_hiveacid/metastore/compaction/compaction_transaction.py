@@ -1,7 +1,7 @@
 """The transaction of one compaction of one partition, from the claim to the commit.
 
-On HMS 4 the compaction queue keeps two compactors apart. HMS 3 has no queue that we could serve;
-there an advisory lock does it, on a name that nobody else locks.
+On HMS 4 the compaction queue excludes concurrent compactors. HMS 3 has no queue for external
+workers; an advisory lock on a name that no engine locks replaces it.
 """
 
 import time
@@ -44,14 +44,14 @@ _CLEAN_FIRST = (
 
 
 class CompactionTransaction(LiveTransaction):
-    """A compaction that is begun by entering it, and undone by leaving it uncommitted.
+    """A compaction that begins on entry and is undone on exit unless it is committed.
 
     Attributes:
         ref: The table.
-        partition: The partition's name; None is a table without.
+        partition: The partition's name; null for an unpartitioned table.
         type: The kind of compaction.
-        snapshot: What can be seen.
-        write_ids: What may be put together.
+        snapshot: The snapshot of the transaction.
+        write_ids: The write ids that may be merged.
     """
 
     def __init__(
@@ -67,18 +67,19 @@ class CompactionTransaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         phases: PhaseClock | None = None,
     ) -> None:
-        """Describe a compaction; nothing happens before it is entered.
+        """Describe a compaction; it begins on entry.
 
         Args:
             client: The metastore.
             ref: The table.
             partition: The partition's name, for a table that has partitions.
             type_: The kind of compaction.
-            kind: The kind of table. Without row ids a rebalance is in nobody's way.
-            run_token: Under which this run's transactions can be found later on.
-            run_as: Who owns the directory: as whom Hive's cleaner will remove what is replaced.
-            lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
-            phases: Is told about the phases.
+            kind: The kind of table. Without row ids a rebalance conflicts with no writer.
+            run_token: Identifies this run's transactions later.
+            run_as: The owner of the directory, as which Hive's cleaner removes the replaced files.
+            lock_wait_seconds: The longest wait for the lock that keeps the table from being
+                dropped.
+            phases: Receives the phases of the run.
         """
         super().__init__(client, Owner.of(run_token, client.user), phases or PhaseClock())
         self.ref = ref
@@ -103,19 +104,20 @@ class CompactionTransaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         phases: PhaseClock | None = None,
     ) -> Self | None:
-        """Describe the compaction that waits longest in HMS 4's queue, or None when none waits.
+        """Describe the oldest waiting compaction in HMS 4's queue, if any.
 
-        What is claimed when it is entered may be another one than was described here: `ref`,
-        `partition` and `type` then tell which.
+        Entering it may claim a different compaction from the one described here: `ref`, `partition`
+        and `type` then identify it.
 
         Args:
             client: The metastore.
-            pool: Whose requests; None are those without a pool.
-            table: Do nothing unless a request for this table waits. The oldest one of the pool is
-                served first, whichever table it is for.
-            run_token: Under which this run's transactions can be found later on.
-            lock_wait_seconds: How long to wait for the lock that keeps the table from being dropped.
-            phases: Is told about the phases.
+            pool: The pool of the requests; by default the requests without a pool.
+            table: Do nothing unless a request for this table waits. The oldest request of the pool
+                is served first, regardless of its table.
+            run_token: Identifies this run's transactions later.
+            lock_wait_seconds: The longest wait for the lock that keeps the table from being
+                dropped.
+            phases: Receives the phases of the run.
         """
         waiting = CompactionQueue(client).waiting(pool, table)
         if waiting is None:
@@ -144,7 +146,7 @@ class CompactionTransaction(LiveTransaction):
         try:
             self._begin()
         except SnapshotMoved as moved:
-            # Of requests that fail Hive's initiator takes it that the next one will fail, too.
+            # Hive's initiator concludes from failed requests that the next one will fail, too.
             self.refuse(str(moved))
             raise
         except BaseException as error:
@@ -154,12 +156,12 @@ class CompactionTransaction(LiveTransaction):
 
     @property
     def visibility_txn(self) -> int:
-        """The transaction whose commit lets the result appear; 0 where the rename does."""
+        """The transaction whose commit publishes the result; 0 if the rename publishes it."""
         return 0 if self._claimed is None else self.txn_id
 
     @property
     def asked(self) -> QueuedCompaction | None:
-        """The request that is served; None for one of our own, or on HMS 3."""
+        """The served request; null for a request of this process, or on HMS 3."""
         return None if self._waiting is None else self._claimed
 
     @property
@@ -168,45 +170,46 @@ class CompactionTransaction(LiveTransaction):
         return self.snapshot.txns
 
     def record(self, highest_write_id: int) -> None:
-        """Let HMS 4 know what is read, before anything of the result is in its place.
+        """Record the read range in HMS 4 before publishing any part of the result.
 
         Args:
-            highest_write_id: Up to which write id.
+            highest_write_id: The highest write id that the compaction reads.
         """
         if self._claimed is not None:
             run_as = self._run_as or self._client.get_table(self.ref).owner or self._owner.user
             self._queue.record(self._claimed, self.txn_id, highest_write_id, run_as)
 
     def commit(self) -> None:
-        """Make the result visible, or on HMS 3, where it is already, let go of the locks.
+        """Publish the result, or on HMS 3, where it is already visible, release the locks.
 
         Raises:
             TransactionAborted: The metastore has aborted the transaction (HMS 4 only).
-            CommitUncertain: The metastore went away and did not come back in time to be asked.
+            CommitUncertain: The metastore became unreachable and did not recover in time for a
+                check.
         """
         if self._claimed is None:
             with self._phases(Phase.COMMIT):
                 self._release()
             return
         self.check_alive()
-        # In this order, as Hive does it: the commit completes what it finds in the queue.
+        # In this order, like Hive: the commit completes the entries that it finds in the queue.
         self._queue.compacted(self._claimed)
         super().commit()
 
     def abort(self, reason: str) -> None:
-        """Undo everything and tell the queue why. Errors become warnings.
+        """Undo everything and report the reason to the queue. Errors become warnings.
 
         Args:
-            reason: Why.
+            reason: The reason.
         """
         self._undone = reason
         super().abort(reason)
 
     def refuse(self, reason: str) -> None:
-        """End it because there is nothing to do.
+        """End the compaction because no work is necessary.
 
         Args:
-            reason: Why.
+            reason: The reason.
         """
         claimed, self._claimed = self._claimed, None
         if claimed is not None:
@@ -214,23 +217,23 @@ class CompactionTransaction(LiveTransaction):
         self.abort(reason)
 
     def _begin(self) -> None:
-        """Take all steps, and once more from the first one when an answer gets lost.
+        """Take all steps; restart from the first one after a lost answer.
 
-        Where it is the transaction that is not known, it stays open until it times out: it cannot be
-        told from those in which the same run compacts other partitions.
+        If the answer with the transaction's id is lost, that transaction stays open until it times
+        out: it cannot be distinguished from transactions of the same run for other partitions.
         """
         try:
             self._take_steps()
         except AnswerLost as lost:
             if self._claimed is not None and self._waiting is not None:
-                raise  # What others have asked for can be claimed once only.
+                raise  # A request of another client can be claimed only once.
             self.abort(f"an answer got lost: {lost.what}")
             self._phases.note(f"Beginning again: {lost.what}")
             self._state, self._claimed = State.NEW, None
             self._take_steps()
 
     def _take_steps(self) -> None:
-        """Open a transaction, get a request into our hands, lock, and take the snapshot."""
+        """Open a transaction, claim a request, lock, and take the snapshot."""
         started = time.monotonic()
         with self._phases(Phase.OPEN, "a transaction"):
             if self._waiting is None:
@@ -261,7 +264,7 @@ class CompactionTransaction(LiveTransaction):
             raise AlreadyCompacting(f"In the way: {other}.", remedy=_SERVE_FIRST if serve else None)
 
     def _claim(self) -> None:
-        """Get a request into our hands: the one that waits, or one of our own."""
+        """Claim a request: the waiting one, or a new one of this process."""
         pool = self._request() if self._waiting is None else self._waiting.pool
         claimed = self._queue.claim(f"hiveacid-{self._owner.host}-{self.txn_id}", pool)
         if claimed is None:
@@ -273,14 +276,14 @@ class CompactionTransaction(LiveTransaction):
             self.ref, self.partition = claimed.table, claimed.partition
             self.type = CompactionType(claimed.type)
             if self._waiting is not None and self._waiting.id != claimed.id:
-                self._run_as = None  # Of another one than was shown it is not known.
+                self._run_as = None  # Unknown for a request other than the one that was shown.
                 self._kind = self._client.get_table(self.ref).kind
         # The type of a transaction is for good, and so is a claim.
         if claimed.type not in list(CompactionType) or self._renumbers != opened:
             raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
 
     def _request(self) -> str:
-        """Make a request in a pool that nobody else looks into.
+        """Make a request in a pool that no other worker reads.
 
         Returns:
             The pool.
@@ -306,8 +309,8 @@ class CompactionTransaction(LiveTransaction):
     def _components(self) -> tuple[LockComponent, ...]:
         partitions = None if self.partition is None else [self.partition]
         if self._renumbers:
-            # Whoever changes rows knows them by their row ids: the same lock, and the same entry for
-            # the check at commit, keep all of them away from its beginning to its commit.
+            # Writers that change rows identify them by row id: the same lock, and the same entry
+            # for the check at commit, exclude all of them from beginning to commit.
             named = partitions is not None
             return lock_components(self.version, Operation.UPDATE, self.ref, named, partitions)
         (read,) = read_lock_components(self.ref, True, partitions)
@@ -324,7 +327,7 @@ class CompactionTransaction(LiveTransaction):
 
     @property
     def _renumbers(self) -> bool:
-        """Whether rows get other row ids."""
+        """Return whether rows get other row ids."""
         return self.type is CompactionType.REBALANCE and self._kind is not TableKind.INSERT_ONLY
 
     @property
@@ -332,7 +335,7 @@ class CompactionTransaction(LiveTransaction):
         return TableRef(self.ref.database, f"{self.ref.name}#compaction")
 
     def _check_lock(self, lock: LockRequest) -> None:
-        """Give up at once when another compactor of ours is at work on HMS 3."""
+        """Give up at once if another compactor of this package is working on HMS 3."""
         self.check_alive()
         if self.version.has_queue or lock.granted:
             return

@@ -26,17 +26,17 @@ READY_FOR_CLEANING = "ready for cleaning"
 _TYPES = {1: "minor", 2: "major", 3: "rebalance", 4: "abort cleanup"}
 _NUMBERS = {name: number for number, name in _TYPES.items()}
 
-# It stays with a request after the worker's id is gone.
+# Remains in a request after the worker's id is removed.
 _WORKER_VERSION = "airflow-hiveacid"
-# How long to wait at most before a request that came to nothing is made again: on MySQL and MariaDB
-# requests deadlock that are made at the same moment.
+# Pauses before a failed request is repeated, at most: on MySQL and MariaDB, simultaneous requests
+# deadlock.
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _OURS = re.compile(r"hiveacid-(?:.*-)?(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """What became of a request: accepted under an id, or refused in favour of another one."""
+    """The result of a request: accepted under an id, or refused in favour of another one."""
 
     id: int
     accepted: bool
@@ -56,22 +56,24 @@ class QueuedCompaction:
     Attributes:
         id: Its number.
         table: The table.
-        partition: The partition's name; None is a table without, or a request for none.
-        type: "minor", "major", or what only Hive can do.
-        state: "initiated", "working", "ready for cleaning" or how it ended, in Hive's words.
-        worker_id: Who works on it.
-        worker_version: What the worker calls itself, also when it is done.
-        pool: Whose requests it is among; None are those without a pool.
-        txn_id: The transaction that it is done in, once that is recorded.
-        highest_write_id: Up to which write id it reads, once that is recorded.
-        next_txn_id: The youngest transaction at its commit; older ones may read what it replaced.
-        enqueued_at: When it was asked for.
-        started_at: When somebody began to work on it.
-        error: Why it failed or was refused.
-        run_as: Who owns the directory; a claim does not tell.
-        order_by: By what a rebalance sorts, with the words ORDER BY; "" is by nothing. Only the
-            answer to a claim tells.
-        files: How many files it is to make; None leaves it to whoever does it. Only a claim tells.
+        partition: The partition's name; null for an unpartitioned table or a request without a
+            partition.
+        type: "minor", "major", or a type that only Hive supports.
+        state: "initiated", "working", "ready for cleaning" or the final state, in Hive's words.
+        worker_id: The worker.
+        worker_version: The version that the worker declares, kept after completion.
+        pool: The pool of the request, if any.
+        txn_id: The transaction of the compaction, once recorded.
+        highest_write_id: The highest write id that it reads, once recorded.
+        next_txn_id: The youngest transaction at its commit; older ones may read the replaced files.
+        enqueued_at: The time of the request.
+        started_at: The time when a worker claimed it.
+        error: The reason for a failure or refusal.
+        run_as: The owner of the directory; missing from a claim.
+        order_by: The sort order of a rebalance, with the words ORDER BY; "" for unsorted. Only the
+            answer to a claim contains it.
+        files: The number of files to create; if missing, the worker chooses it. Only a claim
+            contains it.
     """
 
     id: int
@@ -112,7 +114,7 @@ class QueuedCompaction:
             worker_version=shown.workerVersion,
             pool=None if shown.poolName == "default" else shown.poolName,
             txn_id=shown.txnId or None,
-            # Version 4.0 tells it under the name that the field had before there were write ids.
+            # Version 4.0 returns it in a field whose name predates write ids.
             highest_write_id=shown.hightestTxnId or None,
             next_txn_id=shown.nextTxnId or None,
             enqueued_at=instant(shown.enqueueTime),
@@ -123,7 +125,7 @@ class QueuedCompaction:
 
 
 class CompactionQueue:
-    """The queue, with one method per call; `live` and `waiting` are put together from them."""
+    """The queue, with one method per call; `live` and `waiting` combine several calls."""
 
     def __init__(self, client: MetastoreClient) -> None:
         self._client = client
@@ -137,18 +139,18 @@ class CompactionQueue:
         pool: str | None = None,
         run_as: str | None = None,
     ) -> RequestAnswer:
-        """Ask for a compaction.
+        """Request a compaction.
 
-        It is not accepted while another one of the same partition is initiated or working, or
-        ready for cleaning with nothing written to the table since. The metastore does not look
-        whether there is such a partition.
+        The request is not accepted while another one for the same partition is initiated or
+        working, or ready for cleaning with nothing written to the table since. The metastore does
+        not check that the partition exists.
 
         Args:
             ref: The table.
             partition: The partition's name, for a table that has partitions.
             type_: The kind of compaction.
-            pool: Whose workers shall do it; None are those without a pool.
-            run_as: Who owns the directory.
+            pool: The pool whose workers shall execute it; by default the workers without a pool.
+            run_as: The owner of the directory.
         """
         request = idl_compaction.CompactionRequest(
             dbname=ref.database,
@@ -172,11 +174,11 @@ class CompactionQueue:
         return cast(RequestAnswer, send())
 
     def claim(self, worker_id: str, pool: str | None = None) -> QueuedCompaction | None:
-        """Take the oldest request of a pool, of whichever table; it cannot be given back.
+        """Claim the oldest request of a pool, for any table; a claim cannot be returned.
 
         Args:
-            worker_id: Who takes it; nobody else must ever use this id.
-            pool: Whose requests; None are those without a pool.
+            worker_id: The worker; the id must be unique forever.
+            pool: The pool of the requests; by default the requests without a pool.
         """
         request = idl_compaction.FindNextCompactRequest(
             workerId=worker_id, workerVersion=_WORKER_VERSION, poolName=pool
@@ -206,37 +208,38 @@ class CompactionQueue:
     def record(
         self, entry: QueuedCompaction, txn_id: int, highest_write_id: int, run_as: str
     ) -> None:
-        """Tell in which transaction a compaction is done and what it reads, before it is visible.
+        """Record the transaction of a compaction and the range that it reads, before it is visible.
 
         Args:
             entry: The claimed request.
-            txn_id: The transaction; from now on its abort is remembered until it is cleaned.
-            highest_write_id: Up to which write id it reads.
-            run_as: Who owns the directory. Hive's cleaner fails on a request without.
+            txn_id: The transaction; from now on the metastore remembers its abort until it is
+                cleaned.
+            highest_write_id: The highest write id that it reads.
+            run_as: The owner of the directory. Hive's cleaner fails on a request without an owner.
         """
         info = _info(entry, runas=run_as, highestWriteId=highest_write_id)
         self._client.call(idl_compaction.update_compactor_state, info, txn_id)
 
     def compacted(self, entry: QueuedCompaction) -> None:
-        """Tell that a claimed request is done; this succeeds although its transaction is aborted."""
+        """Mark a claimed request as completed; this succeeds even if its transaction is aborted."""
         self._client.call(idl_compaction.mark_compacted, _info(entry))
 
     def failed(self, entry: QueuedCompaction, message: str) -> None:
-        """Tell that a request could not be served."""
+        """Mark a request as failed."""
         self._client.call(idl_compaction.mark_failed, _info(entry, errorMessage=message))
 
     def refused(self, entry: QueuedCompaction, message: str) -> None:
-        """Tell that there is no need to serve a request."""
+        """Mark a request as unnecessary."""
         self._client.call(idl_compaction.mark_refused, _info(entry, errorMessage=message))
 
     def cleaned(self, entry: QueuedCompaction) -> None:
-        """Tell that nothing obsolete and nothing aborted is left up to the highest write id.
+        """Report that no obsolete or aborted files remain up to the highest write id.
 
-        The metastore then forgets which of these write ids were aborted: a directory of theirs
-        that is still there would be taken for committed.
+        The metastore then forgets which of these write ids were aborted: a remaining directory of
+        such a write id would count as committed.
 
         Args:
-            entry: A request that is ready for cleaning, as it was shown.
+            entry: A request that is ready for cleaning, as returned by `show`.
         """
         # With no write id the metastore would forget everything about the table.
         assert entry.highest_write_id
@@ -246,11 +249,11 @@ class CompactionQueue:
     def show(
         self, ref: TableRef | None = None, partition: str | None = None
     ) -> list[QueuedCompaction]:
-        """The queue and what the metastore still knows of the past, oldest first.
+        """Return the queue and the history that the metastore retains, oldest first.
 
         Args:
-            ref: Of this table only.
-            partition: Of this partition only.
+            ref: Restrict the result to this table.
+            partition: Restrict the result to this partition.
         """
         request = idl_compaction.ShowCompactRequest(
             dbName=ref and ref.database, tbName=ref and ref.name, partName=partition
@@ -260,7 +263,7 @@ class CompactionQueue:
             request,
             read=lambda answer: [QueuedCompaction.from_thrift(entry) for entry in answer.compacts],
         )
-        # Version 3 shows everything whatever it is asked for.
+        # Version 3 returns all entries, regardless of the filter.
         return sorted(
             (
                 entry
@@ -274,11 +277,11 @@ class CompactionQueue:
     def live(
         self, ref: TableRef | None = None, partition: str | None = None
     ) -> list[QueuedCompaction]:
-        """The requests that wait or are worked on, after those of our dead compactors are ended.
+        """Return the waiting and running requests; end requests of this package's dead compactors.
 
         Args:
-            ref: Of this table only.
-            partition: Of this partition only.
+            ref: Restrict the result to this table.
+            partition: Restrict the result to this partition.
         """
         unfinished = [
             entry
@@ -287,19 +290,19 @@ class CompactionQueue:
         ]
         if not unfinished:
             return []
-        # Asked for after the queue: who was seen there has been opened by now.
+        # Requested after the queue: every owner in the queue has opened its transaction by now.
         txns = Snapshot.take(self._client, []).txns
         return [entry for entry in unfinished if self._is_live(entry, txns)]
 
     def waiting(
         self, pool: str | None = None, table: TableRef | None = None
     ) -> QueuedCompaction | None:
-        """The request that `claim` would hand out, or None.
+        """Return the request that `claim` would return, if any.
 
         Args:
-            pool: Whose requests; None are those without a pool.
-            table: None unless a request for this table is among them. The one that is handed out
-                may be of another table, which came first.
+            pool: The pool of the requests; by default the requests without a pool.
+            table: Return nothing unless a request for this table is waiting. The returned request
+                may be an older one for another table.
         """
         initiated = [
             entry for entry in self.live() if entry.state == INITIATED and entry.pool == pool
@@ -309,7 +312,7 @@ class CompactionQueue:
         return next(iter(initiated), None)
 
     def _is_live(self, entry: QueuedCompaction, txns: ValidTxnList) -> bool:
-        """Whether somebody waits for it or works on it; what is dead and ours is ended."""
+        """Return whether a request has a live owner or worker; end this package's dead requests."""
         if entry.state == READY_FOR_CLEANING:
             # Marked between its two steps: before the commit, which the death came before.
             if entry.worker_version == _WORKER_VERSION and entry.txn_id in txns.aborted:

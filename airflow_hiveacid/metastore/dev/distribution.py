@@ -1,8 +1,8 @@
-"""A Hive Metastore release on this machine: found, or fetched once and made ready to start.
+"""A Hive Metastore release on this machine: found, or downloaded once and prepared.
 
 A release is one folder of the cache: Hive's own jars, the few jars it lacks outside Hadoop, and a
 Derby database that already holds the schema. The folder appears by one rename, under a lock, so
-that processes which need it at the same moment wait for one download and never see half of it.
+that concurrent processes wait for one download and never see an incomplete one.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ _OWN_JAVA = "Name the folder of one that will do in HIVEACID_METASTORE_JAVA_HOME
 
 @dataclass(frozen=True)
 class Distribution:
-    """A release that lies ready in the cache."""
+    """A complete release in the cache."""
 
     release: Release
     home: Path
@@ -53,14 +53,14 @@ def find_java(versions: range = JAVA, home: str | None = None) -> str:
     """Find a Java that Hadoop's libraries run on.
 
     Args:
-        versions: Those that will do.
+        versions: The supported versions.
         home: Its folder; without one JAVA_HOME or PATH names it.
 
     Returns:
         The path of the ``java`` program.
 
     Raises:
-        JavaMissing: There is none, or its version is another one.
+        JavaMissing: Java is missing, or its version is unsupported.
     """
     home = home or os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -102,16 +102,16 @@ def spark_jars(*names: str) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where releases are kept: HIVEACID_CACHE, or a folder of the user's cache."""
+    """Return the folder of the releases: HIVEACID_CACHE, or a folder of the user's cache."""
     return Path(os.environ.get("HIVEACID_CACHE") or Path.home() / ".cache" / "airflow-hiveacid")
 
 
 def prepare(version: str, progress: Progress) -> Distribution:
-    """Bring a release into the cache unless it is there.
+    """Download a release into the cache unless it is already present.
 
     Args:
         version: One of RELEASES.
-        progress: Is told what is being fetched, one line at a time.
+        progress: Receives one line for each download.
 
     Returns:
         The release, complete and with an initialised database.
@@ -127,7 +127,7 @@ def prepare(version: str, progress: Progress) -> Distribution:
         return ready
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / f"metastore-{version}.lock"):
-        if not ready.home.exists():  # Another process may have made it while this one waited.
+        if not ready.home.exists():  # Another process may have created it while this one waited.
             for leftover in cache.glob(f"metastore-{version}.partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             # A name of its own: Ivy may still write for a moment after its owner was killed.
@@ -184,7 +184,8 @@ def _fetch(target: Distribution, progress: Progress) -> None:
     left_out = tuple(f"lib/{name}" for name in release.left_out)
     with tarfile.open(tarball) as archive:
         for member in archive:
-            # The archive's single top folder goes; of the rest we need the jars and the schema.
+            # Drop the archive's single top folder; of the rest, only the jars and the schema are
+            # needed.
             name = member.name.partition("/")[2]
             wanted = name.startswith(("lib/", "scripts/")) and not {"py", ".."} & {*name.split("/")}
             wanted = wanted and not name.startswith(left_out)
@@ -201,7 +202,7 @@ def _fetch(target: Distribution, progress: Progress) -> None:
 
 
 def require_checksums(files: Iterable[Path], listed: Path) -> None:
-    """Refuse files that differ from those that this version of the package was tested with.
+    """Reject files that differ from those with which this version of the package was tested.
 
     Ivy compares a file only with the checksum that the same server sends.
 
@@ -210,7 +211,7 @@ def require_checksums(files: Iterable[Path], listed: Path) -> None:
         listed: The expected SHA-256 checksums, as the program sha256sum writes them.
 
     Raises:
-        EmbeddedMetastoreFailed: A file is not listed, or its checksum is another one.
+        EmbeddedMetastoreFailed: A file is not listed, or its checksum differs.
     """
     expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
     for file in files:
@@ -265,9 +266,9 @@ def write_site(folder: Path, database: Path, settings: Mapping[str, str]) -> Non
     """Write the metastore's configuration.
 
     Args:
-        folder: Where the files go.
+        folder: The folder of the files.
         database: Folder of the Derby database.
-        settings: What to set beside the database.
+        settings: Further settings besides the database.
     """
     folder.mkdir(parents=True, exist_ok=True)
     every = {
@@ -303,18 +304,18 @@ def java_command(
     options: Sequence[str] = (),
     libraries: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line of one of the metastore's programs.
+    """Return the command line of one of the metastore's programs.
 
     Args:
         distribution: The release to run.
-        folder: Holds the configuration, in ``conf``, and takes the temporary files.
+        folder: Holds the configuration, in ``conf``, and receives the temporary files.
         main: The class to run.
         *arguments: Its arguments.
         options: Further options of Java.
         libraries: Further jars.
 
     Returns:
-        The words of the command.
+        The program and its arguments.
     """
     classpath = [str(folder / "conf"), distribution.classpath, *map(str, libraries)]
     java = find_java(distribution.release.java, os.environ.get("HIVEACID_METASTORE_JAVA_HOME"))
@@ -323,7 +324,7 @@ def java_command(
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
         f"-Djava.io.tmpdir={folder}",
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
-        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would hold everybody up for a minute.
+        "-Dderby.locks.waitTimeout=5",  # Seconds; the default would block all clients for a minute.
         f"-Dlog4j.configurationFile={folder / 'conf' / 'log4j2.properties'}",
         *options,
         *("-cp", os.pathsep.join(classpath), main, *arguments),
@@ -331,7 +332,7 @@ def java_command(
 
 
 def java_environment(distribution: Distribution, folder: Path) -> dict[str, str]:
-    """The environment of one of the metastore's programs."""
+    """Return the environment of one of the metastore's programs."""
     homes = {"METASTORE_HOME": str(distribution.home), "METASTORE_CONF_DIR": str(folder / "conf")}
     return {**os.environ, **homes}
 
@@ -360,10 +361,10 @@ def _initialise(target: Distribution, progress: Progress) -> None:
 
 
 def _write_schema(target: Distribution) -> None:
-    """Write the script that the release's own tool looks for, by that of the release before."""
+    """Write the script for the release's own tool, based on that of the preceding release."""
     scripts = target.home / "scripts" / "metastore" / "upgrade" / "derby"
     revision = target.release.archive.rpartition(":")[2]
-    # What a first release has of tables, those that mend it have, too.
+    # Patch releases have the same tables as their first release.
     before = scripts / f"hive-schema-{revision.rpartition('.')[0]}.0.derby.sql"
     statements = [before.read_text(), *(f"{each};\n" for each in target.release.schema)]
     after = scripts / f"hive-schema-{target.release.version}.derby.sql"

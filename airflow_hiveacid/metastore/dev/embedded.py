@@ -1,4 +1,4 @@
-"""A real Hive Metastore as a child process, for a first try and for tests.
+"""A real Hive Metastore as a child process, for first experiments and for tests.
 
 ``hiveacid metastore`` runs one in the foreground.
 """
@@ -35,10 +35,10 @@ PROBE_SECONDS = 10
 HOST = "127.0.0.1"
 DEFAULT_VERSION = "4.0.1"
 
-# Above those of well-known services, and below those that systems hand out by themselves.
+# Above the ports of well-known services, and below those that systems assign automatically.
 _PORTS = (20_000, 32_000)
 
-# A server that fails to start logs one of these and then hangs on, without its port.
+# A server that fails to start logs one of these messages and then hangs without its port.
 _FAILURES = ("Metastore Thrift Server threw an exception", 'Exception in thread "main"')
 
 
@@ -47,8 +47,8 @@ class EmbeddedMetastore:
 
     Attributes:
         version: Hive's version number.
-        uri: Where it answers, once started.
-        warehouse: Where its databases keep their tables.
+        uri: Its address, once started.
+        warehouse: The folder of its databases' tables.
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class EmbeddedMetastore:
         libraries: Sequence[Path] = (),
         progress: Progress = print,
     ) -> None:
-        """Describe a metastore; nothing runs before start().
+        """Describe a metastore; start() runs it.
 
         Args:
             version: One of RELEASES.
-            directory: Keeps its database, its log and its configuration. Given again, a metastore
-                goes on where the last one stopped.
-            port: Where it listens on this machine; 0 means any free port.
-            warehouse: Where tables go; a folder of the directory when not given.
-            txn_timeout_seconds: After how long without a heartbeat a transaction is aborted;
-                Hive's own 300 when not given.
-            kerberized: With what it proves who it is, when it shall ask its callers to do so.
+            directory: Stores its database, its log and its configuration. A metastore with an
+                existing directory continues from its last state.
+            port: Its port on this machine; 0 means any free port.
+            warehouse: The folder of the tables; by default a folder of the directory.
+            txn_timeout_seconds: The time without a heartbeat after which a transaction is aborted;
+                by default Hive's 300.
+            kerberized: Its Kerberos identity, if it shall require Kerberos from its callers.
             settings: Further settings of the metastore.
-            hadoop: Settings of Hadoop: what would stand in core-site.xml.
-            libraries: Further jars, such as those of the file system that tables are on.
-            progress: Is told, line by line, what takes long.
+            hadoop: Hadoop settings, as in core-site.xml.
+            libraries: Further jars, such as those of the tables' file system.
+            progress: Receives one line for each slow step.
         """
         self.version = version
         self.warehouse = (warehouse or directory / "warehouse").absolute()
@@ -119,13 +119,13 @@ class EmbeddedMetastore:
 
     @property
     def options(self) -> MetastoreOptions:
-        """How a client of ours reaches it; with Kerberos, by the ticket of the environment."""
+        """Options for a client of this package; with Kerberos, it uses the environment's ticket."""
         mechanism = KERBEROS if self._kerberized else NO_PROOF
         return MetastoreOptions(uris=self.uri, auth_mechanism=mechanism)
 
     @property
     def log(self) -> Path:
-        """What the server has said."""
+        """The log file of the server."""
         return self._directory / "metastore.log"
 
     def start(self) -> None:
@@ -148,7 +148,7 @@ class EmbeddedMetastore:
             raise EmbeddedMetastoreFailed(f"Something else already listens at {self.uri}.")
         database = self._directory / "metastore_db"
         if not database.exists():
-            # Complete or absent: a copy cut short would look like a database that is broken.
+            # Complete or absent: a truncated copy would look like a broken database.
             partial = self._directory / "metastore_db.partial"
             shutil.rmtree(partial, ignore_errors=True)
             shutil.copytree(distribution.database, partial)
@@ -214,8 +214,8 @@ class EmbeddedMetastore:
             **distribution.release.settings,
         }
         if self._timeout is not None:
-            # The time-out is only as real as the rounds of those who look for dead transactions;
-            # Versions 4 and 3 know them by different names and ignore each other's.
+            # The time-out depends on the interval of the checks for dead transactions. Versions 4
+            # and 3 use different names for it and ignore each other's.
             settings |= {
                 "metastore.txn.timeout": f"{self._timeout}s",
                 "metastore.acid.housekeeper.interval": "1s",
@@ -240,7 +240,7 @@ class EmbeddedMetastore:
     def _launch(self, distribution: Distribution) -> GuardedProcess:
         main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
         options = self._kerberized.java_options if self._kerberized else ()
-        # What an earlier start has said is no news of this one.
+        # The output of an earlier start is irrelevant for this one.
         self.log.unlink(missing_ok=True)
         return GuardedProcess(
             java_command(
@@ -277,7 +277,7 @@ class EmbeddedMetastore:
         if not _listens(self._port):
             return False
         if self._kerberized:
-            # Whoever waits here need not have a ticket.
+            # The waiting process does not need a ticket.
             options = replace(self.options, auth_mechanism=NO_PROOF)
             endpoint = Endpoint.parse(self.uri)[0]
             return asked_by_sasl(endpoint, options, PROBE_SECONDS) is not None
@@ -292,13 +292,13 @@ class EmbeddedMetastore:
 
 
 def free_port(preferred: int | None = None) -> int:
-    """A port of this machine that nothing listens at.
+    """Return a port of this machine without a listener.
 
-    The system hands out ports of its ephemeral range to whoever asks for any, Spark for example,
-    also between this look and the start of the server: so the port is chosen below that range.
+    The system assigns ports of its ephemeral range to any process, for example Spark, even between
+    this check and the start of the server: so the port is chosen below that range.
 
     Args:
-        preferred: Taken if it is free.
+        preferred: Used if it is free.
     """
     if preferred is not None and not _listens(preferred):
         return preferred

@@ -1,4 +1,4 @@
-"""A server that is started for a while, and never outlives who has started it."""
+"""A temporary server that never outlives the process that has started it."""
 
 import contextlib
 import os
@@ -7,20 +7,20 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Standard input is a pipe whose other end only our process holds. When that ends, however it ends,
-# the pipe closes and the watcher kills its whole process group: the server and itself.
+# Standard input is a pipe whose other end only this process holds. When this process ends, for any
+# reason, the pipe closes and the watcher kills its whole process group: the server and itself.
 _GUARDED = 'exec 3<&0; (read _ <&3; kill -9 0) & exec "$@" 3<&- </dev/null'
 
 
 class GuardedProcess:
-    """Runs a command as the head of a session of its own: Ctrl-C is for us to handle, not for it.
+    """Runs a command as the leader of its own session: Ctrl-C reaches only the parent.
 
     Args:
-        command: Its words.
-        log: Takes what it says; what is there stays.
+        command: The program and its arguments.
+        log: The file that receives its output, after existing content.
         environment: All of its variables.
-        directory: Where it runs; by default where we do.
-        user: Who runs it; by default whoever we are.
+        directory: Its working directory; by default the current one.
+        user: The user of the process; by default the current user.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GuardedProcess:
 
     @property
     def status(self) -> int | None:
-        """Its exit status; None as long as it runs."""
+        """The exit status; null while the process runs."""
         return self._process.poll()
 
     def signal(self, number: int) -> None:
@@ -72,5 +72,5 @@ class GuardedProcess:
         return self._process.wait()
 
     def tail(self, lines: int = 30) -> str:
-        """The end of what it has said."""
+        """Return the end of its output."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""What makes a metastore on this machine ask its callers for Kerberos."""
+"""Settings that make a metastore on this machine require Kerberos."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kerberized:
-    """With what a metastore proves who it is.
+    """The Kerberos identity of a metastore.
 
     Attributes:
-        krb5_conf: Says where the KDC is.
+        krb5_conf: The configuration file with the address of the KDC.
         principal: The metastore's own, for example hive/localhost@EXAMPLE.COM.
-        keytab: Holds its key.
-        protection: What it insists on: authentication, integrity or privacy.
+        keytab: The file with its key.
+        protection: The required protection: authentication, integrity or privacy.
     """
 
     krb5_conf: Path
@@ -23,7 +23,7 @@ class Kerberized:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What is to be set in the metastore's configuration; both versions know these names."""
+        """Settings for the metastore's configuration; both versions support these names."""
         return {
             "hive.metastore.sasl.enabled": "true",
             "hive.metastore.kerberos.principal": self.principal,
@@ -32,7 +32,7 @@ class Kerberized:
 
     @property
     def hadoop(self) -> Mapping[str, str]:
-        """What is to be set in Hadoop's."""
+        """Settings for Hadoop's configuration."""
         return {
             "hadoop.security.authentication": "kerberos",
             "hadoop.rpc.protection": self.protection,

@@ -1,17 +1,17 @@
-"""The releases of Hive Metastore that run on this machine, and what differs between them."""
+"""Releases of Hive Metastore that run on this machine, and their differences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# From 24 on Java refuses the calls with which Hadoop takes on a user's identity.
+# From version 24 on Java rejects Hadoop's calls for impersonating a user.
 JAVA = range(17, 24)
 
 _ACID_INPUT = "org/apache/hadoop/hive/ql/io/AcidInputFormat"
 _ACID_OUTPUT = "org/apache/hadoop/hive/ql/io/AcidOutputFormat"
-# The one thing that Hive 4 takes from HDFS's server side.
+# The only class that Hive 4 uses from HDFS's server side.
 _OF_HDFS = {"org/apache/hadoop/hdfs/protocol/SnapshotException": "java/io/IOException"}
-# The metastore asks for the class of every full ACID table, although it never reads a row. These
-# names are all it looks at; the real ones come with 40 to 90 MB of Hive's query engine.
+# The metastore looks up the class of every full ACID table, although it never reads a row. It
+# checks only these names; the real classes come with 40 to 90 MB of Hive's query engine.
 _OF_THE_ENGINE = {
     _ACID_INPUT: "java/lang/Object",
     _ACID_OUTPUT: "java/lang/Object",
@@ -20,26 +20,26 @@ _OF_THE_ENGINE = {
 }
 _HIVE_4 = "org.apache.hive:hive-standalone-metastore-server:4.0.1"
 _LIBRARIES_OF_4 = ("org.slf4j:slf4j-api:1.7.36", "commons-collections:commons-collections:3.2.2")
-# Off by default: then nobody would ever abort a transaction whose owner has died.
+# Off by default: then transactions of dead owners would never be aborted.
 _SETTINGS_OF_4 = {"metastore.housekeeping.threads.on": "true"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """How to come by a release, and to run it.
+    """Instructions to download and run a release.
 
     Attributes:
         version: Hive's version number.
         archive: Maven coordinates of the ``bin`` archive that has its jars and its schema.
         megabytes: Rough size of the download, for the message that announces it.
-        libraries: Maven coordinates of what the archive lacks.
+        libraries: Maven coordinates of the jars that the archive lacks.
         spark_jars: Names of the jars that Spark ships and the archive lacks.
-        empty_classes: Classes that only have to be there, each with its parent.
+        empty_classes: Classes that only need to exist, each with its parent.
         schema_tool: The class that creates the schema.
         settings: Settings that only this release needs.
         java: The versions of Java that it runs on.
-        left_out: How the names of those jars of the archive begin that the libraries replace.
-        schema: Statements that make of the archive's newest schema the release's own.
+        left_out: Name prefixes of the archive's jars that the libraries replace.
+        schema: Statements that convert the archive's newest schema into that of the release.
     """
 
     version: str
@@ -55,7 +55,8 @@ class Release:
     schema: tuple[str, ...] = ()
 
 
-# What the schema has lost since 4.0: columns that the metastore does not fill any more, and must.
+# Columns that the schema has dropped since 4.0: the metastore no longer fills them, but the schema
+# of 4.0 requires them.
 _SCHEMA_OF_4_1 = tuple(
     f'ALTER TABLE "APP"."{table}" DROP COLUMN "{column}"'
     for table, columns in {
@@ -72,7 +73,7 @@ _SCHEMA_OF_4_2 = (
 
 
 def _in_the_engine(version: str, *, first_java: int, schema: tuple[str, ...]) -> Release:
-    """A release whose metastore is published as a part of Hive's query engine alone."""
+    """Return a release whose metastore is published only as a part of Hive's query engine."""
     return Release(
         version=version,
         archive=_HIVE_4,
@@ -88,10 +89,10 @@ def _in_the_engine(version: str, *, first_java: int, schema: tuple[str, ...]) ->
         empty_classes=_OF_HDFS,
         settings={
             **_SETTINGS_OF_4,
-            # On by default, which takes effect where Hive's engine is there, as it is here.
+            # On by default, which takes effect if Hive's engine is present, as in this case.
             "metastore.compactor.initiator.on": "false",
             "metastore.compactor.cleaner.on": "false",
-            # The default also names a task of Iceberg's, without which none of them starts.
+            # The default also names a task of Iceberg, without which no task starts.
             "metastore.task.threads.remote": ",".join(
                 f"org.apache.hadoop.hive.metastore.{task}"
                 for task in (

@@ -1,1 +1,1 @@
-"""Who is who on a connection to a metastore: Kerberos, and delegation tokens for drivers."""
+"""Authentication of metastore connections: Kerberos, and delegation tokens for drivers."""

@@ -1,8 +1,7 @@
-"""SASL below Thrift, as a Hive Metastore speaks it: first who is who, then calls in frames.
+"""SASL below Thrift, as in a Hive Metastore: first authentication, then calls in frames.
 
-While both sides find out who the other one is, a message is a status byte, four bytes of length and
-a payload. Afterwards every flush is one frame, of four bytes of length and a payload that is
-protected as they have agreed.
+During authentication, a message is a status byte, four bytes of length and a payload. Afterwards
+every flush is one frame, of four bytes of length and a payload with the negotiated protection.
 """
 
 import struct
@@ -15,9 +14,9 @@ from thrift.transport.TTransport import TTransportBase
 
 from airflow_hiveacid.errors import AuthenticationFailed, AuthenticationMismatch, MetastoreError
 
-# What claims to be longer is none: a ticket with all groups of a user has some 64 KB.
+# Longer messages are invalid: a ticket with all groups of a user has some 64 KB.
 _LONGEST_MESSAGE = 1 << 20
-# Of what a server says, who may be anybody.
+# Limit for text from a server, which is not authenticated.
 _LONGEST_TOLD = 500
 # As long as the longest answer that is read.
 _LONGEST_FRAME = 256 << 20
@@ -34,7 +33,7 @@ class Status(IntEnum):
 
 
 class Protection(StrEnum):
-    """What SASL calls quality of protection, the weakest first."""
+    """SASL's quality of protection, the weakest first."""
 
     AUTH = "auth"
     INTEGRITY = "auth-int"
@@ -42,13 +41,13 @@ class Protection(StrEnum):
 
 
 class Mechanism(Protocol):
-    """A way to prove who is who.
+    """An authentication mechanism.
 
     Attributes:
-        name: As SASL calls it.
-        done: Whether both sides have proved who they are.
-        user: The name that the metastore knows the caller by, once done.
-        protection: What was agreed for the frames, once done.
+        name: Its SASL name.
+        done: Whether both sides are authenticated.
+        user: The caller's name in the metastore, once done.
+        protection: The negotiated protection of the frames, once done.
     """
 
     name: str
@@ -57,10 +56,10 @@ class Mechanism(Protocol):
     protection: Protection
 
     def step(self, challenge: bytes) -> bytes:
-        """Answer what the server has sent; the first challenge is empty."""
+        """Answer a message of the server; the first challenge is empty."""
 
     def refused(self, said: str) -> MetastoreError:
-        """The error for a server that has refused to go on."""
+        """Return the error for a server that has rejected the authentication."""
 
     def wrap(self, data: bytes) -> bytes:
         """Protect a frame."""
@@ -70,14 +69,14 @@ class Mechanism(Protocol):
 
 
 class SaslChannel(TTransportBase):  # type: ignore[misc]
-    """A channel whose other side has proved who it is, and knows who is on this one."""
+    """A channel between two authenticated sides."""
 
     def __init__(self, channel: Any, mechanism: Mechanism, where: str) -> None:
         """Describe the channel.
 
         Args:
-            channel: What carries it; it is open.
-            mechanism: How to prove who is who.
+            channel: The underlying channel; it is open.
+            mechanism: The authentication mechanism.
             where: The other side, for errors.
         """
         self._channel = channel
@@ -87,14 +86,14 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
         self._in = BytesIO()
 
     def negotiate(self) -> None:
-        """Find out who is who.
+        """Authenticate both sides.
 
         Raises:
-            AuthenticationFailed: One side does not take the other for what it says.
-            AuthenticationMismatch: The other side speaks no SASL.
+            AuthenticationFailed: One side does not accept the identity of the other.
+            AuthenticationMismatch: The other side does not support SASL.
         """
         mechanism = self._mechanism
-        # Before anything is sent: without a ticket there is nothing to say.
+        # Before anything is sent: this fails without a ticket.
         answer = mechanism.step(b"")
         self._channel.write(_message(Status.START, mechanism.name.encode()))
         self._send(Status.OK, answer)
@@ -115,7 +114,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
             self._send(Status.COMPLETE if mechanism.done else Status.OK, answer)
 
     def isOpen(self) -> bool:  # noqa: N802
-        """Whether the other side has not closed it."""
+        """Return whether the connection is still open on the other side."""
         return bool(self._channel.isOpen())
 
     def close(self) -> None:
@@ -135,7 +134,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
         self._channel.flush()
 
     def read(self, size: int) -> bytes:
-        """Take from the frame, or from the next one where it has ended."""
+        """Read from the frame, or from the next one after its end."""
         data = self._in.read(size)
         while not data:
             (length,) = struct.unpack(">I", self._exactly(4))
@@ -173,21 +172,21 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
 
 
 def spoken(payload: bytes) -> str:
-    """What a server has said, as a message may show it."""
+    """Convert text from a server for use in a message."""
     text = payload[:_LONGEST_TOLD].decode(errors="replace")
     return "".join(char if char.isprintable() else " " for char in text).strip().rstrip(".")
 
 
 def opening(mechanism: str) -> bytes:
-    """What a client says first that has nothing to prove."""
+    """The first message of a client without credentials."""
     return _message(Status.START, mechanism.encode()) + _message(Status.OK, b"")
 
 
 def read_message(exactly: Callable[[int], bytes]) -> tuple[Status, bytes] | None:
-    """Read a message of the negotiation; None where it cannot be one.
+    """Read a message of the negotiation, unless it is invalid.
 
     Args:
-        exactly: Reads so many bytes.
+        exactly: Reads the given number of bytes.
     """
     status, length = struct.unpack(">BI", exactly(5))
     if status not in tuple(Status)[1:] or length > _LONGEST_MESSAGE:

@@ -1,4 +1,4 @@
-"""A delegation token of a metastore: it stands for somebody where there is no ticket of theirs."""
+"""Delegation token of a metastore: represents a user on a machine without that user's ticket."""
 
 import binascii
 from base64 import urlsafe_b64decode
@@ -13,14 +13,14 @@ from airflow_hiveacid.metastore.sasl.digest_md5 import DigestMd5
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token, as Hadoop writes it.
+    """A token in Hadoop's format.
 
     Attributes:
-        identifier: What the metastore knows it by.
+        identifier: Its identifier in the metastore.
         password: Its secret.
-        owner: Whom it stands for, as the metastore names them.
-        first_day: Since when there is one, in milliseconds by the metastore's clock.
-        last_day: Until when it can be renewed, in milliseconds.
+        owner: The represented user, as named by the metastore.
+        first_day: The time of its creation, in milliseconds by the metastore's clock.
+        last_day: The end of its renewal period, in milliseconds.
     """
 
     identifier: bytes
@@ -31,10 +31,10 @@ class DelegationToken:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what the metastore has given out.
+        """Parse a token issued by the metastore.
 
         Raises:
-            ValueError: It is no token.
+            ValueError: The text is not a token.
         """
         try:
             reader = _Reader(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -47,16 +47,16 @@ class DelegationToken:
         for _ in ("who renews it", "who asked for it"):
             inner.block()
         first_day, last_day = inner.number(), inner.number()
-        # As Hadoop does where no rule of its own says otherwise.
+        # Like Hadoop without a matching rule of its own.
         short = owner.partition("@")[0].partition("/")[0]
         return cls(identifier, password, short, first_day, last_day)
 
     @classmethod
     def of(cls, options: MetastoreOptions) -> Self:
-        """The token in the variable that the options name.
+        """Read the token from the variable that the options name.
 
         Raises:
-            InvalidJob: There is none.
+            InvalidJob: The variable holds no valid token.
         """
         name = options.token_env or ""
         text = token_of(name)
@@ -69,7 +69,7 @@ class DelegationToken:
             raise InvalidJob(f"What {name} holds is no delegation token: {error}.") from None
 
     def mechanism(self, where: str) -> DigestMd5:
-        """How it proves whose it is.
+        """Return the mechanism that authenticates its owner.
 
         Args:
             where: The metastore, for errors.
@@ -78,7 +78,7 @@ class DelegationToken:
 
 
 class _Reader:
-    """Reads what Hadoop's Writables have written."""
+    """Reads the format of Hadoop's Writables."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -89,7 +89,7 @@ class _Reader:
         return self._take(self.number())
 
     def number(self) -> int:
-        """A number: one small byte, or one that says how many bytes follow."""
+        """Read a number: one small byte, or a byte with the count of the following bytes."""
         (first,) = self._take(1)
         small = first - 256 if first > 127 else first
         if small >= -112:

@@ -1,8 +1,9 @@
-"""DIGEST-MD5 (RFC 2831), with which a Hive Metastore takes a delegation token for a ticket.
+"""DIGEST-MD5 (RFC 2831), the mechanism of a Hive Metastore for delegation tokens.
 
-Kept libraries have it without integrity and privacy, which a metastore may insist on. Of the ciphers
-for privacy, RC4 is the one that every such server offers and that needs no library. None of it is
-what one would choose today; it is what there is, and a secret of twenty random bytes lives for days.
+Maintained libraries support it without integrity and privacy, which a metastore may require. Of the
+ciphers for privacy, RC4 is the only one that every such server offers and that needs no library.
+These algorithms are outdated, but no others are available; a secret of twenty random bytes lives
+for days.
 """
 
 import hmac
@@ -18,13 +19,13 @@ from airflow_hiveacid.metastore.sasl.channel import Protection
 _FIELD = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^,\s]*))\s*(?:,|$)')
 _CIPHER = "rc4"
 _MOST_BYTES = (1 << 24) - 1
-# Message type 1 and the number stand behind each frame.
+# Message type 1 and the number follow each frame.
 _TYPE = b"\x00\x01"
 _MAC_BYTES = 10
 
 
 class Digest:
-    """The numbers that both sides compute from what they have told each other and the secret."""
+    """The values that both sides compute from the exchanged messages and the secret."""
 
     def __init__(
         self,
@@ -40,13 +41,13 @@ class Digest:
         """Compute them.
 
         Args:
-            user: Who proves who they are.
+            user: The user to authenticate.
             password: The secret.
-            realm: As the server has told it.
-            nonce: The same.
+            realm: The realm that the server sent.
+            nonce: The nonce that the server sent.
             client_nonce: The client's own.
             uri: The service.
-            protection: What is to be agreed.
+            protection: The protection to negotiate.
         """
         known = b":".join((user.encode(), realm.encode(), password))
         secret = md5(known).digest()
@@ -56,16 +57,16 @@ class Digest:
 
     @property
     def response(self) -> str:
-        """What proves that the client knows the secret."""
+        """The proof that the client knows the secret."""
         return self._prove("AUTHENTICATE")
 
     @property
     def answer(self) -> str:
-        """What proves that the server knows it."""
+        """The proof that the server knows the secret."""
         return self._prove("")
 
     def key(self, purpose: str) -> bytes:
-        """A key for one direction and purpose, as the RFC names it."""
+        """Return a key for one direction and purpose, as named in the RFC."""
         return md5(self._hash + purpose.encode()).digest()
 
     def _prove(self, method: str) -> str:
@@ -80,9 +81,9 @@ class Frames:
         """Make the keys.
 
         Args:
-            digest: What both sides know.
+            digest: The values that both sides share.
             sender: "client-to-server" or "server-to-client".
-            protection: What was agreed.
+            protection: The negotiated protection.
         """
         magic = "key magic constant"
         self._key = digest.key(f"Digest session key to {sender} signing {magic}")
@@ -102,7 +103,7 @@ class Frames:
         """Check and open the next frame.
 
         Raises:
-            ValueError: It is not what the other side has sent.
+            ValueError: The frame was modified on the way.
         """
         body, end = frame[:-6], frame[-6:]
         if self._cipher:
@@ -119,7 +120,7 @@ class Frames:
 
 
 class Rc4:
-    """The cipher RC4: a stream of bytes that goes on from one frame to the next."""
+    """The cipher RC4: a stream of bytes that continues from one frame to the next."""
 
     def __init__(self, key: bytes) -> None:
         state, at = list(range(256)), 0
@@ -145,17 +146,17 @@ class Rc4:
 
 
 class DigestMd5:
-    """The mechanism DIGEST-MD5, with which a delegation token proves whose it is."""
+    """The mechanism DIGEST-MD5, which authenticates the owner of a delegation token."""
 
     name = "DIGEST-MD5"
 
     def __init__(self, identifier: bytes, password: bytes, user: str, where: str) -> None:
-        """Describe who calls.
+        """Describe the caller.
 
         Args:
             identifier: Names the token.
             password: Its secret.
-            user: Whom it stands for.
+            user: The represented user.
             where: The server, for errors.
         """
         self.user = user
@@ -184,7 +185,7 @@ class DigestMd5:
         return b""
 
     def refused(self, said: str) -> MetastoreError:
-        """The server knows no such token, or not any more."""
+        """Return the error for a token that the server does not accept, or no longer accepts."""
         return TokenRefused(f"{self._where} refuses the delegation token of {self.user}: {said}.")
 
     def wrap(self, data: bytes) -> bytes:

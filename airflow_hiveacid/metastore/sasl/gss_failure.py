@@ -1,4 +1,4 @@
-"""What Kerberos says when it fails, and what that means to whoever reads it."""
+"""Translation of Kerberos failures into errors with a cause and a remedy."""
 
 from airflow_hiveacid.errors import (
     AuthenticationFailed,
@@ -7,7 +7,7 @@ from airflow_hiveacid.errors import (
     NoTicket,
 )
 
-# The numbers of MIT Kerberos and of the protocol, counted from the same one.
+# The error numbers of MIT Kerberos and of the protocol, with the same base.
 _BASE = 2529638912
 _CLIENT_UNKNOWN = _BASE + 6
 _SERVICE_UNKNOWN = _BASE + 7
@@ -29,8 +29,8 @@ class GssFailure(Exception):
     """A call of GSSAPI has failed.
 
     Attributes:
-        minor: The mechanism's own number of what has happened.
-        said: Its own words.
+        minor: The mechanism's error number.
+        said: The library's message.
     """
 
     def __init__(self, minor: int, said: str) -> None:
@@ -39,10 +39,10 @@ class GssFailure(Exception):
         self.said = said.rstrip(".")
 
     def while_logging_in(self, who: str, *, keytab: bool) -> MetastoreError:
-        """The error for somebody who gets no ticket.
+        """The error for a failed login.
 
         Args:
-            who: With what they tried.
+            who: The credentials that were used.
             keytab: Whether a keytab was part of it.
         """
         what = f"There is no Kerberos ticket to log in with ({who}): {self.said}."
@@ -69,10 +69,10 @@ class GssFailure(Exception):
         return NoTicket(what)
 
     def while_meeting(self, service: str) -> MetastoreError:
-        """The error for somebody who has a ticket, and gets none for the metastore.
+        """The error for a user with a ticket that gets no service ticket for the metastore.
 
         Args:
-            service: Whom they tried to meet.
+            service: The principal of the metastore.
         """
         if self.minor == _EXPIRED:
             return NoTicket(f"The Kerberos ticket has expired: {self.said}.")

@@ -17,23 +17,23 @@ from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext, forget_
 _OFFERS = ((4, Protection.PRIVACY), (2, Protection.INTEGRITY), (1, Protection.AUTH))
 _BITS = {protection: bit for bit, protection in _OFFERS}
 _MOST_BYTES = (1 << 24) - 1
-# Two logins at a time into one cache of tickets would see it empty in between.
+# Of two concurrent logins into one ticket cache, one would temporarily see it empty.
 _logging_in = threading.Lock()
 
 
 class Context(Protocol):
-    """One side of a conversation that Kerberos protects."""
+    """One side of a Kerberos connection."""
 
     @property
     def complete(self) -> bool:
-        """Whether both sides have proved who they are."""
+        """True after both sides are authenticated."""
 
     @property
     def principal(self) -> str:
-        """Who has logged in."""
+        """The principal that has logged in."""
 
     def step(self, token: bytes) -> bytes:
-        """Take what the other side has said, and tell what to answer."""
+        """Process a message of the other side and return the answer."""
 
     def wrap(self, data: bytes, encrypt: bool) -> bytes:
         """Protect data."""
@@ -45,18 +45,18 @@ class Context(Protocol):
 class Kerberos:
     """The mechanism GSSAPI.
 
-    The ticket is looked for anew at every connection: a credential that is kept dies with its
-    ticket, and an open connection outlives it. So whoever renews the ticket, `airflow kerberos` for
-    example, need not tell anybody; with a keytab, the library renews it by itself.
+    Every connection looks up the ticket again: a cached credential expires with its ticket, whereas
+    an open connection outlives it. So the process that renews the ticket, for example `airflow
+    kerberos`, needs to notify no process; with a keytab, the library renews the ticket itself.
     """
 
     name = "GSSAPI"
 
     def __init__(self, options: MetastoreOptions, host: str, where: str) -> None:
-        """Describe who calls whom.
+        """Describe the caller and the metastore.
 
         Args:
-            options: Whose ticket, and what the metastore is called.
+            options: The source of the ticket and the metastore's service name.
             host: The metastore's host.
             where: The metastore, for errors.
         """
@@ -70,7 +70,7 @@ class Kerberos:
         self._own_cache = _own_cache(options)
 
     def step(self, challenge: bytes) -> bytes:
-        """Log in, prove it, and agree on the protection of what follows."""
+        """Log in, authenticate, and negotiate the protection of the following frames."""
         if self._context is None:
             with _logging_in:
                 self._context = self._logged_in()
@@ -82,7 +82,7 @@ class Kerberos:
         return self._agree(challenge)
 
     def refused(self, said: str) -> MetastoreError:
-        """The metastore does not take the ticket; it says why in its log alone."""
+        """Report that the metastore rejects the ticket; only its log contains the reason."""
         with _logging_in:
             self._forget()
         return AuthenticationFailed(
@@ -122,7 +122,7 @@ class Kerberos:
             store["ccache"] = cache
         try:
             context = _context(self._service, options.kerberos_principal, store)
-            # As Hadoop does where no rule of its own says otherwise.
+            # Like Hadoop without a matching rule of its own.
             self.user = context.principal.partition("@")[0].partition("/")[0]
         except GssFailure as failure:
             keytab = options.kerberos_keytab is not None
@@ -137,16 +137,16 @@ class Kerberos:
                 raise self._unproven(failure) from failure
             told = failure.while_meeting(self._service)
             if type(told) is AuthenticationFailed:
-                self._forget()  # And not while there is nobody to give us others.
+                self._forget()  # Only if new tickets can be obtained.
             raise told from failure
 
     def _forget(self) -> None:
-        """Let the next login begin anew: the keys that our tickets are for may have been replaced."""
+        """Force a new login: the server may have replaced the keys of the current tickets."""
         if self._own_cache is not None:
             forget_tickets(self._own_cache)
 
     def _agree(self, challenge: bytes) -> bytes:
-        """Choose the strongest protection of those that the metastore offers."""
+        """Choose the strongest protection that the metastore offers."""
         try:
             offer, _ = self._open.unwrap(challenge)
         except GssFailure as failure:
@@ -170,15 +170,15 @@ class Kerberos:
 
 
 def _service(name: str, host: str) -> str:
-    """The metastore's principal: "hive@host" for Kerberos to complete, or a whole one."""
+    """Return the metastore's principal: "hive@host" for Kerberos to complete, or a full one."""
     return name.replace("_HOST", host.lower()) if "/" in name else f"{name}@{host}"
 
 
 def _own_cache(options: MetastoreOptions) -> str | None:
-    """Where the tickets are that a keytab has got; the user's own cache may be somebody else's.
+    """Return the cache for a keytab's tickets; the user's own cache may hold another principal's.
 
-    It is in memory, and another one for another file: whoever replaces it or takes it away may mean
-    somebody else, whose ticket is still good.
+    The cache is in memory, one for each version of the keytab file: a replaced or removed file may
+    belong to another principal, whose ticket is still valid.
     """
     keytab = options.kerberos_keytab
     if keytab is None or options.kerberos_ccache is not None:
@@ -186,7 +186,7 @@ def _own_cache(options: MetastoreOptions) -> str | None:
     try:
         changed = os.stat(keytab).st_ctime_ns
     except OSError:
-        changed = 0  # The library says what is wrong with it.
+        changed = 0  # The library reports the error.
     login = f"{options.kerberos_principal}\0{keytab}\0{changed}"
     return f"MEMORY:hiveacid-{hashlib.sha256(login.encode()).hexdigest()[:32]}"
 
@@ -202,11 +202,11 @@ def _described(options: MetastoreOptions) -> str:
 
 
 def _context(service: str, principal: str | None, store: dict[str, str]) -> Context:
-    """A context of the library that is kept, or of the system's own.
+    """Return a context of the maintained library, or of the system's library.
 
     No package with a wheel for Linux has GSSAPI: `gssapi` has to be built, with headers and a
-    compiler. So it is used where somebody has done that, and the system's library is called without
-    it where nobody has.
+    compiler. So the package is used if it is installed; otherwise the system's library is called
+    directly.
     """
     try:
         package = importlib.import_module("gssapi")

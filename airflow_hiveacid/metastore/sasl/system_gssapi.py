@@ -9,7 +9,7 @@ from airflow_hiveacid.errors import KerberosLibraryMissing
 from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
 
 _LIBRARY = "libgssapi_krb5.so.2"
-# Of RFC 2744: what a number of gss_display_status is, and who a credential is for.
+# Constants of RFC 2744: the kind of number for gss_display_status, and the usage of a credential.
 _OF_GSSAPI, _OF_MECHANISM = 1, 2
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
@@ -44,10 +44,10 @@ _PRINCIPAL = _Oid(10, b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01")
 
 
 class SystemContext:
-    """One side of a conversation that Kerberos protects.
+    """One side of a Kerberos connection.
 
     Attributes:
-        complete: Whether both sides have proved who they are.
+        complete: Whether both sides are authenticated.
     """
 
     def __init__(self, target: str, principal: str | None, store: dict[str, str]) -> None:
@@ -55,13 +55,13 @@ class SystemContext:
 
         Args:
             target: The service, "hive@host" or a whole principal.
-            principal: Whose ticket to use; None is the one that there is.
-            store: Where tickets and keys are, as MIT Kerberos calls the places: "ccache" and
+            principal: The owner of the ticket; by default the existing ticket.
+            store: The locations of tickets and keys, by MIT Kerberos's names: "ccache" and
                 "client_keytab".
 
         Raises:
-            KerberosLibraryMissing: There is no library.
-            GssFailure: There is no ticket, or none to be had.
+            KerberosLibraryMissing: The library is missing.
+            GssFailure: A ticket is missing and cannot be obtained.
         """
         self.complete = False
         self._handle, self._credential, self._target = c_void_p(), c_void_p(), c_void_p()
@@ -71,7 +71,7 @@ class SystemContext:
         self._log_in(principal, store)
 
     def __del__(self) -> None:
-        # What the library gave out is its own memory.
+        # The library owns the memory that it returns.
         minor = c_uint32()
         if self._handle:
             self._gss.gss_delete_sec_context(byref(minor), byref(self._handle), None)
@@ -82,7 +82,7 @@ class SystemContext:
 
     @property
     def principal(self) -> str:
-        """Who has logged in."""
+        """The principal that has logged in."""
         name, minor = c_void_p(), c_uint32()
         credential = self._credential
         self._check(
@@ -97,7 +97,7 @@ class SystemContext:
             self._gss.gss_release_name(byref(minor), byref(name))
 
     def step(self, token: bytes) -> bytes:
-        """Take what the other side has said, and tell what to answer."""
+        """Process a message of the other side and return the answer."""
         minor, answer, flags = c_uint32(), _Buffer(), c_uint32()
         wanted = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
         major = self._gss.gss_init_sec_context(
@@ -160,14 +160,14 @@ class SystemContext:
         return name
 
     def _taken(self, buffer: _Buffer) -> bytes:
-        """What the library has written, whose memory it gets back."""
+        """Copy the library's output and release its memory."""
         data = ctypes.string_at(buffer.value, buffer.length) if buffer.length else b""
         self._gss.gss_release_buffer(byref(c_uint32()), byref(buffer))
         return data
 
     def _check(self, major: int, minor: c_uint32) -> None:
         if major & _ERRORS:
-            # What Kerberos itself says is the better part, where it says something.
+            # Kerberos's own message is more specific, if present.
             kind, number = (_OF_MECHANISM, minor.value) if minor.value else (_OF_GSSAPI, major)
             raise GssFailure(minor.value, self._described(number, kind))
 
@@ -181,18 +181,18 @@ class SystemContext:
 
 
 def forget_tickets(cache: str) -> None:
-    """Drop all tickets in a cache; whoever has a keytab gets new ones at the next login.
+    """Drop all tickets in a cache; with a keytab, the next login gets new ones.
 
-    With another library than this one they stay until they end.
+    With any other library, the tickets remain until they expire.
 
     Args:
-        cache: As MIT Kerberos calls it: "MEMORY:name".
+        cache: Its name in MIT Kerberos: "MEMORY:name".
     """
     try:
         library = _library()
     except KerberosLibraryMissing:
         return
-    # GSSAPI itself has no call for it, and stands on a library that has one.
+    # GSSAPI has no call for it, but the underlying Kerberos library has one.
     context, tickets = c_void_p(), c_void_p()
     if library.krb5_init_context(byref(context)) != 0:
         return
@@ -232,7 +232,7 @@ _CALLS = (
 
 
 def _given(data: bytes) -> _Buffer:
-    """Data for the library, which keeps the memory that it lies in."""
+    """Wrap data for the library; the buffer keeps the memory alive."""
     memory = ctypes.create_string_buffer(data, len(data))
     buffer = _Buffer(len(data), ctypes.cast(memory, c_void_p))
     buffer.memory = memory

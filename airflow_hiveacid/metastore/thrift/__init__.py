@@ -1,1 +1,1 @@
-"""How calls get to a metastore, and answers back."""
+"""Transport of calls and answers between client and metastore."""

@@ -1,4 +1,4 @@
-"""What the metastore answers about transactions and locks, as plain values."""
+"""Answers of the metastore about transactions and locks, as plain values."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ class TxnState(IntEnum):
 
 
 class TxnType(IntEnum):
-    """Thrift's TxnType, as far as we open such; HMS 3 takes all transactions for the same."""
+    """Thrift's TxnType, limited to the types that this package opens; HMS 3 ignores the type."""
 
     DEFAULT = 0
     READ_ONLY = 2
@@ -35,7 +35,7 @@ class TxnType(IntEnum):
 
 
 class TxnLiveness(StrEnum):
-    """What a heartbeat found out; UNKNOWN is a transaction that is committed or was never there."""
+    """The result of a heartbeat; UNKNOWN is a committed transaction or one that never existed."""
 
     OPEN = "open"
     ABORTED = "aborted"
@@ -44,7 +44,7 @@ class TxnLiveness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LockAnswer:
-    """Where a lock request stands."""
+    """The state of a lock request."""
 
     lock_id: int
     state: LockState
@@ -57,10 +57,10 @@ class LockAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLock:
-    """A lock that is held or waited for, with whom to ask about it.
+    """A lock that is held or waited for, with its owner.
 
-    A lock on several things has one element for each of them, all with the same lock id. The table
-    is None where a whole database is locked.
+    A lock on several objects has one element for each object, all with the same lock id. The table
+    is null for a lock on a whole database.
     """
 
     lock_id: int
@@ -104,8 +104,8 @@ class HeldLock:
 class OpenTxns:
     """All transactions that are open or aborted, and the highest one given out.
 
-    Bit i of `aborted_bits` (the lowest bit of the first byte is bit 0) tells whether the entry i of
-    `open_txns` is aborted.
+    Bit i of `aborted_bits` (the lowest bit of the first byte is bit 0) indicates whether the entry
+    i of `open_txns` is aborted.
     """
 
     high_watermark: int
@@ -126,7 +126,7 @@ class OpenTxns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnInfo:
-    """An open or aborted transaction and who opened it."""
+    """An open or aborted transaction and its owner."""
 
     txn_id: int
     state: TxnState
@@ -163,5 +163,5 @@ def _there(value: Any) -> Any:
 
 
 def instant(milliseconds: int | None) -> datetime | None:
-    """The metastore's milliseconds as a time; it sends none or 0 for what has not happened."""
+    """Convert the metastore's milliseconds into a time; no value or 0 means that it is unset."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None

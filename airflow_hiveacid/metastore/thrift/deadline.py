@@ -1,30 +1,31 @@
-"""How long the metastore is waited for; all limits that are not the user's are here.
+"""Time limits for the metastore, including all limits that users cannot set.
 
-Of the user's two, `connect_timeout_seconds` is for one host to accept a connection, and
-`read_timeout_seconds` for one call as a whole: connecting to one host after the other, the answer,
-and a second try. A commit whose answer got lost is asked about for as long as the metastore keeps a
-silent transaction, so a commit is over, one way or the other, after both times together.
+Of the two settings of users, `connect_timeout_seconds` limits the time for one host to accept a
+connection, and `read_timeout_seconds` limits one call as a whole: connecting to one host after the
+other, the answer, and a retry. After a lost answer, the outcome of a commit is queried for as long
+as the metastore keeps a silent transaction, so a commit succeeds or fails within both times
+together.
 """
 
 import time
 from typing import Self
 
-# For a host that has accepted a connection to say who it is; then it is the next one's turn.
+# Limit for authentication by a host that has accepted a connection; then the next host is tried.
 GREETING_SECONDS = 30
-# For a machine to confirm what it was sent, whether or not the metastore on it is busy.
+# Limit for a machine to acknowledge sent data, even if the metastore on it is busy.
 SILENT_MACHINE_SECONDS = 60
-# Between two looks at what has become of a commit, at first and in the end.
+# Pause between two checks of the outcome of a commit, initially and at most.
 OUTCOME_PAUSE_SECONDS = 0.5
 LONGEST_OUTCOME_PAUSE_SECONDS = 10
-# How often a commit is sent that the metastore answers with a failure of its own, like that of its
-# database, and has not carried out.
+# Limit for sending a commit that the metastore answers with an internal failure, for example of its
+# database, and has not executed.
 MOST_COMMITS = 5
-# What stands for no limit: sockets take no more than the time that a clock can show.
+# Means no limit: sockets accept no longer time than a clock can represent.
 _FOREVER = 1e9
 
 
 class Deadline:
-    """The time by which something must be over."""
+    """The time limit of an operation."""
 
     def __init__(self, seconds: float) -> None:
         """Set it.
@@ -40,5 +41,5 @@ class Deadline:
         return max(0.0, self._at - time.monotonic())
 
     def within(self, seconds: float) -> Self:
-        """This one, or one in some seconds if that is earlier."""
+        """Return this limit, or one in the given number of seconds if that is earlier."""
         return type(self)(min(seconds, self.left))

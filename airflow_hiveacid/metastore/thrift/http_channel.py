@@ -20,7 +20,7 @@ _MOST_BYTES = 256 << 20
 
 
 class HttpChannel:
-    """What Thrift takes for a socket; it makes a new connection for every call."""
+    """Thrift socket over HTTP; makes a new connection for every call."""
 
     def __init__(
         self, address: "Endpoint", headers: Mapping[str, str], tls: ssl.SSLContext, connect: float
@@ -28,10 +28,10 @@ class HttpChannel:
         """Describe the channel.
 
         Args:
-            address: Where to.
-            headers: What goes with every request.
-            tls: Whom to trust, for https.
-            connect: For how many seconds to wait for a connection.
+            address: The address of the server.
+            headers: The headers of every request.
+            tls: The trusted certificates, for https.
+            connect: The limit for a connection, in seconds.
         """
         self._address = address
         self._headers = dict(headers)
@@ -44,11 +44,11 @@ class HttpChannel:
         self._closed = False
 
     def open(self, seconds: float) -> None:
-        """Connect, so that a host that is down is known before anything was sent."""
+        """Connect, so that an unreachable host is detected before any data is sent."""
         self._connection = self._connect(seconds)
 
     def isOpen(self) -> bool:  # noqa: N802
-        """Whether it was not closed; a connection need not be there."""
+        """Return whether the channel is open, even without a current connection."""
         return not self._closed
 
     def close(self) -> None:
@@ -72,9 +72,9 @@ class HttpChannel:
         """Send the request and receive the answer.
 
         Raises:
-            MetastoreCallFailed: The user or the token was refused.
-            AnswerLost: The server, or one on the way to it, failed.
-            UnsupportedMetastore: There is no metastore under this path.
+            MetastoreCallFailed: The server rejected the user or the token.
+            AnswerLost: The server or a proxy failed.
+            UnsupportedMetastore: The path leads to no metastore.
         """
         body, self._request = self._request.getvalue(), io.BytesIO()
         deadline = Deadline(self._seconds)

@@ -1,9 +1,9 @@
-"""How the metastore's Thrift structs and calls are declared.
+"""Declarations of the metastore's Thrift structs and calls.
 
-A declaration is text, as in a Thrift file: ``"1:string dbName, 2:list<i64> txnIds"``. It becomes the
-``thrift_spec`` tuple that Apache Thrift's own codec (written in C) reads, so no generated code is
-needed. The declarations are in ``idl_tables.py`` and ``idl_txns.py``. One set serves Hive Metastore
-3 and 4: version 4 only added fields and calls, and a field that is None is never sent.
+A declaration is text, as in a Thrift file: ``"1:string dbName, 2:list<i64> txnIds"``. It becomes
+the ``thrift_spec`` tuple that Apache Thrift's own codec (written in C) reads, so no generated code
+is needed. The declarations are in ``idl_tables.py`` and ``idl_txns.py``. One set serves Hive
+Metastore 3 and 4: version 4 only added fields and calls, and unset fields are never sent.
 """
 
 import re
@@ -45,7 +45,7 @@ class Call:
         result: The struct that carries the answer or one of the declared exceptions.
         throws: The fields of `result` that hold exceptions.
         returns: Whether the call answers with a value.
-        repeating: What it means to make it a second time.
+        repeating: The effect of repeating the call.
     """
 
     name: str
@@ -63,7 +63,7 @@ def struct(name: str, fields: str) -> Any:
 
 
 def exception(name: str) -> Any:
-    """Declare one of the metastore's exceptions; they all carry a message and nothing else."""
+    """Declare one of the metastore's exceptions; each contains only a message."""
     _structs[name] = _declare(name, "1:string message", ServerException)
     return _structs[name]
 

@@ -1,4 +1,4 @@
-"""The metastore's structs and calls for compactions; version 3 knows `show_compact` only."""
+"""The metastore's structs and calls for compactions; version 3 supports only `show_compact`."""
 
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.thrift.idl import call, struct

@@ -1,14 +1,15 @@
 """The metastore's structs and calls for databases, tables and partitions.
 
-`Table` and `Partition` are complete so that an alter sends back what was read, with two exceptions:
-column statistics (sent only on request, which we never make) and the source tables of a
-materialized view (never written by us).
+`Table` and `Partition` are complete so that an alter sends back all fields that were read, with two
+exceptions: column statistics (sent only on request, which this client never makes) and the source
+tables of a materialized view (never written by this client).
 """
 
 from airflow_hiveacid.metastore.thrift import idl_constraints as idl_constraints
 from airflow_hiveacid.metastore.thrift.idl import call, exception, struct
 
-# What version 4 wants to hear before it hands out or creates transactional tables; we do all of it.
+# Capabilities that version 4 requires before it returns or creates transactional tables; this
+# client supports all of them.
 CAPABILITIES = (
     "HIVEFULLACIDWRITE",
     "HIVEFULLACIDREAD",
@@ -160,7 +161,7 @@ get_config_value = call(
     throws="1:ConfigValSecurityException",
 )
 
-# Which database the server has, whatever its address.
+# Identifies the database of the server, regardless of the server's address.
 get_metastore_db_uuid = call("get_metastore_db_uuid", returns="string", throws="1:MetaException")
 
 get_all_databases = call("get_all_databases", returns="list<string>", throws="1:MetaException")

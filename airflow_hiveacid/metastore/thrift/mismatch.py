@@ -1,4 +1,4 @@
-"""Why nobody answers as expected: one side speaks of Kerberos, and the other one does not."""
+"""Detection of mismatched authentication: only one side uses Kerberos."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -13,9 +13,9 @@ from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.transport import open_socket
 
-# To find it out; the connection has failed by then, and somebody waits for the reason.
+# Limit for the detection; the connection has failed by then, and the caller waits for the reason.
 _SECONDS = 2
-# A call that there is not, in Thrift's binary protocol, and how every answer to one begins.
+# A nonexistent call in Thrift's binary protocol, and the beginning of every answer to a call.
 _VERSION = b"\x80\x01"
 _CALL = _VERSION + b"\x00\x01" + b"\x00\x00\x00\x08hiveacid" + b"\x00\x00\x00\x01" + b"\x00"
 
@@ -26,15 +26,15 @@ _Answer = TypeVar("_Answer")
 def mismatch(
     endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline
 ) -> MetastoreError | None:
-    """Ask a host that did not answer as expected in the other way.
+    """Call a host that did not answer as expected with the other kind of authentication.
 
     Args:
         endpoint: The host.
-        options: How it was asked.
-        deadline: When to give up.
+        options: The options of the failed attempt.
+        deadline: The time limit.
 
     Returns:
-        The error that says it, or None if this is not why.
+        The error for a mismatch, unless the cause is another one.
     """
     if endpoint.scheme != "thrift" or deadline.left <= 0:
         return None
@@ -61,15 +61,15 @@ def mismatch(
 
 
 def asked_by_sasl(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> str | None:
-    """What a host answers to somebody who begins with SASL and proves nothing.
+    """Return a host's answer to a SASL client without credentials.
 
     Args:
         endpoint: The host.
-        options: How it is reached.
-        seconds: How long to wait.
+        options: The connection options.
+        seconds: The longest wait.
 
     Returns:
-        Its text, which may be empty; None if it does not speak SASL.
+        Its text, which may be empty; null if it does not support SASL.
     """
     answered = _asked(endpoint, options, seconds, opening(KERBEROS), read_message)
     if answered is None:
@@ -90,7 +90,7 @@ def _asked(
     question: bytes,
     read: Callable[[_Exactly], _Answer],
 ) -> _Answer | None:
-    """What a host answers to a question, if it does."""
+    """Return a host's answer to a question, if any."""
     try:
         with closing(open_socket(endpoint, options, seconds)) as channel:
             channel.write(question)

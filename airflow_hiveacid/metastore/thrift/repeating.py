@@ -1,16 +1,17 @@
-"""What it means to make a call of the metastore a second time, when its answer got lost."""
+"""Rules for repeating a call of the metastore after a lost answer."""
 
 from enum import StrEnum
 from typing import Self
 
 
 class Repeating(StrEnum):
-    """Whether a call may be made again when nobody knows whether it was carried out.
+    """Classes of calls by the effect of a repetition after an unknown outcome.
 
     Attributes:
         READS: It changes nothing.
-        IDEMPOTENT: A second time leaves what the first one left.
-        UNSAFE: A second time does harm: the caller must first find out what became of the first.
+        IDEMPOTENT: A repetition has the same result as one call.
+        UNSAFE: A repetition does harm: the caller must first find out the outcome of the first
+            call.
     """
 
     READS = "reads"
@@ -19,7 +20,7 @@ class Repeating(StrEnum):
 
     @classmethod
     def of(cls, call: str) -> Self:
-        """The meaning of a call; declaring one that is not in the list below is an error."""
+        """Return the class of a call; declaring a call that is not in the list below is an error."""
         for meaning, calls in _CALLS.items():
             if call in calls:
                 return cls(meaning)
@@ -70,7 +71,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "alter_table_with_environment_context",
             "cancel_delegation_token",
             "check_lock",
-            "cm_recycle",  # It moves what is left.
+            "cm_recycle",  # It moves the remaining files.
             "drop_partitions_req",  # Always with ifExists, and under an exclusive lock.
             "compact2",  # The second request is refused in favour of the first.
             "heartbeat",
@@ -90,17 +91,17 @@ _CALLS: dict[str, frozenset[str]] = {
         {
             # The second commit of a transaction that wrote nothing finds no such transaction.
             "commit_txn",
-            # The second one finds what the first has created, or finds nothing to drop any more.
+            # The second call finds the object already created or dropped.
             "create_database",
             "create_table",
             "create_table_req",
             "create_table_with_constraints",
             "drop_database",
             "drop_table",
-            "get_delegation_token",  # Leaves one behind that nobody cancels.
+            "get_delegation_token",  # Leaves a token behind that is never cancelled.
             "find_next_compact2",  # Claims a second request.
-            "lock",  # Queues behind whoever waits for the first one.
-            "open_txns",  # Leaves a transaction behind that nobody knows of.
+            "lock",  # Queues behind the waiters for the first one.
+            "open_txns",  # Leaves an unknown transaction behind.
         }
     ),
 }

@@ -1,4 +1,4 @@
-"""Calls with several hosts, reconnecting, and errors in our own words."""
+"""Calls with several hosts, reconnection, and conversion of errors."""
 
 import re
 import threading
@@ -42,8 +42,8 @@ _CONFLICT = re.compile(
 class Session:
     """Makes calls on the first host that answers.
 
-    One that has not answered comes last from then on, and none gets all the time while there are
-    others to ask: it may stand still, and say so to nobody.
+    A host that has not answered becomes the last one. No host gets all of the time while others are
+    available, because a host may hang without reporting it.
 
     Every thread has its own connection, because a connection carries one call at a time: a
     heartbeat never waits behind a long call of another thread.
@@ -56,7 +56,7 @@ class Session:
         self._connections: WeakSet[Connection] = WeakSet()
         # Whose database the ids of this session are.
         self._database: str | None = None
-        # Whether any host has ever answered as it was asked.
+        # True after any host has answered with the configured authentication.
         self._met = False
 
     def call(
@@ -66,13 +66,13 @@ class Session:
         about: str = "",
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Any:
-        """Make a call; one that may be repeated is tried a second time when its answer got lost.
+        """Make a call; retry it once after a lost answer if it may be repeated.
 
         Args:
-            call: What to call.
+            call: The call.
             arguments: The call's arguments in their order.
             about: The table or database that an error should name.
-            read: Turns the answer into what is wanted; an answer that it cannot read got lost.
+            read: Converts the answer; an answer that it cannot read counts as lost.
         """
         try:
             return self._invoke(call, *arguments, deadline=self._deadline(), read=read)
@@ -81,7 +81,7 @@ class Session:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Hold all calls of this thread in the body of a with statement to one time together."""
+        """Limit the total time of all calls of this thread in the body of a with statement."""
         outer: Deadline | None = getattr(self._local, "limit", None)
         self._local.limit = Deadline(seconds) if outer is None else outer.within(seconds)
         try:
@@ -91,14 +91,14 @@ class Session:
 
     @property
     def version(self) -> MetastoreVersion:
-        """The version of the connected server, found out by a call that only version 4 knows."""
+        """The version of the connected server, determined by a call that exists only in version 4."""
         self._connect(self._deadline())
         version: MetastoreVersion = self._local.version
         return version
 
     @property
     def user(self) -> str:
-        """Who calls: as the options say, or as the ticket or the token proves."""
+        """The caller: from the options, or as authenticated by the ticket or the token."""
         if self._options.user is None and self._options.auth_mechanism != NO_PROOF:
             proved = self._connect(self._deadline()).user
             assert proved is not None
@@ -148,8 +148,8 @@ class Session:
             return connection
         failures: list[MetastoreError] = []
         doubtful: Endpoint | None = None
-        # A host that accepts a connection and then breaks it may be busy, or just be starting
-        # again; one that refuses it is down.
+        # A host that accepts a connection and then breaks it may be busy or restarting; a host that
+        # refuses the connection is down.
         hosts = list(self._endpoints)
         for number, endpoint in enumerate(hosts):
             turn = deadline.within(deadline.left / (len(hosts) - number))
@@ -172,10 +172,10 @@ class Session:
         raise reason or _no_host(failures)
 
     def _worth_another(self, failure: MetastoreError) -> bool:
-        """Whether the same host may take the next connection."""
+        """Return whether the same host may take the next connection."""
         if isinstance(failure, AnswerLost):
             return True
-        # Tickets in memory may be of keys that were replaced; by the keytab, there are new ones.
+        # Tickets in memory may be for keys that were replaced; the keytab provides new ones.
         return type(failure) is AuthenticationFailed and self._options.kerberos_keytab is not None
 
     def _put_last(self, endpoint: Endpoint) -> None:
@@ -183,7 +183,7 @@ class Session:
         self._endpoints = (*others, endpoint)
 
     def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
-        """Find out who is there; the first call on a connection is one that only version 4 knows."""
+        """Identify the server; the first call on a connection exists only in version 4."""
         try:
             version = MetastoreVersion.HMS4
             if not self._knows(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
@@ -194,7 +194,7 @@ class Session:
                         f"The metastore at {connection.endpoint} is older than version 3.",
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
                     )
-            # Whoever has proved who they are cannot say that they are somebody else.
+            # An authenticated caller cannot claim another name.
             if connection.endpoint.scheme == "thrift" and connection.user is None:
                 user = acting_user(self._options)
                 connection.invoke(idl_tables.set_ugi, user, [], deadline=deadline)
@@ -216,7 +216,7 @@ class Session:
         return version
 
     def _require_same_database(self, connection: Connection, deadline: Deadline) -> None:
-        """Refuse a host that has another database: there, an id is somebody else's transaction."""
+        """Reject a host with a different database, where ids refer to different transactions."""
         try:
             found = connection.invoke(idl_tables.get_metastore_db_uuid, deadline=deadline)
         except ServerException:
@@ -242,12 +242,12 @@ class Session:
                 return False
             raise
         except ServerException:
-            pass  # It knows the call and dislikes the argument.
+            pass  # The server supports the call but rejects the argument.
         return True
 
 
 def _no_host(failures: list[MetastoreError]) -> MetastoreError:
-    """One error for all hosts; an unsuitable server is worse news than one that is down."""
+    """Combine the errors of all hosts; an unsuitable server takes precedence over one that is down."""
     tried = " ".join(dict.fromkeys(failure.what for failure in failures))
     for failure in failures:
         if not isinstance(failure, AnswerLost | MetastoreUnreachable):
@@ -259,7 +259,7 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     message = getattr(failure, "message", None) or str(failure)
     match failure:
         case idl_tables.NoSuchObjectException():
-            # What it mostly says besides is the same once more.
+            # The rest of the message mostly repeats this.
             said = message.rstrip(".")
             more = "" if said.endswith(f"{about} table not found") else f": {said}"
             return TableNotFound(f"{about} does not exist{more}.")

@@ -63,7 +63,7 @@ _KEEP_ALIVE = {
 
 
 def acting_user(options: MetastoreOptions) -> str:
-    """Who the metastore is told is calling: chosen as Hadoop's own clients do."""
+    """Return the user name sent to the metastore, chosen like in Hadoop's own clients."""
     return options.user or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
@@ -76,7 +76,7 @@ class Connection:
 
     Attributes:
         endpoint: The host.
-        user: Who has proved to be calling; None where nothing is proved.
+        user: The authenticated caller, if any.
     """
 
     def __init__(self, endpoint: Endpoint, options: MetastoreOptions, deadline: Deadline) -> None:
@@ -84,8 +84,8 @@ class Connection:
 
         Args:
             endpoint: The host.
-            options: How it is reached.
-            deadline: When to give up.
+            options: The connection options.
+            deadline: The time limit.
         """
         self.endpoint = endpoint
         self.user: str | None = None
@@ -116,8 +116,8 @@ class Connection:
             self._require_protection(mechanism.protection, options)
             self.user = mechanism.user
             _warn_of_plain(endpoint, options, mechanism.protection)
-        # strictRead: whatever is not the metastore's protocol is recognised by its first bytes,
-        # instead of being taken for the length of an endless string.
+        # strictRead: data of any other protocol is recognised by its first bytes, instead of being
+        # interpreted as the length of an endless string.
         self._protocol = TBinaryProtocolAccelerated(
             self._transport, strictRead=True, container_length_limit=_MOST_ELEMENTS
         )
@@ -125,7 +125,7 @@ class Connection:
         self._closed = False
 
     def _proved(self, mechanism: Mechanism, deadline: Deadline) -> SaslChannel:
-        """The channel, once both sides have proved who they are."""
+        """Return the channel after both sides are authenticated."""
         channel = SaslChannel(self._channel, mechanism, str(self.endpoint))
         self._channel.begin(deadline.within(GREETING_SECONDS))
         try:
@@ -153,7 +153,7 @@ class Connection:
             )
 
     def is_open(self) -> bool:
-        """Whether the other side has not closed the connection in the meantime."""
+        """Return whether the other side has kept the connection open in the meantime."""
         return not self._closed and bool(self._transport.isOpen())
 
     def close(self) -> None:
@@ -172,16 +172,17 @@ class Connection:
         """Make a call and wait for its answer.
 
         Args:
-            call: What to call.
+            call: The call.
             arguments: The call's arguments in their order.
-            deadline: When the answer must be there as a whole.
-            read: Turns the answer into what is wanted; one that it cannot read is garbled.
+            deadline: The time limit for the complete answer.
+            read: Converts the answer; an answer that it cannot read is garbled.
 
         Raises:
-            AnswerLost: The connection broke; whether the call was carried out is unknown.
-            AnswerGarbled: What came is no answer to this call; the same is unknown.
-            ServerException: What the call declares, as it is.
-            TApplicationException: The server knows no such call, or failed inside.
+            AnswerLost: The connection broke; whether the call was executed is unknown.
+            AnswerGarbled: The received data is no answer to this call; whether the call was
+                executed is unknown.
+            ServerException: An exception that the call declares, unchanged.
+            TApplicationException: The server does not support the call, or had an internal failure.
         """
         self._sequence += 1
         self._channel.begin(deadline)
@@ -251,7 +252,7 @@ class Connection:
 
 
 class _Bounded(TTransportBase):  # type: ignore[misc]
-    """Holds a channel to the time and the bytes that one call may take."""
+    """Limits the time and the bytes of one call on a channel."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
@@ -268,7 +269,7 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
 
     def read(self, size: int) -> bytes:
         self._hurry()
-        # Never as much as a garbled length asks for: room for it would be made at once.
+        # Never the full length from garbled data: memory for it would be allocated at once.
         data: bytes = self._channel.read(min(size, _MOST_AT_ONCE))
         self._bytes += len(data)
         if self._bytes > _MOST_BYTES:
@@ -291,7 +292,7 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
 
 
 def _mechanism(endpoint: Endpoint, options: MetastoreOptions) -> Mechanism | None:
-    """How to prove who is calling."""
+    """The mechanism that authenticates the caller."""
     if options.auth_mechanism == KERBEROS:
         return Kerberos(options, endpoint.host, str(endpoint))
     if options.auth_mechanism == DELEGATION_TOKEN:
@@ -307,7 +308,7 @@ def _warn_once(text: str) -> None:
 def _warn_of_plain(
     endpoint: Endpoint, options: MetastoreOptions, protection: Protection = Protection.AUTH
 ) -> None:
-    """Say once what anybody on the way can read."""
+    """Warn once about data that is readable on the network."""
     if protection is Protection.PRIVACY:
         return
     if endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
@@ -319,17 +320,17 @@ def _warn_of_plain(
 
 
 def _here(endpoint: Endpoint) -> bool:
-    """Whether it is this machine."""
+    """Return whether the endpoint is this machine."""
     return endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
 
 
 def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -> Any:
-    """Connect to a host, by TLS where the options want it.
+    """Connect to a host, by TLS if the options require it.
 
     Args:
         endpoint: The host.
-        options: How it is reached.
-        seconds: How long to wait.
+        options: The connection options.
+        seconds: The longest wait.
     """
     if not options.tls and options.tls_ca_file is None:
         channel = TSocket(endpoint.host, endpoint.port, socket_keepalive=True)
@@ -337,7 +338,7 @@ def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -
         channel = TSSLSocket(endpoint.host, endpoint.port, ssl_context=_tls(options))
     channel.setTimeout(seconds * 1000)
     channel.open()
-    # A machine that is gone says nothing, and a busy metastore says nothing: this tells them apart.
+    # A dead machine and a busy metastore are both silent: this distinguishes them.
     for name, value in _KEEP_ALIVE.items():
         if hasattr(socket, name):
             channel.handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
@@ -368,7 +369,7 @@ def _tls(options: MetastoreOptions) -> ssl.SSLContext:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in the words of the innermost error."""
+    """The cause in the words of the innermost error."""
     inner = getattr(error, "inner", None)
     if isinstance(inner, BaseException):
         return _reason(inner)

@@ -1,7 +1,7 @@
-"""On HMS 3: did others commit a change between the opening of a transaction and its locks?
+"""Detection, on HMS 3, of commits between the opening of a transaction and its locks.
 
-The metastore refuses such a transaction, but only when it commits, after all its work. HMS 4 can
-be asked beforehand. On HMS 3 the answer is put together from locks and write ids.
+The metastore rejects such a transaction, but only at its commit, after all its work. HMS 4 can be
+queried beforehand. On HMS 3 the answer is derived from locks and write ids.
 """
 
 from collections.abc import Sequence
@@ -14,38 +14,38 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
 class CommitWatch:
-    """Watches one table from before a transaction is opened until its locks are granted."""
+    """Watches one table from the time before a transaction is opened until its locks are granted."""
 
     def __init__(
         self, client: MetastoreClient, target: TableRef, components: Sequence[LockComponent]
     ) -> None:
-        """Take the first look, which must come before the transaction is opened.
+        """Record the initial state, which must happen before the transaction is opened.
 
         Args:
-            client: Whom to ask.
+            client: The metastore.
             target: The table to be changed.
-            components: What the transaction will lock.
+            components: The locks that the transaction will request.
         """
         self._client = client
         self._target = target
         locks = [lock for lock in client.show_locks(target) if lock.txn_id is not None]
         colliding = {lock.txn_id for lock in locks if collides(client.version, lock, components)}
-        # These write beside what we lock. What they commit does not concern us; otherwise backfills
-        # of different partitions would send each other back to the start.
+        # These transactions write outside the requested locks. Their commits are irrelevant here;
+        # otherwise backfills of different partitions would restart each other.
         self._bystanders = {lock.txn_id for lock in locks if lock.txn_id} - colliding
         self._before = self._committed()
         self._ahead: list[int] = []
 
     def committed_before(self, lock: LockRequest) -> str | None:
-        """Look again as soon as the locks are asked for.
+        """Check again immediately after the lock request.
 
-        From now on nobody can overtake: others who want the same wait behind this request.
+        From now on no writer can overtake: conflicting writers wait behind this request.
 
         Args:
             lock: The request.
 
         Returns:
-            What was changed between opening and locking, or None.
+            The change between opening and locking, if any.
         """
         if not lock.granted:
             self._ahead = [
@@ -63,10 +63,10 @@ class CommitWatch:
         return None
 
     def committed_while_waiting(self) -> str | None:
-        """Look while waiting, and a last time when the locks are granted.
+        """Check while waiting, and a last time after the locks are granted.
 
         Returns:
-            Which of the transactions ahead of this one committed a change, or None.
+            The transaction ahead of this one that committed a change, if any.
         """
         txns = Snapshot.take(self._client, []).txns if self._ahead else None
         for txn_id in self._ahead:
@@ -78,7 +78,7 @@ class CommitWatch:
         return Snapshot.take(self._client, [self._target]).write_ids[self._target.full_name]
 
     def _written_by_bystanders(self, after: ValidWriteIdList) -> set[int]:
-        # Asked as if they were still open, the metastore tells which write ids are theirs.
+        # Queried as if they were still open, the metastore returns their write ids.
         txns = ValidTxnList(
             high_watermark=self._client.get_open_txns().high_watermark,
             min_open=min(self._bystanders, default=1),

@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.owner import Owner, abort_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseClock
 
-# The metastore needs seconds for many more components of one lock.
+# The metastore needs seconds for a lock with many more components.
 _MOST_PARTITIONS = 100
 
 
@@ -30,17 +30,17 @@ class ExclusiveTable(LiveTransaction):
         partitions: Sequence[str] = (),
         type_: LockType = LockType.EXCLUSIVE,
     ) -> None:
-        """Describe a lock; nothing happens before it is entered.
+        """Describe a lock; it is requested on entry.
 
         Args:
             client: The metastore.
             ref: The table.
             run_token: The run that wants it.
-            lock_wait_seconds: How long to wait for others.
+            lock_wait_seconds: The longest wait for other owners.
             others: More tables, which are locked at the same time.
-            partitions: The names of the only partitions that are locked; none locks the whole table.
-            type_: Another kind of lock: one that reads is enough where rows stay what they are,
-                to keep those out who want an exclusive one.
+            partitions: The names of the partitions to lock; empty locks the whole table.
+            type_: Another kind of lock: a read lock is sufficient for unchanged rows, to block
+                requests for an exclusive lock.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
         names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)

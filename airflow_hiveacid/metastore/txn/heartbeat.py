@@ -15,16 +15,16 @@ HEARTBEATS_PER_TIMEOUT = 3
 _DEFAULT_TIMEOUT = "300s"
 _TIME = re.compile(r"([0-9]{1,18})\s*(ns|us|ms|s|m|h|d|)[a-z]*")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-# Whatever the server says, there is a pause between two heartbeats, and one that a thread can wait.
+# Regardless of the server's answer, two heartbeats are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
 
 
 def txn_timeout_seconds(client: MetastoreClient) -> float:
-    """After how long without a heartbeat the metastore aborts a transaction.
+    """Return the time without a heartbeat after which the metastore aborts a transaction.
 
     Args:
-        client: Asks the server, whose setting it is.
+        client: The client of the server with this setting.
     """
     try:
         text = client.config_value("hive.txn.timeout", _DEFAULT_TIMEOUT)
@@ -36,18 +36,18 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
 
 
 class Heartbeat:
-    """A thread that tells the metastore, on a connection of its own, that we are still there."""
+    """A thread that keeps a transaction alive on a connection of its own."""
 
     def __init__(self, options: MetastoreOptions, txn_id: int, every_seconds: float) -> None:
         """Describe the thread; it runs between start() and stop().
 
         Args:
-            options: How the metastore is reached.
+            options: The connection options of the metastore.
             txn_id: The transaction to keep alive.
             every_seconds: The time between two heartbeats.
         """
-        # An answer that takes longer than the next heartbeat is not worth waiting for: after a
-        # break of the network there must be time left for another try.
+        # Do not wait for an answer longer than the interval between heartbeats: after a network
+        # failure, time for a retry must remain.
         self._client = MetastoreClient(
             replace(
                 options,
@@ -61,7 +61,7 @@ class Heartbeat:
         self._lost: str | None = None
         self._answered = time.monotonic()
         self._learned: float | None = None
-        # A daemon: it must never keep a process alive whose work has ended.
+        # A daemon: it must not keep a process alive after its work.
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
         )
@@ -76,17 +76,17 @@ class Heartbeat:
         self._thread.join(_RETRY_SECONDS)
 
     def check(self) -> None:
-        """Do nothing while the transaction is alive.
+        """Raise an error unless the transaction is alive.
 
         Raises:
-            TransactionAborted: A heartbeat was answered with the news that it is not.
+            TransactionAborted: The answer to a heartbeat reports its end.
         """
         if self._lost is not None:
             raise TransactionAborted(self._lost)
 
     @property
     def silence(self) -> float:
-        """For how many seconds nobody has said that it is alive, until somebody said that it is not."""
+        """Seconds since the last successful heartbeat, up to the report of the transaction's end."""
         return (self._learned or time.monotonic()) - self._answered
 
     def note_alive(self) -> None:

@@ -1,4 +1,4 @@
-"""What all transactions have in common: opening, heartbeats, commit with a lost answer, abort."""
+"""Common base of all transactions: opening, heartbeats, commit with a lost answer, abort."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -37,16 +37,16 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 
 # Follows the name of a table in the name that writers lock while they compare and commit.
 _COMMITS = "#commits"
-# These errors say themselves why the work ended.
+# These errors already explain the end of the work.
 _PLAIN = (UserError, ConflictError, MetastoreError)
 
 
 class State(Enum):
-    """How far a transaction has got."""
+    """The state of a transaction."""
 
     NEW = auto()
     OPEN = auto()
-    COMMITTING = auto()  # Asked to commit, and not yet told whether it is done.
+    COMMITTING = auto()  # Commit requested, result still unknown.
     ENDED = auto()
 
 
@@ -57,7 +57,7 @@ class LiveTransaction:
 
     Attributes:
         txn_id: The transaction's id.
-        warnings: What went wrong without changing the result.
+        warnings: Failures that did not change the result.
     """
 
     txn_id: int
@@ -67,8 +67,8 @@ class LiveTransaction:
 
         Args:
             client: The metastore.
-            owner: Whom the metastore shows as the owner.
-            phases: Is told about the phases.
+            owner: The owner that the metastore displays.
+            phases: Receives the phases of the run.
         """
         self.warnings: list[str] = []
         self._client = client
@@ -96,17 +96,17 @@ class LiveTransaction:
         if self._state is not State.ENDED:
             self.abort(_reason(error))
         if ended_by_others:
-            # Its files went with it, which is not what went wrong.
+            # The abort removed its files, so missing files are not the cause.
             raise TransactionAborted(
                 f"Transaction {self.txn_id} was aborted while it was at work."
             ) from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
-        """Register something that must be removed when the transaction is aborted.
+        """Register an object to remove when the transaction is aborted.
 
         Args:
             remove: Removes it; the last one registered is called first.
-            what: Its name, for the warning when that fails.
+            what: Its name, for the warning if the removal fails.
         """
         self._owned.append((remove, what))
 
@@ -114,16 +114,17 @@ class LiveTransaction:
         """Register a directory that the commit makes visible.
 
         Args:
-            is_there: Whether it is still there: a cleaner removes it if the transaction is aborted.
+            is_there: Returns whether it still exists: a cleaner removes it if the transaction is
+                aborted.
         """
         self._shown.append(is_there)
 
     def own_temporarily(self, remove: Callable[[], None], what: str) -> None:
-        """Register something that must be removed when the transaction ends; see ``own``."""
+        """Register an object to remove when the transaction ends; see ``own``."""
         self._temporary.append((remove, what))
 
     def check_alive(self) -> None:
-        """Do nothing while the transaction can still be committed, as far as is known.
+        """Raise an error if the transaction is known to be aborted.
 
         Raises:
             TransactionAborted: The metastore has aborted it.
@@ -132,11 +133,11 @@ class LiveTransaction:
             self._heartbeat.check()
 
     def confirm_alive(self) -> None:
-        """Do nothing while the transaction can be committed, as the metastore says just now.
+        """Verify with the metastore that the transaction can still be committed.
 
         Raises:
             TransactionAborted: The metastore has aborted it.
-            MetastoreUnreachable: It did not come back within the time that a transaction lives.
+            MetastoreUnreachable: It did not recover within the transaction timeout.
         """
         deadline = Deadline(self._timeout)
         while True:
@@ -154,14 +155,14 @@ class LiveTransaction:
             self._heartbeat.note_alive()
 
     def give_up(self, error: HiveAcidError) -> bool:
-        """Abort it after a commit that failed, where what it was about to commit may be committed anew.
+        """Abort the transaction after a failed commit whose content may be committed again.
 
         Args:
-            error: What ended it.
+            error: The error of the commit.
 
         Returns:
-            Whether it is aborted for sure, and not because somebody wanted it to end: only who has
-            been silent for too long was aborted for that alone.
+            Whether it is certainly aborted, and not deliberately by another client: only a
+                transaction without heartbeats for too long counts as aborted for that reason alone.
         """
         silence = 0.0 if self._heartbeat is None else self._heartbeat.silence
         awake = silence <= self._timeout
@@ -174,18 +175,18 @@ class LiveTransaction:
         )
 
     def commit_alone(self, tables: Iterable[TableRef], limit_seconds: float) -> None:
-        """Wait until no other writer who asks for this is about to commit on some tables.
+        """Wait until no other writer that calls this is about to commit on some tables.
 
-        The lock is on a name beside each table that no engine locks. It goes with the transaction,
-        in whatever way that ends, so that nobody who dies is waited for longer than for his other
-        locks; and who holds it waits for nobody.
+        The lock is on a name beside each table that no engine locks. It is released with the
+        transaction, however that ends, so a dead writer blocks others no longer than its other
+        locks do; and its holder waits for no other writer.
 
         Args:
-            tables: The tables, each for itself and all at once.
-            limit_seconds: How long to wait.
+            tables: The tables, locked individually and atomically.
+            limit_seconds: The longest wait.
 
         Raises:
-            LockTimeout: Somebody else was about to commit all the time.
+            LockTimeout: Other writers were about to commit all the time.
         """
         components = [
             LockComponent(
@@ -206,12 +207,13 @@ class LiveTransaction:
             request.wait(time.monotonic(), limit_seconds, self.check_alive, self._phases)
 
     def commit(self) -> None:
-        """Make everything visible, or nothing.
+        """Publish all changes atomically.
 
         Raises:
             WriteConflict: Another transaction changed the same partition and was first.
-            TransactionAborted: The metastore has aborted it, mostly for want of heartbeats.
-            CommitUncertain: The metastore went away and did not come back in time to be asked.
+            TransactionAborted: The metastore has aborted it, usually because of missing heartbeats.
+            CommitUncertain: The metastore became unreachable and did not recover in time for a
+                check.
         """
         with self._phases(Phase.COMMIT):
             self.check_alive()
@@ -228,15 +230,15 @@ class LiveTransaction:
                 self._state = State.OPEN
                 raise
             except MetastoreError as failure:
-                # Whatever else was said, or not said: it may have been carried out.
+                # With any other error, the outcome of the commit is unknown.
                 self._find_outcome(failure)
             self._end()
 
     def abort(self, reason: str) -> None:
-        """Undo everything: remove what is owned, then abort. Errors become warnings.
+        """Undo everything: remove owned objects, then abort. Errors become warnings.
 
         Args:
-            reason: Why, for the log.
+            reason: The reason, for the log.
         """
         state = self._state
         if state not in (State.COMMITTING, State.OPEN):
@@ -265,29 +267,29 @@ class LiveTransaction:
         self._heartbeat.start()
 
     def _outcome(self) -> Outcome:
-        """What has become of the transaction."""
+        """Query the outcome of the transaction."""
         return outcome(self._client, self.txn_id, {})
 
     def _ended_by_others(self, error: BaseException | None) -> bool:
-        """Whether an error only follows from others aborting the transaction while it works."""
-        # Its directories are removed then, in the end also those that it reads, and its request is
-        # taken back; what that looks like depends on who comes across it.
+        """Return whether an error is only a consequence of an external abort of the transaction."""
+        # The abort leads to removal of its directories, in the end also those that it reads, and of
+        # its request; the symptom depends on the operation that detects it.
         refused = isinstance(error, MetastoreCallFailed)
         unclear = isinstance(error, Exception) and (refused or not isinstance(error, _PLAIN))
         if self._state is not State.OPEN or not unclear:
             return False
         try:
-            # Nobody has asked to commit it: if it is not open, it is aborted, or even forgotten. Lists
-            # of open transactions leave out those that only read.
+            # No commit was requested: a transaction that is not open is aborted, or even forgotten.
+            # Lists of open transactions omit read-only ones.
             return self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN
         except MetastoreError:
             return False
 
     def _find_outcome(self, failure: MetastoreError) -> None:
-        """Find out whether the commit was carried out, and if not, repeat it.
+        """Find out whether the commit was executed, and if not, repeat it.
 
         Args:
-            failure: What was heard of it.
+            failure: The error of the commit.
         """
         deadline, pause, commits = Deadline(self._timeout), OUTCOME_PAUSE_SECONDS, 1
         while True:
@@ -310,13 +312,14 @@ class LiveTransaction:
             time.sleep(min(pause, deadline.left))
             pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
         if outcome is Outcome.OPEN:
-            raise failure  # It was sent often enough, and never carried out.
+            raise failure  # The maximum number of commits was sent without success.
         if outcome is Outcome.ABORTED:
             raise TransactionAborted(
                 f"The answer to the commit of transaction {self.txn_id} got lost, and it is aborted."
             )
         if self._shown and not any(is_there() for is_there in self._shown):
-            # Whoever was asleep for long enough finds an abort forgotten, with all that it left.
+            # After a long enough suspension of this process, an abort is forgotten, together with
+            # all of its traces.
             raise CommitUncertain(
                 f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
                 " it may as well have been aborted, cleaned and forgotten."
@@ -356,7 +359,7 @@ class LiveTransaction:
         try:
             self._abort_txn()
         except TransactionAborted:
-            # It is forgotten: one that nobody has asked to commit only if it was aborted.
+            # It is forgotten: without a commit request, this means that it was aborted.
             if self._state is not State.OPEN:
                 raise
 
@@ -366,14 +369,14 @@ class LiveTransaction:
             self.attempt(f"remove {what}", remove)
 
     def attempt(self, what: str, action: Callable[[], None]) -> bool:
-        """Do what must not change how the transaction ends; a failure becomes a warning.
+        """Run an action that must not affect the transaction's result; a failure becomes a warning.
 
         Args:
-            what: What is done, in the words "could not ...".
-            action: Does it.
+            what: The action, as worded after "could not ...".
+            action: The action.
 
         Returns:
-            Whether it was done.
+            Whether it succeeded.
         """
         try:
             action()
@@ -384,7 +387,7 @@ class LiveTransaction:
         return True
 
     def _end(self) -> None:
-        # First: whoever is interrupted from now on leaves nothing that keeps the locks.
+        # First: an interruption from now on leaves no heartbeat that keeps the locks.
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None

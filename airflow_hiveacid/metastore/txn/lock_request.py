@@ -1,4 +1,4 @@
-"""One request for several locks: send it, wait until it is granted, name who is in its way."""
+"""One request for several locks: send it, wait until it is granted, name the blocking owners."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ class LockRequest:
         """Describe the request.
 
         Args:
-            client: Whom to ask.
-            components: What to lock.
-            txn_id: The transaction that will hold the locks, if one will.
-            owner: Whom others are told to ask about them.
+            client: The metastore.
+            components: The components to lock.
+            txn_id: The transaction that will hold the locks, if any.
+            owner: The owner that other clients see.
         """
         self._client = client
         self._components = components
@@ -46,7 +46,7 @@ class LockRequest:
 
     @property
     def granted(self) -> bool:
-        """Whether the locks are held."""
+        """Return whether the locks are held."""
         return self._answer is not None and self._answer.state is LockState.ACQUIRED
 
     @property
@@ -59,7 +59,7 @@ class LockRequest:
         """Send the request, once.
 
         Raises:
-            AnswerLost: Nobody knows whether it arrived; the transaction must be given up.
+            AnswerLost: The arrival of the request is unknown; the transaction must be abandoned.
         """
         owner = self._owner
         try:
@@ -85,13 +85,13 @@ class LockRequest:
         """Wait until the locks are granted.
 
         Args:
-            since: The time, by time.monotonic(), from which on the waiting counts.
-            limit_seconds: How long to wait.
-            in_vain: Tells why waiting has become pointless, if it has.
-            phases: Is told now and then whom is waited for.
+            since: The start of the wait, by time.monotonic().
+            limit_seconds: The longest wait.
+            in_vain: Returns the reason why waiting has become pointless, if any.
+            phases: Periodically receives the owners of the blocking locks.
 
         Returns:
-            None when the locks are held, else what in_vain has told.
+            None after the locks are granted, otherwise the reason from in_vain.
 
         Raises:
             LockTimeout: They were not granted in time.
@@ -104,8 +104,8 @@ class LockRequest:
             pauses.rest(ahead)
             if reason := in_vain():
                 return reason
-            # Only a request that can be granted asks: HMS 4 on Derby stands still for minutes when
-            # a lock is checked while another transaction commits.
+            # Check only a request that can be granted: HMS 4 on Derby hangs for minutes if a lock
+            # is checked while another transaction commits.
             ahead = self.blockers()
             if not ahead:
                 self.check()
@@ -116,11 +116,11 @@ class LockRequest:
         self._receive(self._client.check_lock(self.lock_id, self._txn_id))
 
     def own(self) -> list[HeldLock]:
-        """The request as the metastore shows it, one for each component."""
+        """Return the request as listed by the metastore, one lock for each component."""
         return [lock for lock in self._shown() if lock.lock_id == self.lock_id]
 
     def blockers(self) -> list[HeldLock]:
-        """The locks of others, held or asked for earlier, that this request waits for."""
+        """Return the locks of other owners, held or requested earlier, that block this request."""
         return self._in_the_way(self._shown())
 
     def _shown(self) -> list[HeldLock]:
@@ -133,7 +133,7 @@ class LockRequest:
         )
 
     def _is_own(self, lock: HeldLock) -> bool:
-        """Whether a lock is what an earlier request of the same kind has got."""
+        """Return whether an earlier request of the same kind acquired a lock."""
         if lock.table not in self._tables:
             return False
         if self._txn_id is not None:
@@ -163,7 +163,8 @@ class LockRequest:
         wanted = ", ".join(
             f"{component.type.name} on {_place(component)}" for component in self._components
         )
-        # Of all locks, for one on the whole database is not among those of its tables.
+        # From all locks, because a lock on the whole database is not listed with those of its
+        # tables.
         blockers = self._in_the_way(self._client.show_locks())
         return LockTimeout(
             f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
@@ -173,18 +174,18 @@ class LockRequest:
 
 
 class Pauses:
-    """The pauses of one who waits in a queue: long ones, and short ones while the queue moves.
+    """Pauses of a client that waits in a queue: long ones, and short ones while the queue moves.
 
-    Every ten seconds somebody is told whom is waited for.
+    Every ten seconds a log line names the owners that block it.
     """
 
     def __init__(self, since: float, limit_seconds: float, phases: PhaseClock) -> None:
         """Begin to wait.
 
         Args:
-            since: The time, by time.monotonic(), from which on the waiting counts.
-            limit_seconds: How long to wait.
-            phases: Who is told.
+            since: The start of the wait, by time.monotonic().
+            limit_seconds: The longest wait.
+            phases: Receives the log lines.
         """
         self._phases = phases
         self._told = time.monotonic()
@@ -200,15 +201,15 @@ class Pauses:
 
     @property
     def over(self) -> bool:
-        """Whether that is enough."""
+        """Return whether the time limit has expired."""
         return self.waited >= self._limit
 
     def rest(self, ahead: Sequence[HeldLock]) -> None:
         """Pause once.
 
         Args:
-            ahead: Whom is waited for. When that has changed, and not many are left, more may
-                happen soon.
+            ahead: The blocking locks. If they have changed and few are left, the next change may
+                come soon.
         """
         locks = {lock.lock_id for lock in ahead}
         if locks != self._ahead and len(locks) <= _FEW:
@@ -224,7 +225,7 @@ class Pauses:
 def collides(
     version: MetastoreVersion, lock: HeldLock, components: Sequence[LockComponent]
 ) -> bool:
-    """Whether a lock that came first makes a request for some components wait."""
+    """Return whether an earlier lock makes a request for some components wait."""
     return any(
         _overlap(version, lock, component) and blocks(version, lock.type, component.type)
         for component in components
@@ -255,7 +256,7 @@ def _place(of: HeldLock | LockComponent) -> str:
 
 
 def holders(locks: Sequence[HeldLock]) -> str:
-    """Name in short who has some locks: "transaction 25 of orders_hourly.merge"."""
+    """Describe the owners of some locks briefly: "transaction 25 of orders_hourly.merge"."""
     named = list(dict.fromkeys(map(_holder, locks)))
     more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
     return f"{', '.join(named[:_FEW]) or 'the metastore'}{more}"
@@ -268,14 +269,14 @@ def _holder(lock: HeldLock) -> str:
 
 
 def describe_all(locks: Sequence[HeldLock]) -> str:
-    """Name some locks, and say how many more there are."""
+    """Describe some locks, and the number of further ones."""
     named = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
     more = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
     return f"{named or 'nobody any more'}{more}"
 
 
 def describe(lock: HeldLock) -> str:
-    """Say what is locked, since when and by whom."""
+    """Describe the locked object, the time of the lock and its owner."""
     who = f"user {lock.user}, host {lock.host}"
     if lock.agent_info:
         who += f", run {unmarked_token(lock.agent_info)}"

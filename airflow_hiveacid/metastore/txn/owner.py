@@ -1,4 +1,4 @@
-"""Who opened a transaction: finding and aborting those of a run, and asking what became of one."""
+"""Owners of transactions: find and abort the transactions of a run, and query their outcome."""
 
 import socket
 import uuid
@@ -14,18 +14,18 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-# Of the 128 characters of a host name that the metastore keeps, a run token needs the others.
+# The metastore stores 128 characters of a host name; a run token needs the rest of them.
 _LONGEST_HOST = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The name under which the metastore knows who opened a transaction.
+    """The identity of a transaction's owner in the metastore.
 
     Attributes:
         user: The user.
         host: The machine.
-        agent_info: The run token, shortened where it is too long to be kept.
+        agent_info: The run token, shortened if it is too long to store.
     """
 
     user: str
@@ -37,7 +37,7 @@ class Owner:
         """Name the owner of the transactions of a run.
 
         Args:
-            run_token: Tells one run from all others; a random one when not given.
+            run_token: Identifies the run; random by default.
             user: The user.
         """
         return cls(
@@ -48,10 +48,10 @@ class Owner:
 
     @property
     def txn_host(self) -> str:
-        """The host name of a transaction, which carries the run token as well.
+        """The host name of a transaction, which also contains the run token.
 
-        HMS 4 gives a transaction's agent info back only with its locks, and between opening and
-        locking there are none.
+        HMS 4 returns a transaction's agent info only with its locks, which do not exist between
+        opening and locking.
         """
         return f"{self.host}/{self.agent_info}"
 
@@ -60,7 +60,7 @@ def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
     """Find the transactions of a run that are still open.
 
     Args:
-        client: Whom to ask.
+        client: The metastore.
         tokens: The names of the run's transactions, in full; see ``Job.tokens``.
 
     Returns:
@@ -75,7 +75,7 @@ def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
     """Find the transactions of a run that are open, or aborted and not forgotten.
 
     Args:
-        client: Whom to ask.
+        client: The metastore.
         tokens: The names of the run's transactions, in full.
     """
     wanted = {agent_info(token) for token in tokens}
@@ -85,10 +85,10 @@ def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
 def abort_open_transactions(
     client: MetastoreClient, *tokens: str, before: int | None = None
 ) -> list[int]:
-    """Abort what a run has left open, so that nothing of it can be committed any more.
+    """Abort the open transactions of a run, so that they can no longer be committed.
 
     Args:
-        client: Whom to tell.
+        client: The metastore.
         tokens: The names of the run's transactions, in full.
         before: Leave this transaction and younger ones as they are.
 
@@ -109,7 +109,7 @@ def abort_open_transactions(
 
 
 class Outcome(StrEnum):
-    """What has become of a transaction."""
+    """The outcome of a transaction."""
 
     OPEN = "open"
     ABORTED = "aborted"
@@ -117,10 +117,10 @@ class Outcome(StrEnum):
 
 
 def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int]) -> Outcome:
-    """Find out what has become of a transaction.
+    """Determine the outcome of a transaction.
 
     Args:
-        client: Whom to ask.
+        client: The metastore.
         txn_id: The transaction.
         written: Its write id for each table that it writes.
     """
@@ -132,6 +132,6 @@ def outcome(client: MetastoreClient, txn_id: int, written: Mapping[TableRef, int
     # An aborted transaction may be forgotten, but the abort of its write id only together with its
     # last directory; nothing but a transaction that never registered a write is taken wrongly here.
     valid = client.get_valid_write_ids(sorted(written), txns) if written else {}
-    # One table is enough: another one may have been dropped since.
+    # One table is sufficient: another one may be dropped by now.
     known = [valid[ref.full_name].is_valid(own) for ref, own in written.items()]
     return Outcome.COMMITTED if any(known) or not known else Outcome.ABORTED

@@ -1,4 +1,4 @@
-"""What a transaction sees: one list of transactions, and one list of write ids for each table."""
+"""Snapshot of a transaction: one list of transactions, and one list of write ids for each table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Snapshot:
     """A consistent view of several tables.
 
     Attributes:
-        txns: The transactions that are seen.
-        write_ids: The write ids that are seen, by the full name of the table.
-        min_open: The smallest transaction of any kind that was open; version 4 leaves those that
-            only read out of its list.
+        txns: The visible transactions.
+        write_ids: The visible write ids, by the full name of the table.
+        min_open: The smallest transaction of any kind that was open; version 4 omits read-only
+            transactions from its list.
     """
 
     txns: ValidTxnList
@@ -29,10 +29,10 @@ class Snapshot:
         """Take a snapshot.
 
         Args:
-            client: Whom to ask.
+            client: The metastore.
             tables: The tables that will be read or written.
-            txn_id: The transaction that will look. It sees its own writes and nothing of
-                transactions younger than itself; 0 sees everything that is committed.
+            txn_id: The reading transaction. It sees its own writes and no writes of younger
+                transactions; 0 sees all committed writes.
         """
         answer = client.get_open_txns()
         txns = ValidTxnList.from_open_txns(
@@ -44,6 +44,6 @@ class Snapshot:
 
 
 def committed_above(write_ids: ValidWriteIdList, own: int) -> int | None:
-    """The first committed write id above one's own, or None."""
+    """Return the first committed write id above one's own, if any."""
     above = range(own + 1, write_ids.high_watermark + 1)
     return next((write_id for write_id in above if write_ids.is_valid(write_id)), None)

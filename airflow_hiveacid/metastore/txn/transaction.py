@@ -1,4 +1,4 @@
-"""A transaction from beginning to end: the one protocol of every read and every write."""
+"""A transaction from beginning to end: the common protocol of every read and every write."""
 
 import time
 from collections.abc import Sequence
@@ -27,27 +27,27 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 
 
 class TriesToEnd(Protocol):
-    """What earlier tries of the same run may have left."""
+    """Earlier attempts of the same run."""
 
     def end(self, before: int | None = None) -> None:
-        """Abort what they have left open; raise if one of them has committed.
+        """Abort their open transactions; raise if one of them has committed.
 
         Args:
-            before: This transaction and younger ones are left as they are.
+            before: Keep this transaction and younger ones.
         """
 
 
 class Transaction(LiveTransaction):
-    """A transaction that is begun by entering it, and aborted by leaving it uncommitted.
+    """A transaction that begins on entry and is aborted on exit unless it is committed.
 
     Entering opens the transaction, gives it a write id for each table it writes, locks and takes
-    the snapshot. Where another writer got in between, so that the work would be refused in the end,
-    all of this is done again with a fresh transaction, before anything is spent on the work.
+    the snapshot. If another writer intervenes, so that the commit would be rejected, all of this is
+    repeated with a new transaction before the work starts.
 
     Attributes:
         write_ids: Its write id for each target, by the full name of the table.
-        snapshot: What it sees, its own writes included.
-        restarts: How often it had to begin again.
+        snapshot: The snapshot, including its own writes.
+        restarts: The number of restarts.
     """
 
     def __init__(
@@ -65,23 +65,23 @@ class Transaction(LiveTransaction):
         phases: PhaseClock | None = None,
         earlier_tries: TriesToEnd | None = None,
     ) -> None:
-        """Describe a transaction; nothing happens before it is entered.
+        """Describe a transaction; it begins on entry.
 
         Args:
             client: The metastore.
-            targets: What is done to which tables; without any, the transaction only reads. Of
-                several for one table, the strongest operation counts.
+            targets: The tables to write, with the operations; without any, the transaction only
+                reads. Of several operations for one table, the strongest counts.
             reads: Transactional tables that are read.
             keeps_files: Whether it has files of its own although it writes no table. HMS 4 hides
-                transactions that only read, and their files would be taken for left-overs.
-            queues: Whether to wait for those who want to change the same and were there before. Who
-                has had a turn already does not.
-            run_token: Under which this run's transactions can be found later on.
-            user: Whom the metastore shows as the owner.
-            lock_wait_seconds: How long to wait for the locks, restarts included.
-            max_restarts: How often to begin again, not counting what follows upon a wait.
-            phases: Is told about the phases.
-            earlier_tries: Must come to an end before the transaction locks anything.
+                read-only transactions, and their files would be treated as left-overs.
+            queues: Whether to wait for earlier writers that want to change the same rows. A writer
+                that has already had its turn does not wait.
+            run_token: Identifies this run's transactions later.
+            user: The owner that the metastore displays.
+            lock_wait_seconds: The longest wait for the locks, restarts included.
+            max_restarts: The maximum number of restarts, not counting those after a wait.
+            phases: Receives the phases of the run.
+            earlier_tries: Earlier attempts, which must end before the transaction requests locks.
         """
         owner = Owner.of(run_token, user or client.user)
         super().__init__(client, owner, phases or PhaseClock())
@@ -109,7 +109,8 @@ class Transaction(LiveTransaction):
         try:
             while (moved := self._begin(started, components)) is not None:
                 self._discard()
-                # All who are ahead in a queue come first, which is no defeat: there the time is the limit.
+                # Waiting for all earlier requests in a queue does not count as a restart: the time
+                # limit applies.
                 overtaken += not self._waited
                 if overtaken > self._max_restarts:
                     raise SnapshotMoved(
@@ -134,18 +135,19 @@ class Transaction(LiveTransaction):
         if self._state is State.OPEN and kind is None and not self._targets:
             self._release()
         super().__exit__(kind, error, traceback)
-        # Nobody else takes away what could not be given back in the beginning, until it expires.
+        # Release a ticket that could not be released initially and would otherwise stay until it
+        # expires.
         self._writer_queue.end()
 
     def register_partitions(
         self, table: TableRef, names: Sequence[str], operation: DataOperation | None = None
     ) -> None:
-        """Tell the metastore which partitions were written, so that it sees conflicts there.
+        """Register the written partitions, so that the metastore detects conflicts there.
 
         Args:
             table: One of the targets.
-            names: The partitions' names, as the metastore has them.
-            operation: INSERT or UPDATE; what is done to the target by default.
+            names: The partitions' names, as in the metastore.
+            operation: INSERT or UPDATE; by default the operation of the target.
         """
         if operation is None:
             changes = self._targets[table].changes_rows
@@ -158,7 +160,7 @@ class Transaction(LiveTransaction):
         """Wait in the queue of writers, open, lock and take the snapshot.
 
         Returns:
-            None when the work can start, else why it has to begin again.
+            None if the work can start, otherwise the reason for a restart.
         """
         watches = []
         self._waited = False
@@ -198,7 +200,7 @@ class Transaction(LiveTransaction):
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
                 return self._moved(watches)
         except AnswerLost as lost:
-            # A transaction may be open, or a lock be queued, that we do not know of.
+            # An unknown transaction may be open, or an unknown lock may be queued.
             abort_open_transactions(self._client, self._owner.agent_info)
             return f"an answer got lost: {lost.what}"
 
@@ -223,11 +225,11 @@ class Transaction(LiveTransaction):
         return tuple(components)
 
     def _moved(self, watches: Sequence[CommitWatch]) -> str | None:
-        """Why the work would be in vain although everything is locked, or None."""
+        """Return the reason why the commit would fail despite all locks, if any."""
         if not self._targets:
             return None
         appended = [target.ref for target in self._targets.values() if not target.changes_rows]
-        # Even what a younger transaction has overwritten hides the rows of a smaller write id.
+        # Even overwritten data of a younger transaction hides the rows of a smaller write id.
         newest = Snapshot.take(self._client, appended).write_ids if appended else {}
         for name, own in self.write_ids.items():
             seen = newest.get(name) or self.snapshot.write_ids[name]
@@ -237,7 +239,7 @@ class Transaction(LiveTransaction):
         return self._overtaken(watches)
 
     def _overtaken(self, watches: Sequence[CommitWatch]) -> str | None:
-        """Who has changed what is locked, or waited for, since the transaction was opened."""
+        """Return the transaction that changed a locked or awaited object since this one was opened."""
         self.check_alive()
         self._writer_queue.keep()
         if not self.version.names_conflicts:

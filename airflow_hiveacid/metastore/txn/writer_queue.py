@@ -1,16 +1,17 @@
-"""The queue of those who want to change rows: they wait in it before they open a transaction.
+"""The queue of writers that change rows: they wait in it before they open a transaction.
 
-The metastore refuses a transaction that is older than a change which it has waited for. A writer
+The metastore rejects a transaction that is older than a change for which it has waited. A writer
 that waited inside a transaction would have to open another one afterwards, at the end of the queue,
-while all others do the same: every commit would send everybody back to the start, and luck would
-decide who is served next.
+while all others do the same: every commit would restart all waiting writers, and chance would
+determine the next one.
 
 So a writer queues first, with a ticket: a lock without a transaction, on a name beside the table
-that no engine locks. The metastore's own queue of locks is the order, for a partition or for the
-whole table, and for several tables at once. The writer whose turn it is waits until those who hold
-the table itself are done, and only then opens its transaction. As soon as that has its locks, the
-ticket is given back and the next writer's turn has come. Those who only append or read need no
-ticket. A writer whose ticket is lost has to queue again; nothing else happens.
+that no engine locks. The metastore's own queue of locks defines the order, for a partition or for
+the whole table, and for several tables at once. The writer whose turn it is waits until the holders
+of locks on the table itself are done, and only then opens its transaction. As soon as that
+transaction has its locks, the ticket is released and the next writer's turn begins. Writers that
+only append or read need no ticket. A writer whose ticket is lost must queue again; this has no
+other effect.
 """
 
 import time
@@ -50,10 +51,10 @@ def queue_of(table: TableRef) -> TableRef:
 
 
 def leave_queues(client: MetastoreClient, *tokens: str) -> None:
-    """Take a run that was killed out of its queues, where others would wait for it.
+    """Remove a killed run from its queues, where other writers would wait for it.
 
     Args:
-        client: Whom to tell.
+        client: The metastore.
         tokens: The names of the run's transactions, in full.
     """
     wanted = {agent_info(token) for token in tokens}
@@ -67,7 +68,7 @@ def leave_queues(client: MetastoreClient, *tokens: str) -> None:
 
 
 class WriterQueue:
-    """The queue for what one writer is going to change, as seen by that writer."""
+    """The queue for the changes of one writer, from that writer's view."""
 
     def __init__(
         self,
@@ -76,14 +77,14 @@ class WriterQueue:
         owner: Owner,
         phases: PhaseClock,
     ) -> None:
-        """Describe a wait; nothing happens before it begins.
+        """Describe a wait; `wait` starts it.
 
         Args:
-            client: Whom to ask.
-            components: What the transaction will lock. Where it changes no rows there is nothing to
-                wait for here.
-            owner: Whom others are told to ask about it.
-            phases: Is told when there is something to wait for.
+            client: The metastore.
+            components: The locks that the transaction will request. Without changes of rows,
+                waiting is unnecessary.
+            owner: The owner that other clients see.
+            phases: Receives a note about each wait.
         """
         self._client = client
         self._owner = owner
@@ -92,22 +93,24 @@ class WriterQueue:
             component for component in components if component.type is not LockType.SHARED_READ
         ]
         self._ticket: LockRequest | None = None
-        # The number of the first ticket: tickets of this run with a higher one are of later tries.
+        # The number of the first ticket: tickets of this run with a higher number belong to later
+        # attempts.
         self._first: int | None = None
         self._beaten = 0.0
         self._timeout = 0.0
-        # Who held the table when it became our turn; those who come later are not waited for.
+        # The holders of the table at the beginning of this writer's turn; later ones are not
+        # awaited.
         self._before: set[int] | None = None
 
     def wait(self, since: float, limit_seconds: float) -> None:
-        """Wait until nobody who came earlier is left.
+        """Wait until all earlier writers are done.
 
         Args:
-            since: The time, by time.monotonic(), from which on the waiting counts.
-            limit_seconds: How long to wait.
+            since: The start of the wait, by time.monotonic().
+            limit_seconds: The longest wait.
 
         Raises:
-            LockTimeout: Somebody was still there.
+            LockTimeout: An earlier writer remained.
         """
         self._before = None
         if self._changes and (ahead := self._ahead()):
@@ -115,7 +118,7 @@ class WriterQueue:
                 self._wait(ahead, Pauses(since, limit_seconds, self._phases))
 
     def keep(self) -> None:
-        """Stay in the queue while something else is waited for."""
+        """Keep the ticket alive during another wait."""
         if self._ticket is None or time.monotonic() - self._beaten < _SOON_SECONDS:
             return
         self._timeout = self._timeout or txn_timeout_seconds(self._client)
@@ -135,7 +138,7 @@ class WriterQueue:
             self._client.unlock(self._ticket.lock_id)
             self._ticket = None
         except MetastoreError as error:
-            # The ticket expires by itself in the end, as nobody keeps it any more.
+            # The ticket eventually expires by itself, because its heartbeats have stopped.
             self._phases.note(f"Could not leave the queue of writers: {error}")
 
     def _wait(self, ahead: list[HeldLock], pauses: Pauses) -> None:
@@ -152,7 +155,7 @@ class WriterQueue:
             ahead = self._ahead()
 
     def _ahead(self) -> list[HeldLock]:
-        """Who came earlier and is still there."""
+        """Return the locks of earlier writers that remain."""
         if self._ticket is None:
             self._take_ticket()
         ticket = self._ticket
@@ -191,11 +194,12 @@ class WriterQueue:
             self._first = ticket.lock_id
 
     def _living(self, ticket: LockRequest) -> list[HeldLock]:
-        """The earlier tickets that are still in use; those of dead writers are taken away.
+        """Return the earlier tickets that are still in use; remove those of dead writers.
 
-        The metastore does that, too, but only where its housekeeping runs, and not at once for an
-        earlier try of the same run. A try whose ticket was removed by a later try of its run waits
-        for that one, because two live tries would otherwise remove each other's tickets for ever.
+        The metastore also removes them, but only if its housekeeping runs, and not at once for an
+        earlier attempt of the same run. An attempt whose ticket was removed by a later attempt of
+        its run waits for the later one, because two live attempts would otherwise remove each
+        other's tickets forever.
         """
         assert self._first is not None
         earlier, own = ticket.blockers(), ticket.own()
@@ -212,7 +216,7 @@ class WriterQueue:
         return living
 
     def _holders(self) -> list[HeldLock]:
-        """Who has, or has asked for, the right to change what we are going to change."""
+        """Return the locks, held or requested, that permit changes of the same rows."""
         tables = {TableRef(component.database, component.table) for component in self._changes}
         return [
             lock
@@ -224,5 +228,5 @@ class WriterQueue:
         ]
 
     def _is_of_this_run(self, lock: HeldLock) -> bool:
-        """Whether an earlier try of this run has left it: that is ended, and not waited for."""
+        """Return whether the lock belongs to an earlier attempt of this run, which is not awaited."""
         return lock.agent_info == self._owner.agent_info

@@ -1,4 +1,4 @@
-"""Put a file together from stripes of others, which are copied as they are."""
+"""Assemble a file from stripes of other files, which are copied unchanged."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ class Part:
     Attributes:
         source: The file.
         tail: Its tail.
-        stripes: The numbers of the stripes; None takes all.
-        reencoded: Whether `reencode` made the file for the layout of the new one. Such a file says
-            less about itself: texts have no length, and numbers of days no calendar.
+        stripes: The numbers of the stripes; by default all.
+        reencoded: Whether `reencode` made the file for the layout of the new one. Such a file
+            contains less metadata: texts have no length, and numbers of days no calendar.
     """
 
     source: Source
@@ -46,17 +46,18 @@ class Part:
 
 
 def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None) -> Written:
-    """Write a file of stripes of others, in the order given.
+    """Write a file with stripes of other files, in the given order.
 
     Args:
         parts: The stripes; all flat, or all of full ACID tables.
-        sink: Takes the new file.
-        layout: What the new file declares; left out, it is that of the parts, which must agree.
+        sink: Receives the new file.
+        layout: The layout that the new file declares; by default that of the parts, which must
+            agree.
 
     Raises:
-        OutOfOrder: The row ids of ACID files do not ascend, which readers take for granted.
+        OutOfOrder: The row ids of ACID files do not ascend, as readers require.
         UnsupportedFile: The parts differ in something that their stripes rely on.
-        ValueError: There is neither a part nor a layout.
+        ValueError: Both parts and layout are missing.
     """
     for part in parts:
         part.tail.check_movable()
@@ -122,7 +123,7 @@ def _differences(part: Part, layout: Layout) -> list[str]:
     different = layout.differences(part.tail)
     if not part.reencoded:
         return different
-    # The library writes no calendar of ours, and cannot leave out the row indexes.
+    # The library does not write the calendar used here, and cannot omit the row indexes.
     ignored = {"calendar"} if layout.stride else {"calendar", "row group size"}
     return [name for name in different if name not in ignored]
 

@@ -1,8 +1,8 @@
-"""A flat ORC file on its way into one of a full ACID table, without what its writer put last.
+"""A flat ORC file to be copied into a full ACID file, without its writer's extra trailing columns.
 
-Spark's files may have columns behind those of the table. The streams of a stripe stand in the order
-of their columns, first those of the index, then the data. So what remains of a stripe is the
-beginning of each half as a rule, and copied in two pieces; in any other order it takes more.
+Spark's files may have columns after those of the table. The streams of a stripe are in the order of
+their columns, first those of the index, then the data. So the remaining part of a stripe is usually
+the beginning of each half, copied in two pieces; any other order takes more pieces.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,11 @@ from airflow_hiveacid.orc.values.nanoseconds import mark
 
 @dataclass(frozen=True, slots=True)
 class FlatStripe:
-    """What goes along of a stripe.
+    """The copied part of a stripe.
 
     Attributes:
-        place: The stripe as it is in its file.
-        footer: Its footer, of these columns alone.
+        place: The stripe in its file.
+        footer: Its footer, for these columns only.
         index: The streams of the index, as ranges of the file or rewritten.
         data: All other streams.
     """
@@ -45,20 +45,20 @@ class FlatStripe:
 
 
 class FlatFile:
-    """A flat file, or no more than the first of its columns.
+    """A flat file, or only the first of its columns.
 
     Args:
         source: The file.
-        width: How many fields of the row go along; None is all.
-        columns: The columns of the table, whose names those of the file get.
-        types: What the table calls the types of these columns, if Spark has just written them.
+        width: The number of fields of the row to copy; by default all.
+        columns: The columns of the table, which replace the names in the file.
+        types: The table's types of these columns, if Spark has just written them.
 
     Attributes:
-        tail: The tail of a file that has only these columns.
+        tail: The tail of a file with only these columns.
 
     Raises:
         UnsupportedFile: The file is encrypted, of another ORC version or already an ACID file.
-        CorruptFile: It has fewer columns, or others than its table.
+        CorruptFile: Its columns are fewer than, or different from, those of its table.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class FlatFile:
         """The stripes in the order of the file.
 
         Raises:
-            CorruptFile: One is not what it says.
+            CorruptFile: A stripe contradicts its metadata.
         """
         index = StripeIndex(self._source, self._whole)
         for stripe in self._whole.stripes:
             if not stripe.rows:
                 raise CorruptFile("The ORC file has a stripe without rows.")
-            # Its bytes are moved unread: it must be what we think it is.
+            # Its bytes are copied without decoding: the structure must be as expected.
             found = StripeFooter.read(self._source, self._whole, stripe)
             sound = index.sound(stripe, found)
             if sound is None:
@@ -108,7 +108,7 @@ class FlatFile:
             yield FlatStripe(stripe, self._footer(footer), pieces, self._places(found.data))
 
     def copy(self, stripe: FlatStripe, output: Output) -> None:
-        """Append the index and the data of a stripe, ranges that touch each other in one go."""
+        """Append the index and the data of a stripe, adjacent ranges in one operation."""
         start = end = 0
         for piece in (*stripe.index, *stripe.data):
             if isinstance(piece, tuple) and piece[0] == end:
@@ -123,14 +123,14 @@ class FlatFile:
         output.copy(self._source, start, end - start)
 
     def differences(self, other: "FlatFile") -> list[str]:
-        """What keeps the stripes of another file from standing in one file with these."""
+        """Return the properties that prevent the stripes of two files from sharing one file."""
         ours, theirs = self.tail, other.tail
         alike = {
             "types": ours.types == theirs.types,
             "codec": ours.codec is theirs.codec,
             "row group size": ours.stride == theirs.stride,
             "writer": writer_of(ours) == writer_of(theirs),
-            # The calendar, and whatever else says how to read the stripes.
+            # The calendar, and all other metadata for reading the stripes.
             "footer": ours.footer.fields == theirs.footer.fields,
         }
         return [name for name, same in alike.items() if not same]
@@ -153,9 +153,9 @@ class FlatFile:
 
 
 def _first_columns(tail: OrcTail, width: int) -> OrcTail:
-    """The tail of a file that has only the first fields of the row.
+    """Return the tail of a file with only the first fields of the row.
 
-    The number of a column is not its place in the row: what is nested has numbers, too.
+    The number of a column is not its position in the row: nested columns have numbers, too.
     """
     root = Message.decode(tail.types[0])
     if kind_of(tail.types[0]) != TypeKind.STRUCT:
@@ -165,7 +165,7 @@ def _first_columns(tail: OrcTail, width: int) -> OrcTail:
         raise CorruptFile(f"The ORC file has {len(fields)} columns, not {width}.")
     end = fields[width] if width < len(fields) else len(tail.types)
     inside = [column for type_ in tail.types[1:end] for column in _subtypes(type_)]
-    # What is nested in the others has larger numbers than they have.
+    # Columns nested in the others have larger numbers than their parents.
     if max([0, *fields[:width], *inside]) >= end or min([end, *fields[width:]]) < end:
         raise UnsupportedFile("The columns of the ORC file are not numbered in their order.")
     kept = Message().add_number(TypeField.KIND, TypeKind.STRUCT)

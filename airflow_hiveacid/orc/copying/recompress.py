@@ -1,12 +1,12 @@
 """Compress a file that Arrow wrote without compression.
 
-Arrow deflates with zlib, which takes longer than all else that it does to encode rows. ISA-L needs
-an eighth of the time, for files of the same size. Whatever compresses as fast as Arrow goes this way,
-too, because decimals can then be made of integers.
+Arrow deflates with zlib, which takes longer than all of its other encoding work. ISA-L needs an
+eighth of the time, for files of the same size. Codecs that are as fast as Arrow's are also handled
+here, because decimals can then be made of integers.
 
-A compressed stream consists of chunks, so row indexes have to point elsewhere. The positions of a row
-group are those of all streams of a column one after the other: the place in the stream, which is one
-number or, if there are chunks, two, and the place within a run of values.
+A compressed stream consists of chunks, so positions in row indexes change. The positions of a row
+group are those of all streams of a column one after the other: the position in the stream, which is
+one number or, with chunks, two, and the position within a run of values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.values.decimals import DecimalColumns
 
 _ENTRY, _POSITIONS = 1, 1
-# How many numbers tell the place within a run: none where there are no runs, its values, and for flags
-# the bits of a byte as well.
+# The count of numbers for the position within a run: 0 without runs, 1 for values, and for flags
+# one more for the bits of a byte.
 _BYTES, _VALUES, _FLAGS = 0, 1, 2
 _PRESENT = (StreamKind.PRESENT, _FLAGS)
 _NUMBERS = ((StreamKind.DATA, _VALUES),)
@@ -68,12 +68,12 @@ def recompress(
 
     Args:
         source: The file.
-        sink: Takes the copy.
+        sink: Receives the copy.
         compression: The compression of the copy.
         decimals: The columns that are integers in the file, and decimals in the copy.
 
     Raises:
-        BeyondArrow: It has row indexes that are not those that Arrow is known to write.
+        BeyondArrow: Its row indexes differ from the known output of Arrow.
     """
     tail = OrcTail.read(source)
     if decimals is not None:

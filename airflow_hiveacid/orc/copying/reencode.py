@@ -39,16 +39,16 @@ _CODECS = {
     Codec.LZ4: "lz4",
     Codec.ZSTD: "zstd",
 }
-# The library wants multiples of the one. It takes four times the other for each column, whatever the
-# rows take, so that this is no more than what ORC's writers take by default.
+# The library requires multiples of the first value. It allocates four times the second one for each
+# column, regardless of the rows, so this is no more than the default of ORC's writers.
 _BLOCK_STEP, _LARGEST_BLOCK = 64 << 10, 256 << 10
-# What we compress ourselves is compressed block by block, and each takes its time.
+# This package compresses block by block, with a fixed cost for each block.
 _SMALLEST_BLOCK = 4 << 10
-# It always writes row indexes; a file that declares to have none has readers pass over them.
+# The library always writes row indexes; readers skip them if the file declares that it lacks them.
 _USUAL_STRIDE = 10_000
 # The library holds dictionaries at up to eight times their part of this.
 _STRIPE_SIZE = 32 << 20
-# Of what is compressed afterwards; the rest goes to a temporary file.
+# Limit for data that is compressed afterwards; the rest goes to a temporary file.
 _HELD_IN_MEMORY = 64 << 20
 # Texts with fewer distinct values than this share of them are worth a dictionary.
 _DICTIONARY_SHARE = 0.8
@@ -56,12 +56,12 @@ _DICTIONARY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Reencoded:
-    """What became of the rows of some stripes.
+    """The result of rewriting the rows of some stripes.
 
     Attributes:
-        rows_read: How many there were.
-        values: How many stay, and a digest of all their values.
-        clock: The time zone by which their timestamps are counted.
+        rows_read: The number of rows read.
+        values: The number of remaining rows, and a digest of all their values.
+        clock: The time zone of their timestamps.
         microseconds: Whether all timestamps are whole microseconds.
     """
 
@@ -79,23 +79,24 @@ def reencode(
     deletes: Iterable[Keys],
     aborted: Sequence[int],
 ) -> Reencoded:
-    """Decode stripes and write the rows that stay.
+    """Decode stripes and write the remaining rows.
 
     The new file is a part to be assembled, not one to be published: it lacks Hive's metadata, and
-    its timestamps are split. `reencoded_part` shows what it stands for.
+    its timestamps are split. `reencoded_part` converts it.
 
     Args:
         stripes: Files, their tails and the numbers of the stripes, in the order of the row ids.
-        sink: Takes the new file, which has no stripe if no row stays.
-        layout: What the new stripes must fit into; rows of other types are brought to its types.
+        sink: Receives the new file, which has no stripe if no row remains.
+        layout: The layout that the new stripes must match; rows of other types are converted to its
+            types.
         deletes: The delete events in the order of the row ids.
-        aborted: Write ids whose rows do not stay.
+        aborted: Write ids whose rows are removed.
 
     Raises:
-        BeyondArrow: There are values that Arrow cannot hold.
+        BeyondArrow: A value is not representable in Arrow.
         CorruptFile: A stripe does not decode.
         OutOfOrder: The row ids do not ascend.
-        UnsupportedFile: The timestamps of the stripes are counted by different clocks.
+        UnsupportedFile: The timestamps of the stripes are in different time zones.
     """
     import pyarrow as pa
 
@@ -136,11 +137,11 @@ def reencode(
 
 
 def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) -> Part:
-    """What `reencode` has written, as a part of a file.
+    """Convert a file that `reencode` has written into a part of a file.
 
     Args:
         source: The file.
-        done: What it said.
+        done: The result of `reencode`.
         types: The types of its layout.
     """
     tail = OrcTail.read(source)
@@ -163,7 +164,7 @@ def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> st
 
 
 class _Writer:
-    """The library's writer, which writes nothing unless there are rows."""
+    """The library's writer, which writes nothing without rows."""
 
     def __init__(self, sink: Sink, layout: Layout, decimals: DecimalColumns) -> None:
         self._target = sink
@@ -171,7 +172,7 @@ class _Writer:
         self._decimals = decimals
         block_size = min(max(layout.block_size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         self._compression = Compression(layout.codec, block_size)
-        # What it writes if somebody else compresses it.
+        # Receives its output if another compressor follows.
         self._plain: IO[bytes] | None = None
         if self._compression.is_fast:
             self._plain = SpooledTemporaryFile(_HELD_IN_MEMORY)  # noqa: SIM115
@@ -219,10 +220,10 @@ class _Writer:
         )
 
     def _abandon(self) -> None:
-        """Let nothing more be written, which changes nothing if all is.
+        """Stop all further writes; this has no effect after the last write.
 
-        The library closes a file that has failed when its writer is collected. That is later than
-        the sink is closed, and it ends the process because it cannot write there.
+        The library closes a failed file when its writer is garbage-collected. That is after the
+        sink is closed, and it ends the process because it cannot write there.
         """
         from pyarrow import ArrowException
 
@@ -242,7 +243,7 @@ class _Writer:
 
 
 class _WatchedSink:
-    """Keeps the error of a sink, of which the library passes on no more than the text."""
+    """Keeps the error of a sink, because the library passes on only its text."""
 
     closed = False
 
@@ -262,4 +263,4 @@ class _WatchedSink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is kept back here."""
+        """Do nothing, because the sink does not buffer."""

@@ -1,10 +1,11 @@
-"""Files that Spark wrote, with the types of the table; and files as Spark can read them.
+"""Files that Spark wrote, with the types of the table; and files in a form that Spark can read.
 
 Spark writes char and varchar as plain strings, and a timestamp as the time on its clock. The bytes
-of a text are the same whatever its type, and so are those of a timestamp if the clock is UTC's.
+of a text are the same for all of its types, and so are those of a timestamp if the clock is UTC.
 
-Spark reads whole files only, and only those that say what their timestamps are to Spark: a
-streaming writer appends to a file after its tail, and other engines do not say it.
+Spark reads only whole files, and only files that declare how Spark should interpret their
+timestamps: a streaming writer appends to a file after its tail, and other engines lack the
+declaration.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail
 
 
 def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:
-    """A file's tail that declares other types for the same bytes.
+    """Return a file's tail that declares other types for the same bytes.
 
     Args:
         source: The file.
@@ -30,8 +31,8 @@ def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:
         types: The types of the table, the root first.
 
     Raises:
-        UnsupportedFile: There are times of a clock that is not UTC.
-        CorruptFile: The columns are others.
+        UnsupportedFile: The timestamps are not in UTC.
+        CorruptFile: The columns differ.
     """
     _check_clock(source, tail)
     clocks = [_as_clock(type_) for type_ in types]
@@ -44,18 +45,18 @@ def retyped(source: Source, tail: OrcTail, types: Sequence[bytes]) -> OrcTail:
 
 
 def readable(tail: OrcTail) -> OrcTail:
-    """A tail of the same file that says what Spark asks for; the same one if it does already."""
+    """Return a tail of the same file with the declarations for Spark, or the same tail."""
     types = spark_types(tail.types)
     return tail if types == tail.types else replace(tail, types=types)
 
 
 def copy_readable(source: Source, tail: OrcTail, sink: Sink) -> int:
-    """Copy the stripes of a file, and write a tail that Spark understands.
+    """Copy the stripes of a file, and write a tail that Spark supports.
 
     Args:
         source: The file.
         tail: Its tail, or an earlier one of a file that has grown since.
-        sink: Takes the copy.
+        sink: Receives the copy.
 
     Returns:
         The bytes of the copy.

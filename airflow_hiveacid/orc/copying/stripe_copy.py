@@ -17,7 +17,7 @@ class SoundIndex:
 
     Attributes:
         streams: Its streams.
-        footer: The stripe's footer, which tells their lengths.
+        footer: The stripe's footer, which contains their lengths.
     """
 
     streams: tuple[bytes, ...]
@@ -27,13 +27,13 @@ class SoundIndex:
 def copy_stripes(
     source: Source, tail: OrcTail, numbers: Sequence[int], output: Output
 ) -> Iterator[Stripe]:
-    """Copy stripes, those that touch each other in one go; tells where each of them is now.
+    """Copy stripes, adjacent ones in one operation, and yield their new positions.
 
     Args:
         source: The file.
         tail: Its tail.
-        numbers: The stripes, in the order in which they are wanted.
-        output: Takes them.
+        numbers: The stripes, in the order of the output.
+        output: Receives the stripes.
     """
     index = StripeIndex(source, tail)
     start = end = 0
@@ -47,7 +47,7 @@ def copy_stripes(
             yield _copy_with(sound, source, tail, stripe, output)
             start = end = stripe.offset + stripe.length
             continue
-        # So far nothing after `start` has been copied.
+        # No data after `start` is copied so far.
         yield replace(stripe, offset=output.position + end - start)
         end += stripe.length
     output.copy(source, start, end - start)
@@ -62,11 +62,11 @@ class StripeIndex:
         self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
 
     def sound(self, stripe: Stripe, footer: StripeFooter | None = None) -> SoundIndex | None:
-        """The index part that a copy of a stripe must get; None if it can stay as it is.
+        """Return the index part for a copy of a stripe, if it must change.
 
         Args:
             stripe: The stripe.
-            footer: Its footer, if that has been read already.
+            footer: Its footer, if already read.
         """
         if not self._columns or not stripe.index_length:
             return None
@@ -81,7 +81,7 @@ class StripeIndex:
         lengths = iter(map(len, sound))
         listed: list[Field] = []
         for stream in footer.message.all_messages(StripeField.STREAMS):
-            # Those of the index stand in front.
+            # The streams of the index come first.
             length = next(lengths, stream.number(StripeField.STREAM_LENGTH))
             described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
             listed.append((StripeField.STREAMS, DATA, described.encode()))

@@ -27,13 +27,13 @@ from airflow_hiveacid.orc.values.timestamps import timestamp_clock
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file of rows that is to be compacted.
+    """A file of rows to compact.
 
     Attributes:
         source: The file.
         tail: Its tail.
-        name: What messages call it.
-        exact: Whether no row in it can be of an aborted write id.
+        name: Its name in messages.
+        exact: Whether rows of aborted write ids are impossible.
     """
 
     source: Source
@@ -61,7 +61,7 @@ class StripeGroup:
 
 @dataclass(frozen=True, slots=True)
 class StripePlan:
-    """How a bucket is compacted.
+    """The plan for compacting a bucket.
 
     Attributes:
         groups: All stripes of all files, in their order.
@@ -81,24 +81,26 @@ def plan_stripes(
     tiny_bytes: int = 1 << 20,
     group_bytes: int = 16 << 20,
 ) -> StripePlan:
-    """Choose the stripes that can be copied.
+    """Select the stripes that can be copied.
 
-    All others are rewritten: those that have a deleted or an aborted row, those of other types
-    or of another layout than most, and tiny ones beside each other. Those whose timestamps are counted
-    by different clocks do not get into one group.
+    All others are rewritten: stripes with a deleted or an aborted row, stripes of other types or of
+    another layout than most, and adjacent tiny stripes. Stripes with timestamps in different time
+    zones are in separate groups.
 
     Args:
         files: At least one file, in the order of the row ids.
         deletes: The delete events in the order of the row ids.
-        aborted: Write ids whose rows do not stay.
-        types: The types of the table, as a full ACID file has them.
-        tiny_bytes: Stripes below so many bytes are put together, since readers pay for each of them.
-        group_bytes: About how many bytes one task rewrites, so that many share a bucket.
+        aborted: Write ids whose rows are removed.
+        types: The types of the table, as in a full ACID file.
+        tiny_bytes: Stripes below this number of bytes are merged, since each stripe has a cost for
+            readers.
+        group_bytes: The approximate number of bytes that one task rewrites, so that many tasks
+            share a bucket.
 
     Raises:
-        CorruptFile: There are delete events among the rows.
+        CorruptFile: The rows include delete events.
         OutOfOrder: The row ids do not ascend over all files.
-        UnsupportedFile: A file cannot be taken apart, or has values that the table cannot hold.
+        UnsupportedFile: A file cannot be split, or has values that are invalid for the table.
     """
     for file in files:
         file.tail.check_movable()
@@ -189,9 +191,9 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
 def _with_clocks(
     candidates: Iterable[_Candidate], files: Sequence[PlannedFile]
 ) -> Iterator[_Candidate]:
-    """Find out by which clocks the timestamps of rewritten stripes are counted.
+    """Determine the time zones of the timestamps of rewritten stripes.
 
-    What is rewritten together is counted by one clock.
+    Stripes that are rewritten together share one time zone.
     """
     for candidate in candidates:
         number, stripe = candidate.place

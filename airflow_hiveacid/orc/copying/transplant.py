@@ -1,12 +1,12 @@
-"""Make flat ORC files one of a full ACID table, their columns copied without decoding.
+"""Combine flat ORC files into one full ACID file, copying their columns without decoding.
 
 The row ids of a new file are known by position, so the five key columns are made here, and the
 streams of the user's columns are copied as they are. Per stripe the result is
 
     row indexes of columns 0 to 5 | old indexes and data | data of columns 1 to 5 | stripe footer
 
-The new data stands last because readers take any order of data streams, and this one leaves the
-old bytes a single range.
+The new data comes last because readers accept any order of data streams, and this one keeps the old
+bytes in a single range.
 """
 
 from collections.abc import Sequence
@@ -55,21 +55,21 @@ def transplant(
 
     Args:
         sources: The flat files, in the order of their rows; all of one writer and its settings.
-            Codec, block size, row groups, bloom filters and statistics stay.
-        sink: Takes the new file from its first byte on.
+            Codec, block size, row groups, bloom filters and statistics remain.
+        sink: Receives the new file from its first byte on.
         write_id: The write id of the insert.
         bucket: The bucket property of its rows.
         first_row: The row id of the first row.
-        width: How many columns of the files go along, from the first one on; None is all.
-        columns: The columns of the table, whose names those of the files get.
-        types: What the table calls the types of these columns, if Spark has just written the files,
-            so that their timestamps are whole microseconds; by default those of the files.
+        width: The number of columns of the files to copy, from the first one on; by default all.
+        columns: The columns of the table, which replace the names in the files.
+        types: The table's types of these columns, if Spark has just written the files, so that
+            their timestamps are whole microseconds; by default those of the files.
 
     Raises:
         UnsupportedFile: A file is encrypted, of another ORC version or already an ACID file, or
-            differs from the others in something that its stripes rely on.
-        CorruptFile: A stripe is not what it says.
-        ValueError: There is no file.
+            differs from the others in a property on which its stripes depend.
+        CorruptFile: A stripe contradicts its metadata.
+        ValueError: The list of files is empty.
     """
     if not sources:
         raise ValueError("There is no file to copy.")
@@ -87,7 +87,8 @@ class _Transplant:
                     f"different: {', '.join(different)}."
                 )
         self._files = files
-        # Spark's writer takes smaller blocks for more columns; a file says how large one can be.
+        # Spark's writer uses smaller blocks for more columns; a file declares its maximum block
+        # size.
         self._tail = max((file.tail for file in files), key=lambda tail: tail.block_size)
         self._next = first
 
@@ -165,7 +166,7 @@ _NOTHING = (count_statistics(0).encode(),) * _SHIFT
 
 
 def _united(parts: Sequence[tuple[bytes, ...]], nothing: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The statistics of all parts; those of a single one stay as they are."""
+    """Merge the statistics of all parts; those of a single part remain unchanged."""
     return merge_columns(parts) if len(parts) > 1 else (*parts, nothing)[0]
 
 

@@ -1,9 +1,9 @@
-"""How many rows of a stripe Arrow's ORC library may decode at a time without taking all memory.
+"""Limits on the rows of a stripe that Arrow's ORC library decodes at a time, to protect memory.
 
-The library makes room for whatever the lengths in a stripe say, and for whole blocks however short a stream
-is, without a look at how much there is: made-up ones end the process, and true ones may take all
-memory. It takes decimals times ten as often as their scales say: those of a few bytes keep it busy
-for hours.
+The library allocates memory for all lengths declared in a stripe, and whole blocks even for short
+streams, without checking the available amount: forged lengths end the process, and genuine ones may
+exhaust memory. It multiplies decimals by ten as often as their scales require: decimals of a few
+bytes keep it busy for hours.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ from airflow_hiveacid.orc.format.streams import StreamKind
 from airflow_hiveacid.orc.format.stripe_footer import DICTIONARIES, StripeFooter
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
-# What a batch and the blocks of all streams may take, and what a value takes beside its text.
+# Memory limit for a batch and the blocks of all streams, and the memory of a value besides its
+# text.
 _MEMORY = 512 << 20
 _VALUE_MEMORY = 16
-# It holds one of the stream as it is in the file, and one of what becomes of it.
+# It holds one of the stream as stored in the file, and one of its decompressed form.
 _BLOCKS_OF_A_STREAM = 2
-# Where texts claim to have no more than this, it does no harm if they are not there.
+# Texts that claim at most this size do no harm, even if they are missing.
 _HARMLESS = 64 << 20
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR, TypeKind.BINARY)
 _LISTS = (TypeKind.LIST, TypeKind.MAP)
@@ -34,12 +35,12 @@ _OLD = (0, 1)
 
 
 def rows_at_a_time(source: Source, tail: OrcTail, stripe: int) -> int:
-    """So many rows of a stripe take no more memory than we have, all columns read.
+    """Return the number of rows of a stripe that fit into memory with all columns read.
 
     Raises:
-        CorruptFile: The stripe claims to hold more than there is in it.
-        BeyondArrow: A single row may take too much, or the blocks of the streams do, or the stripe
-            has too much to look at.
+        CorruptFile: The stripe declares more data than it contains.
+        BeyondArrow: A single row may take too much memory, or the blocks of the streams do, or the
+            stripe has too much data to check.
     """
     return _Stripe(source, tail, tail.stripes[stripe]).rows_at_a_time()
 
@@ -49,8 +50,8 @@ class _Values:
     """The values of a column in a stripe.
 
     Attributes:
-        all: How many there are at most.
-        of_row: How many of them one row may have.
+        all: The maximum number of values.
+        of_row: The maximum number of values of one row.
     """
 
     all: int
@@ -121,7 +122,8 @@ class _Stripe:
         return _Values(lengths.total, min(lists.of_row * lengths.largest, lengths.total))
 
     def _check_scales(self, column: int, precision: int) -> None:
-        # It looks at those of decimals that fit 64 bits itself. Those of Hive 0.11 have no precision.
+        # The library itself checks decimals that fit 64 bits. Decimals of Hive 0.11 have no
+        # precision.
         if 0 < precision <= _DIGITS_OF_64_BITS:
             return
         largest = self._lengths(column, StreamKind.SECONDARY, signed=True).largest
@@ -140,7 +142,7 @@ class _Stripe:
         return Lengths.of(plain, version=version, signed=signed)
 
     def _room(self, kind: StreamKind, column: int) -> int:
-        """How many bytes a stream can have when it is decompressed."""
+        """Return the maximum number of bytes of a decompressed stream."""
         stream = self._streams.get((kind, column))
         if stream is None or self._tail.codec is Codec.NONE:
             return 0 if stream is None else stream.length

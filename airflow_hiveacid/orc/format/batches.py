@@ -1,11 +1,11 @@
-"""Rows of an ORC file as Arrow batches, however large the stripes are.
+"""Rows of an ORC file as Arrow batches, independent of the size of the stripes.
 
-Arrow reads whole files only: `FileOfPieces` and `FileOfStripes` show it a part of a file as a file.
+Arrow reads whole files only: `FileOfPieces` and `FileOfStripes` present a part of a file as a file.
 
-Reading a stripe at a time takes as much memory as the stripe has when it is decoded, which may be
-a hundred times its size in the file. Arrow's data sets decode batch by batch instead: a thread of
-theirs runs up to 32 batches ahead, so that memory is bound by the size of a batch alone. They must
-run without further threads, because with these they run ahead by a gigabyte.
+Reading a stripe at a time takes as much memory as the stripe has when it is decoded, which may be a
+hundred times its size in the file. Arrow's data sets decode batch by batch instead: a thread of
+theirs runs up to 32 batches ahead, so that only the size of a batch limits memory. They must run
+without further threads, which would read ahead by a gigabyte.
 
 Measured with stripes of 67 MB that hold 1.8 GB: 3.5 GB stripe by stripe, 0.25 GB this way.
 """
@@ -30,7 +30,7 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 
 _BATCH_BYTES = 4 << 20
 
-# A range of the other file, by offset and length, or bytes of our own.
+# A range of the other file, by offset and length, or new bytes.
 Piece = tuple[int, int] | bytes
 
 
@@ -44,15 +44,15 @@ def read_batches(
     """Read rows in the order of the file.
 
     Args:
-        source: The file. Nobody else may read it until the last batch came or the generator was
-            closed.
-        tail: Its tail. Types of the same form may stand in the place of the file's own.
-        stripes: The stripes to read; None reads all.
-        columns: The names of the columns to read; None reads all.
-        rows: The most rows a batch may have. Wide rows make it smaller.
+        source: The file. No other reader may use it until the last batch is returned or the
+            generator is closed.
+        tail: Its tail. Types of the same form may replace the file's own.
+        stripes: The stripes to read; by default all.
+        columns: The names of the columns to read; by default all.
+        rows: The maximum number of rows of a batch. Wide rows make it smaller.
 
     Raises:
-        BeyondArrow: There are values that Arrow cannot hold.
+        BeyondArrow: A value is not representable in Arrow.
         CorruptFile: The file does not decode.
     """
     from pyarrow import ArrowException, PythonFile
@@ -81,7 +81,7 @@ def read_batches(
     except (ArrowException, OSError, ValueError) as error:
         raise CorruptFile(f"The ORC library cannot read the file: {error}") from error
     finally:
-        # The thread that runs ahead must be gone before somebody closes the file.
+        # The read-ahead thread must end before the caller closes the file.
         view.close()
         with suppress(ArrowException, OSError, ValueError):
             for _ in batches:
@@ -94,7 +94,7 @@ def _check_types(tail: OrcTail) -> None:
 
 
 def _rows_of_a_batch(tail: OrcTail, stripes: Sequence[int]) -> int:
-    """So many rows that their decoded values take a few megabytes in the widest stripe."""
+    """Return the number of rows whose decoded values take a few megabytes in the widest stripe."""
     return min(
         max(tail.stripes[number].rows * _BATCH_BYTES // _decoded_size(tail, number), 1)
         for number in stripes
@@ -110,14 +110,14 @@ def _decoded_size(tail: OrcTail, stripe: int) -> int:
         texts, binaries = statistics.message(STRINGS), statistics.message(BINARIES)
         size += texts.signed(3) if texts else 0
         size += binaries.signed(1) if binaries else 0
-    # Statistics that know less than they could must not make a batch of everything.
+    # Incomplete statistics must not lead to a single batch of all rows.
     return max(size, tail.stripes[stripe].length, 1)
 
 
 class FileOfPieces(io.RawIOBase):
-    """Shows pieces of a file, and bytes in between, as one file.
+    """Presents pieces of a file, and bytes in between, as one file.
 
-    The pieces stay where they are. Closing the view leaves the file open.
+    The pieces keep their positions. Closing the view leaves the file open.
     """
 
     def __init__(self, source: Source, pieces: Sequence[Piece]) -> None:
@@ -158,18 +158,18 @@ class FileOfPieces(io.RawIOBase):
         return self._position
 
     def readable(self) -> bool:
-        """It is."""
+        """Report that the file is readable."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Report that the file is seekable."""
         return True
 
 
 class FileOfStripes(FileOfPieces):
-    """An ORC file that seems to have only some of its stripes.
+    """A view of an ORC file with only some of its stripes.
 
-    The stripes stay where they are; behind the last of them stands a tail that lists no others.
+    The stripes keep their positions; a tail that lists only these stripes follows the last one.
     """
 
     def __init__(self, source: Source, tail: OrcTail, stripes: Sequence[int]) -> None:
@@ -188,5 +188,5 @@ def with_stripes(tail: OrcTail, stripes: Sequence[int]) -> OrcTail:
 
 
 def length_of(piece: Piece) -> int:
-    """How many bytes a piece has."""
+    """Return the number of bytes of a piece."""
     return len(piece) if isinstance(piece, bytes) else piece[1]

@@ -1,7 +1,7 @@
-"""Between which values a column of a file lies, where the file's tail can be trusted to say so.
+"""Value ranges of a column in the stripes of a file, as far as the file's tail is reliable.
 
-Other writers' statistics are taken for the truth only where all readers do: what old writers got
-wrong, what an encrypted file hides and what stands in no plain type is unknown.
+Other writers' statistics are trusted only where all readers trust them: ranges with known errors of
+old writers, of encrypted files and of types other than plain ones count as unknown.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
 # Decimals with no more digits are numbers of 64 bits, but for their point.
 LONG_DIGITS = 18
 
-# The release of ORC Java whose statistics are the first ones of their own stripe only.
+# The first release of ORC Java whose statistics cover only their own stripe.
 _OWN_STATISTICS = 1
-# The first day of the calendar of today. Files may count those before it by that of their time.
+# The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
 FIRST_GREGORIAN_DAY = -141427
 _EARLIEST = -(1 << 63)
 _EXACT = Context(prec=400)
-# What Java writes in place of bytes that are no UTF-8: such a bound is none.
+# Java's replacement for bytes that are not UTF-8: such a bound is invalid.
 _REPLACED = "\ufffd".encode()
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
@@ -50,15 +50,15 @@ class ColumnRange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all values are null."""
+        """Return whether all values are null."""
         return self.low is None
 
 
 def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange | None]:
-    """The range of a column in each stripe; None where it is not known.
+    """Return the range of a column in each stripe, as far as it is known.
 
     Args:
-        tail: Of a file of a full ACID table, or of a flat one.
+        tail: The tail of a full ACID file or of a flat one.
         name: The column's name, in any case.
         hive_type: Its type in the table.
     """
@@ -76,7 +76,7 @@ def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange
 
 
 def _column_number(tail: OrcTail, name: str) -> int | None:
-    """The number of a column; None for one that the file lacks, or has several of."""
+    """Return the number of a column, unless the file lacks it or has duplicates of it."""
     root = EnvelopeColumn.ROW if tail.is_acid else EnvelopeColumn.ROOT
     struct = Message.decode(tail.types[root])
     names = [
@@ -89,7 +89,7 @@ def _column_number(tail: OrcTail, name: str) -> int | None:
 
 
 def _stores(type_: Message, hive_type: HiveType) -> bool:
-    """Whether a file holds the values that readers show: its type may be older than the table's."""
+    """Return whether a file holds the values that readers show: its type may predate the table's."""
     kind = type_.number(TypeField.KIND)
     match hive_type:
         case Primitive(name) if name in _INTEGERS:
@@ -126,7 +126,7 @@ def _signed_range(values: Message | None) -> ColumnRange | None:
 
 
 def _with_old_days(days: ColumnRange) -> ColumnRange:
-    """Days that are counted by another calendar remain before the first one that is not."""
+    """Widen a range for days in the other calendar, which remain before the first Gregorian day."""
     low = days.low if days.low >= FIRST_GREGORIAN_DAY else _EARLIEST
     return ColumnRange(low, max(days.high, FIRST_GREGORIAN_DAY - 1))
 
@@ -143,7 +143,10 @@ def _decimal_range(values: Message | None, scale: int) -> ColumnRange | None:
 
 
 def _text_range(values: Message | None) -> ColumnRange | None:
-    """Of texts longer than a kilobyte only bounds are noted, in fields of their own."""
+    """Return the range of texts; for long texts, separate fields hold only bounds.
+
+    Long means more than a kilobyte.
+    """
     if values is None:
         return None
     low = values.data(1) if values.has(1) else values.data(4)

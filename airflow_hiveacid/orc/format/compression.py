@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.format.protobuf import read_varint
 
 LARGEST_BLOCK = 1 << 23
 _LARGEST_CHUNK = LARGEST_BLOCK - 1
-# No stream that we read is as long, and no more of it is held in memory.
+# All streams that are read are shorter than this, and memory holds no more of a stream.
 LARGEST_STREAM = 128 << 20
 
 
@@ -46,7 +46,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """The compression of one file: a codec, and how much plain data one chunk may hold."""
+    """The compression of one file: a codec, and the maximum plain data of one chunk."""
 
     codec: Codec
     block_size: int
@@ -57,7 +57,7 @@ class Compression:
 
     @property
     def chunk_size(self) -> int:
-        """The plain bytes we put into a chunk; its length must fit the header."""
+        """The plain bytes that are put into a chunk; its length must fit the header."""
         return min(self.block_size, _LARGEST_CHUNK)
 
     def chunks(self, plain: bytes) -> Chunks:
@@ -70,8 +70,8 @@ class Compression:
             starts.append(len(encoded))
             block = plain[offset : offset + self.chunk_size]
             compressed = self._compress_block(block)
-            # A block that does not shrink is stored as it is. That is legal for every codec, so
-            # the rare ones need no compressor at all.
+            # A block that does not shrink is stored unchanged. That is valid for every codec, so
+            # rare codecs need no compressor.
             original = len(compressed) >= len(block)
             body = block if original else compressed
             encoded += (len(body) << 1 | original).to_bytes(3, "little")
@@ -87,11 +87,12 @@ class Compression:
 
         Args:
             encoded: The stream.
-            most: How many bytes it may have.
+            most: The maximum number of bytes.
 
         Raises:
-            CorruptFile: It does not decode, or a chunk of it is longer than the file allows.
-            UnsupportedFile: It is too long to be held in memory.
+            CorruptFile: The stream does not decode, or one of its chunks is longer than the file
+                allows.
+            UnsupportedFile: The stream is too long for memory.
         """
         if self.codec is Codec.NONE:
             return encoded
@@ -106,13 +107,13 @@ class Compression:
 
     @property
     def is_fast(self) -> bool:
-        """Whether we compress as fast as Arrow's writer of ORC files."""
+        """Return whether this package compresses as fast as Arrow's writer of ORC files."""
         if self.codec is Codec.ZLIB:
             return fast_zlib() is not None
         return self.codec in (Codec.SNAPPY, Codec.ZSTD)
 
     def plain_limit(self, encoded: bytes) -> int:
-        """The most bytes that a stream may have when it is read back."""
+        """Return the maximum number of bytes of a decompressed stream."""
         if self.codec is Codec.NONE:
             return len(encoded)
         limit = position = 0
@@ -123,12 +124,12 @@ class Compression:
         return limit
 
     def position(self, chunks: Chunks, offset: int) -> list[int]:
-        """How a row index points to the byte `offset` of the plain stream."""
+        """Return the row index positions of the byte `offset` of the plain stream."""
         if self.codec is Codec.NONE:
             return [offset]
         if not chunks.starts:
             return [0, 0]
-        # What ends with a chunk has no next one.
+        # A position at the end of the last chunk has no next chunk.
         chunk = min(offset // self.chunk_size, len(chunks.starts) - 1)
         return [chunks.starts[chunk], offset - chunk * self.chunk_size]
 
@@ -158,7 +159,7 @@ class Compression:
         return block
 
     def _decompress_block(self, body: bytes) -> bytes:
-        """Decode a chunk; of one that is longer than a block, hardly more than a block is made."""
+        """Decode a chunk; an oversized one yields hardly more than one block."""
         most = self.block_size + 1
         plain: bytes
         try:
@@ -175,7 +176,7 @@ class Compression:
             elif self.codec is Codec.ZSTD:
                 pa = _pyarrow()
                 stream = pa.CompressedInputStream(pa.BufferReader(body), "zstd")
-                # Its method for bytes never frees them if there is an error.
+                # Its method for bytes never frees them after an error.
                 plain = stream.read_buffer(most).to_pybytes()
             elif self.codec is Codec.LZ4:
                 plain = _decompress_lz4(body, most)
@@ -190,7 +191,7 @@ class Compression:
 
 @cache
 def fast_zlib() -> Any:
-    """ISA-L's form of zlib, which is several times as fast; None if it is not installed."""
+    """ISA-L's implementation of zlib, which is several times as fast, if it is installed."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -215,7 +216,7 @@ def _pyarrow() -> Any:
 
 
 def _decompress_lz4(body: bytes, most: int) -> bytes:
-    # The block does not say how long its plain form is, which is what library calls want to know.
+    # The block lacks the length of its plain form, which library calls require.
     plain = bytearray()
     position = 0
     while position < len(body) and len(plain) < most:
@@ -233,7 +234,7 @@ def _decompress_lz4(body: bytes, most: int) -> bytes:
         start = len(plain) - distance
         if start < 0 or distance == 0:
             raise ValueError("lz4 refers to data before the block")
-        # The copy may overlap what it appends: the pattern then repeats.
+        # The copy may overlap the appended data: the pattern then repeats.
         pattern = bytes(plain[start : start + length])
         plain += (pattern * (length // len(pattern) + 1))[:length]
     return bytes(plain)

@@ -76,7 +76,7 @@ FIELDS: tuple[tuple[bytes, TypeKind], ...] = (
 
 
 class RowOperation(IntEnum):
-    """What a row of the file stands for."""
+    """The operation of a row of the file."""
 
     INSERT = 0
     UPDATE = 1
@@ -89,7 +89,7 @@ def kind_of(type_: bytes) -> int:
 
 
 def is_envelope(types: Sequence[bytes]) -> bool:
-    """Whether readers take the file for an ACID one: they look at the names, not at the case."""
+    """Return whether readers treat the file as an ACID one, by its column names in any case."""
     if len(types) <= len(FIELDS):
         return False
     names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
@@ -114,12 +114,12 @@ def envelope_root() -> bytes:
 
 
 def acid_metadata(keys: Sequence[RowId], operation: RowOperation, rows: int) -> dict[str, bytes]:
-    """The user metadata of a file that holds rows of one operation.
+    """Return the user metadata of a file with rows of one operation.
 
     Args:
         keys: For each stripe the key of its last row.
-        operation: What all rows of the file are.
-        rows: How many rows the file has.
+        operation: The operation of all rows of the file.
+        rows: The number of rows of the file.
     """
     counts = [0, 0, 0]
     counts[operation] = rows
@@ -156,7 +156,7 @@ def with_column_names(types: Sequence[bytes], columns: MappedColumns) -> tuple[b
     """Rename the columns of a file so that a lookup by name finds the columns of its table.
 
     Args:
-        types: The types of a flat file, or of one of a full ACID table.
+        types: The types of a flat file, or of a full ACID file.
         columns: The columns of the table.
     """
     old = column_names(types)

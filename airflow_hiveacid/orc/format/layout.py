@@ -1,4 +1,4 @@
-"""The layout of a file: what all of its stripes share, and which stripes of other files fit in."""
+"""The layout of a file: the common properties of its stripes, and the stripes that match it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,14 +35,14 @@ _REFORM_MILLIS = (_REFORM_DAY + 2) * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the stripes of a file rely on.
+    """The properties on which the stripes of a file depend.
 
     Attributes:
         types: The serialized types, the root first.
         codec: The compression of all streams.
         block_size: The plain bytes that a compressed chunk may hold.
-        stride: Rows of a row group; 0 stands for a file without row indexes.
-        calendar: ORC's number of the calendar; None if there are no columns of dates.
+        stride: Rows of a row group; 0 for a file without row indexes.
+        calendar: ORC's number of the calendar; null without columns of dates.
     """
 
     types: tuple[bytes, ...]
@@ -58,17 +58,16 @@ class Layout:
         like: OrcTail,
         types: tuple[bytes, ...] | None = None,
     ) -> "Layout":
-        """A layout for the stripes of several files.
+        """Return a layout for the stripes of several files.
 
         Args:
             files: The names and the tails of the files.
-            like: The file that decides about codec and row groups.
-            types: The types of the layout, be they those of the files or not. None takes what all
-                files have in common.
+            like: The file that determines codec and row groups.
+            types: The types of the layout, possibly different from those of the files. By default,
+                the types common to all files.
 
         Raises:
-            UnsupportedFile: Two files have different calendars, or types without anything that they
-                have in common.
+            UnsupportedFile: Two files have different calendars, or incompatible types.
         """
         if types is None:
             types = _common_types(files)
@@ -93,20 +92,20 @@ class Layout:
 
     @property
     def is_acid(self) -> bool:
-        """Whether the file is one of a full ACID table."""
+        """Return whether the file belongs to a full ACID table."""
         return is_envelope(self.types)
 
     def differences(self, tail: OrcTail) -> list[str]:
-        """What keeps the stripes of a file from being copied into this layout."""
+        """Return the properties that prevent copying the stripes of a file into this layout."""
         different = [] if self.codec is tail.codec else ["codec"]
         different += [] if self.stride == tail.stride else ["row group size"]
         different += [] if _needed_calendar(tail) in (None, self.calendar) else ["calendar"]
         return different + ([] if self.stores_as(tail.types) else ["types"])
 
     def stores_as(self, types: Sequence[bytes]) -> bool:
-        """Whether columns of these types have the same bytes as those of the layout."""
+        """Return whether columns of these types have the same bytes as those of the layout."""
         return joint_types(self.types, types) is not None and all(
-            # Texts of such columns are filled up with blanks to one length, and searched for so.
+            # Texts of such columns are padded with blanks to a fixed length, also in searches.
             _char_length(ours) == _char_length(file)
             for ours, file in zip(self.types, types, strict=True)
         )
@@ -127,7 +126,7 @@ class Layout:
 
 
 def writer_of(tail: OrcTail) -> Writer:
-    """Which software wrote a file, and which of its versions."""
+    """Return the software and the version that wrote a file."""
     return (
         tail.footer.number(FooterField.WRITER),
         tail.postscript.number(PostScriptField.WRITER_VERSION),
@@ -135,12 +134,12 @@ def writer_of(tail: OrcTail) -> Writer:
 
 
 def is_old(writer: Writer) -> bool:
-    """Whether readers treat the files of a writer in a way of their own."""
+    """Return whether readers treat the files of a writer specially."""
     return writer[1] < WRITER_VERSION_ORC_135
 
 
 def joint_writer(writers: set[Writer]) -> Writer:
-    """The writer to declare; readers know what to expect from one."""
+    """The writer to declare; readers derive their expectations from it."""
     # Of the writers that may be mixed, this much holds for all.
     return writers.pop() if len(writers) == 1 else (WRITER_JAVA, WRITER_VERSION_ORC_135)
 
@@ -157,7 +156,7 @@ def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
 
 
 def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:
-    """Types that the columns of two files have in common; None if there are none.
+    """Return types common to the columns of two files, unless they are incompatible.
 
     All kinds of text have the same bytes. Names may differ by case, as they do in Hive.
     """
@@ -185,7 +184,7 @@ def _joint_type(one: bytes, other: bytes) -> bytes | None:
 
 
 def _shape(type_: Message) -> tuple[object, ...]:
-    """What decides about the bytes of a column, whichever way the writer put it."""
+    """Return the properties that determine the bytes of a column, in normalized form."""
     kind = type_.number(TypeField.KIND)
     return (
         TypeKind.STRING if kind in _TEXT_KINDS else kind,
@@ -203,14 +202,14 @@ def _folded(name: bytes) -> str:
 def _calendar(tail: OrcTail) -> int | None:
     if all(kind_of(type_) not in _CALENDAR_KINDS for type_ in tail.types):
         return None
-    # Writers that do not say use the older calendar.
+    # Writers without a declaration use the older calendar.
     return tail.footer.number(FooterField.CALENDAR) or _JULIAN
 
 
 def _needed_calendar(tail: OrcTail) -> int | None:
-    """The calendar of a file, if another one would change its dates.
+    """Return the calendar of a file, if another calendar would change its dates.
 
-    Hive and Trino declare different ones, and both write into the same tables.
+    Hive and Trino declare different calendars, and both write into the same tables.
     """
     columns = zip(tail.types, tail.file_statistics, strict=False)
     if len(tail.file_statistics) == len(tail.types) and all(
@@ -231,7 +230,7 @@ def _is_modern(kind: int, statistics: Message) -> bool:
 
 
 def _char_length(type_: bytes) -> int | None:
-    """How long the texts of a CHAR column are; None for other columns."""
+    """Return the length of the texts of a column, if it is a CHAR column."""
     message = Message.decode(type_)
     is_char = message.number(TypeField.KIND) == TypeKind.CHAR
     return message.number(TypeField.MAXIMUM_LENGTH) if is_char else None

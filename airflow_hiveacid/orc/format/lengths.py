@@ -1,7 +1,8 @@
-"""The lengths of texts and lists in a stripe, added up before a library makes room for them.
+"""The lengths of texts and lists in a stripe, added up before a library allocates memory for them.
 
-The library asks for as much memory as they say, and ends the process if they are made up. The
-scales of decimals are such numbers too: it multiplies or divides as often as they say.
+The library allocates the memory that they declare, and ends the process if they are forged. The
+scales of decimals are a similar risk: the library repeats a multiplication or division as often as
+they declare.
 """
 
 from dataclasses import dataclass
@@ -17,23 +18,23 @@ from airflow_hiveacid.orc.format.streams import WIDTHS
 _MOST_RUNS = 500_000
 _ONE = np.uint64(1)
 _SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
-# Java's writer makes a run of every few values. So runs are looked at many at a time: those that begin
-# within so many bytes, and have half a million values at most.
+# Java's writer makes a run of every few values. So many runs are processed at a time: those that
+# begin within this number of bytes, with at most half a million values.
 _SECTION = 64 << 10
 _WIDTHS = np.array(WIDTHS)
-# Half a million values below this add up to what 64 bits hold.
+# Half a million values below this limit have a sum that fits into 64 bits.
 _SUMMABLE = 1 << 40
 
 
 @dataclass(slots=True)
 class Lengths:
-    """What is known of many lengths.
+    """A summary of many lengths.
 
     Attributes:
-        count: How many there are.
+        count: Their number.
         total: Their sum.
         largest: The largest.
-        signed: Whether they are written as numbers that might be negative; none may be.
+        signed: Whether they are encoded as signed numbers; negative ones are invalid.
     """
 
     count: int = 0
@@ -51,8 +52,8 @@ class Lengths:
             signed: Whether the encoding is that of signed numbers.
 
         Raises:
-            CorruptFile: It does not decode, or a length is negative.
-            BeyondArrow: There are too many runs to look at.
+            CorruptFile: The stream does not decode, or a length is negative.
+            BeyondArrow: The stream has too many runs to check.
         """
         lengths = cls(signed=signed)
         try:
@@ -96,9 +97,9 @@ class Lengths:
             position = end
 
     def _starts(self, plain: bytes, position: int, jumps: list[int]) -> tuple[list[int], int]:
-        """Where the runs of a section begin, counted from `position`, and where the next one does.
+        """Return the starts of a section's runs, relative to `position`, and that of the next run.
 
-        Adds up those that must be decoded to know how long they are.
+        Runs that must be decoded to determine their length are added up.
         """
         starts: list[int] = []
         at = 0
@@ -165,11 +166,12 @@ class Lengths:
             patch = 0
             for entry in map(int, packed):
                 place += entry >> patch_width
-                # The patches are what the values have above their packed bits.
+                # The patches are the high bits of the values, above their packed bits.
                 patch = (entry & (1 << patch_width) - 1) << width
                 numbers[place] += patch
             if not patch:
-                # It says that the next one is far away, and the library looks for that in memory.
+                # It declares that the next one is far away, and the library searches for that in
+                # memory.
                 raise CorruptFile("A stripe of the ORC file has a list of lengths cut short.")
         self._add(count, sum(numbers), min(numbers), max(numbers))
         return position
@@ -225,7 +227,7 @@ def _check_number(runs: int) -> None:
 
 
 def _jumps(heads: NDArray[np.int64]) -> list[int]:
-    """For two bytes each, how long the run is that they begin; 0 if they do not tell."""
+    """Return the length of the run for each two-byte header; 0 if the header does not contain it."""
     kinds = heads >> 14
     direct = 2 + (((heads & 511) + 1) * _WIDTHS[heads >> 9 & 31] + 7 >> 3)
     short = 2 + (heads >> 11 & 7)

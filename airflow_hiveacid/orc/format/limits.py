@@ -1,7 +1,7 @@
-"""Limits of what a file may claim about itself, checked before memory is taken for it.
+"""Limits on declared sizes in a file, checked before memory is allocated for them.
 
-A file may come from anybody who may write into the folder of a table. Libraries that read it trust
-its numbers, and end the process, or take all memory, where these are wrong.
+A file may come from any user with write permission for the folder of a table. Libraries that read
+it trust its numbers, and end the process, or exhaust memory, if these are wrong.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _NESTING = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION)
 _ROWS_OF_A_BYTE = 1 << 16
 _ROWS_OF_NOTHING = 1 << 20
 _MOST_GROUPS = 1 << 17
-# Statistics of so many columns say less than the stripes that they are about.
+# Statistics of this many columns are less useful than the stripes themselves.
 _STATISTICS_OF_A_BYTE = 4
 _STATISTICS_OF_NOTHING = 250_000
 
@@ -46,7 +46,7 @@ def check_types(types: tuple[bytes, ...]) -> None:
         if len(subtypes) != wanted:
             raise CorruptFile(f"The type of column {column} has {len(subtypes)} types within it.")
         for subtype in subtypes:
-            # All of what is nested comes later, and once: nothing can be a part of itself.
+            # Nested columns come later, and once: a column cannot be a part of itself.
             if not column < subtype < len(types) or depths[subtype]:
                 raise CorruptFile(f"The types of columns {column} and {subtype} are no tree.")
             depths[subtype] = depths[column] + 1
@@ -69,7 +69,7 @@ def check_stripes(
 
     Args:
         places: Offset, length and rows of each stripe.
-        content: Where the tail begins.
+        content: The position of the tail.
         stride: Rows of a row group.
         rows: The rows that the file claims to have.
 
@@ -96,16 +96,16 @@ def most_rows(length: int) -> int:
 
 
 def check_statistics(file: int, stripes: Sequence[int], columns: int, size: int) -> None:
-    """Make sure that there are no more statistics than columns, and no more than a file can have.
+    """Verify that a file has no more statistics than columns, and no more than its size allows.
 
     Args:
-        file: How many columns the statistics of the file are about.
+        file: The number of columns in the statistics of the file.
         stripes: The same for each stripe.
         columns: The columns of the file.
         size: The bytes of the file.
 
     Raises:
-        CorruptFile: There are more.
+        CorruptFile: The number of statistics is too large.
     """
     if max([file, *stripes]) > columns:
         raise CorruptFile("The ORC file has statistics of columns that it does not have.")

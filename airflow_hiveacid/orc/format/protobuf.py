@@ -1,7 +1,7 @@
 """Read and write protocol buffers, the form of ORC's structures: lists of numbered fields.
 
-ORC's structures are small and we change only a few of their fields, so a message stays the list of
-fields it was read from. What we do not know about is written back as it was found.
+ORC's structures are small and only a few of their fields change, so a message remains the list of
+fields that was read. Unknown fields are written back unchanged.
 """
 
 import struct
@@ -75,7 +75,7 @@ class Message:
 
     @classmethod
     def decode(cls, data: bytes) -> "Message":
-        """Read a message; nested messages stay bytes until somebody asks for them."""
+        """Read a message; nested messages stay bytes until they are requested."""
         fields: list[Field] = []
         position = 0
         while position < len(data):
@@ -113,7 +113,7 @@ class Message:
         return bytes(encoded)
 
     def has(self, number: int) -> bool:
-        """Whether the field is present."""
+        """Return whether the field is present."""
         return any(field[0] == number for field in self.fields)
 
     def number(self, number: int, default: int = 0) -> int:
@@ -124,11 +124,11 @@ class Message:
         return default
 
     def signed(self, number: int) -> int:
-        """The value of a zigzag field; 0 if it is not there."""
+        """The value of a zigzag field; 0 if it is absent."""
         return unzigzag(self.number(number))
 
     def real(self, number: int) -> float:
-        """The value of a double field; 0 if it is not there."""
+        """The value of a double field; 0 if it is absent."""
         value = self.data(number)
         return 0.0 if value is None or len(value) != 8 else struct.unpack("<d", value)[0]
 
@@ -195,7 +195,7 @@ class Message:
         return Message(field for field in self.fields if field[0] not in numbers)
 
     def with_numbers(self, values: dict[int, int]) -> "Message":
-        """A copy with integer fields replaced where they stand, or appended if they are absent."""
+        """A copy with integer fields replaced in place, or appended if they are absent."""
         replaced = Message(
             (field[0], VARINT, values[field[0]]) if field[0] in values else field
             for field in self.fields
@@ -206,7 +206,7 @@ class Message:
         return replaced
 
     def with_data(self, values: dict[int, bytes]) -> "Message":
-        """A copy with fields of bytes, texts or messages replaced where they stand."""
+        """A copy with fields of bytes, texts or messages replaced in place."""
         return Message(
             (field[0], DATA, values[field[0]]) if field[0] in values else field
             for field in self.fields

@@ -30,7 +30,7 @@ _PRIMITIVES = {
     "timestamp": TypeKind.TIMESTAMP,
     LOCAL_ZONE: TypeKind.TIMESTAMP_INSTANT,
 }
-# Spark cannot read a timestamp from a file that does not say what to take it for.
+# Spark cannot read a timestamp from a file without a declaration of its interpretation.
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 _SPARK_TIMESTAMP = Message().add_data(1, _SPARK_TYPE).add_data(2, b"timestamp")
 
@@ -47,7 +47,7 @@ def row_types(row: Struct) -> tuple[bytes, ...]:
 
 
 def spark_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """The types of a file, with what Spark asks for."""
+    """Return the types of a file with the declarations for Spark."""
     return tuple(_with_spark_type(type_) for type_ in types)
 
 

@@ -1,4 +1,4 @@
-"""The two ends of a copy: the file that bytes come from, and the one that they go to."""
+"""The two ends of a copy: the source of the bytes and their destination."""
 
 import io
 import os
@@ -28,11 +28,11 @@ class Sink(Protocol):
     """Anything that takes bytes."""
 
     def write(self, data: bytes, /) -> Any:
-        """Take all of `data`, or, as a raw file may, tell how much was taken."""
+        """Write all of `data`, or, like a raw file, return the number of bytes written."""
 
 
 def read_exactly(source: Source, offset: int, length: int) -> bytes:
-    """Read a range that has to be there."""
+    """Read a range that must exist."""
     source.seek(offset)
     data = source.read(length)
     while len(data) < length:
@@ -45,7 +45,7 @@ def read_exactly(source: Source, offset: int, length: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a new file holds.
+    """The contents of a new file.
 
     Attributes:
         rows: Its rows.
@@ -59,7 +59,7 @@ class Written:
 
 
 class Output:
-    """Counts what goes into a sink, and copies ranges into it without looking at them."""
+    """Counts the bytes written to a sink, and copies ranges into it without decoding."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -106,6 +106,7 @@ class Output:
 
 
 def _local_file(file: object) -> io.FileIO | None:
-    # Some file objects (gzip, for one) have a fileno() whose bytes are not the ones they read.
+    # Some file objects (for example gzip) have a fileno() whose bytes differ from those that they
+    # read.
     raw = getattr(file, "raw", file)
     return raw if isinstance(raw, io.FileIO) else None

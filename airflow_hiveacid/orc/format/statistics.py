@@ -1,10 +1,10 @@
-"""The statistics of columns: computed, united, and without what misleads readers.
+"""Statistics of columns: computed, merged, and without values that mislead readers.
 
-Ranges of doubles may mislead. A value that is not a number is neither less nor greater than any
-other. Writers that meet one first take it for the smallest and the largest value, those that meet
-one later leave it out, and readers that look no further than at such a range skip rows that do
-match. ORC's Java reader also tells the two zeros apart, which SQL does not. So nothing that we write
-or copy says NaN in its statistics, and a range that ends in a zero includes both.
+Ranges of doubles may mislead. NaN is neither less nor greater than any other value. Writers that
+encounter NaN first treat it as the smallest and the largest value, writers that encounter it later
+omit it, and readers that check only such a range skip matching rows. ORC's Java reader also
+distinguishes the two zeros, which SQL does not. So statistics that this package writes or copies
+never contain NaN, and a range that ends in a zero includes both.
 """
 
 import math
@@ -46,14 +46,15 @@ _INDEX_STATISTICS = 2
 
 _LOWEST_ZERO = struct.pack("<d", -0.0)
 _HIGHEST_ZERO = struct.pack("<d", 0.0)
-# Where a double may be NaN or infinite, or a range may end in a zero: most bytes have neither.
+# Matches doubles that may be NaN or infinite, or a range that may end in a zero: most bytes contain
+# neither.
 _SUSPECT = re.compile(
     rb"[\x09\x11\x19].{6}[\xf0-\xff][\x7f\xff]|[\x09\x11]\0{7}[\0\x80]", re.DOTALL
 )
 
 
 def count_statistics(count: int, *, has_null: bool = False) -> Message:
-    """Statistics that know no more than a number of values that are not null."""
+    """Return statistics that contain only the number of non-null values."""
     return Message().add_number(COUNT, count).add_number(HAS_NULL, int(has_null))
 
 
@@ -77,7 +78,7 @@ def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool)
 
 
 def integer_range(statistics: bytes) -> tuple[int, int] | None:
-    """Smallest and largest value, if the statistics know them."""
+    """Return the smallest and the largest value, if the statistics contain them."""
     integers = Message.decode(statistics).message(INTEGERS)
     if integers is None or not (integers.has(1) and integers.has(2)):
         return None
@@ -92,10 +93,10 @@ def merge_columns(parts: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
 
 
 def merge(parts: Sequence[Message]) -> bytes:
-    """Unite the statistics of one column.
+    """Merge the statistics of one column.
 
-    What one part does not know, the union does not know either: readers take statistics for the
-    truth and skip data because of them.
+    A value that is unknown in one part is unknown in the result, too: readers trust statistics and
+    skip data because of them.
     """
     united = Message().add_number(COUNT, sum(part.number(COUNT) for part in parts))
     filled = [part for part in parts if part.number(COUNT) > 0]
@@ -125,14 +126,14 @@ def decimal_of(text: bytes) -> Decimal:
         number = Decimal(text.decode())
     except (InvalidOperation, UnicodeDecodeError):
         number = Decimal("NaN")
-    # A few letters can stand for a billion digits.
+    # A few characters can represent a billion digits.
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
         raise CorruptFile("Statistics of decimals hold something else.")
     return number
 
 
 def has_ranges(type_: bytes) -> bool:
-    """Whether the statistics of a column of this type are those of doubles."""
+    """Return whether a column of this type has statistics of doubles."""
     return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
 
 
@@ -146,13 +147,13 @@ def sound_statistics(statistics: bytes) -> bytes:
         return statistics
     sound = sound_range(doubles)
     if sound is None:
-        # An empty range would be one from zero to zero to some readers.
+        # Some readers interpret an empty range as a range from zero to zero.
         return message.without(DOUBLES).encode()
     return message.with_data({DOUBLES: sound.encode()}).encode()
 
 
 def sound_range(doubles: Message) -> Message | None:
-    """The statistics of doubles that readers can trust; None if they know nothing for certain.
+    """Return the reliable part of the statistics of doubles, if any.
 
     The sum is NaN if any value is, even if the range hides it.
     """
@@ -170,7 +171,7 @@ def sound_range(doubles: Message) -> Message | None:
 
 
 def sound_index(index: bytes) -> bytes:
-    """A row index of a column of doubles, without ranges that mislead; the same one if it has none.
+    """Return a row index of doubles without misleading ranges, unchanged if it lacks such ranges.
 
     Args:
         index: The stream, decompressed.
@@ -212,7 +213,7 @@ def _doubles(parts: Sequence[Message]) -> Message | None:
         merged.add_real(2, max(part.real(2) for part in sound))
     if _all_have(sound, 3):
         merged.add_real(3, sum(part.real(3) for part in sound))
-    # Infinite sums of both signs add up to none.
+    # Infinite sums of opposite signs add up to NaN.
     return sound_range(merged)
 
 

@@ -1,4 +1,4 @@
-"""Encode the streams of a stripe that we write ourselves: integers, null flags, row indexes."""
+"""Encode the streams of new stripes: integers, null flags, row indexes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Integers = NDArray[np.int64]
 _RUN = 512
 _DIRECT = 0x40
 _DELTA = 0xC0
-# The bit widths that a run can have; their place in the list is what the file stores.
+# The valid bit widths of a run; the file stores their index in the list.
 WIDTHS: tuple[int, ...] = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _NULLS_PER_RUN = 130  # bytes that one byte run can hold
 _LITERALS = 256
 
 
 class StreamKind(IntEnum):
-    """ORC's kinds of streams, as far as we write or tell them apart."""
+    """ORC's kinds of streams, as far as this package writes or distinguishes them."""
 
     PRESENT = 0
     DATA = 1
@@ -35,12 +35,12 @@ class StreamKind(IntEnum):
 
     @staticmethod
     def is_index(kind: int) -> bool:
-        """Whether a stream belongs to the index part at the beginning of its stripe."""
+        """Return whether a stream belongs to the index part at the beginning of its stripe."""
         return kind in (StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8)
 
 
 class Encoding(IntEnum):
-    """ORC's encodings of columns, as far as we write them."""
+    """ORC's encodings of columns, limited to those that this package writes."""
 
     DIRECT = 0
     DIRECT_V2 = 2
@@ -48,7 +48,7 @@ class Encoding(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream as it stands in the stripe, compressed."""
+    """One compressed stream as stored in the stripe."""
 
     kind: StreamKind
     column: int
@@ -60,13 +60,13 @@ class Stream:
 
 
 def describe_stream(kind: int, column: int, length: int) -> bytes:
-    """The entry of a stripe's footer for one stream."""
+    """Return the entry of a stripe's footer for one stream."""
     message = Message().add_number(1, kind).add_number(2, column).add_number(3, length)
     return message.encode()
 
 
 def describe_encoding(encoding: Encoding) -> bytes:
-    """The entry of a stripe's footer for the encoding of one column."""
+    """Return the entry of a stripe's footer for the encoding of one column."""
     return Message().add_number(1, encoding).encode()
 
 
@@ -151,7 +151,7 @@ def null_flags(count: int) -> bytes:
 
 
 def null_flag_position(row: int) -> tuple[int, int, int]:
-    """Where the flag of a row stands in `null_flags`: start of run, byte in run, bit in byte."""
+    """The position of the flag of a row in `null_flags`: start of run, byte in run, bit in byte."""
     byte, bit = divmod(row, 8)
     run, byte_in_run = divmod(byte, _NULLS_PER_RUN)
     return run * 2, byte_in_run, bit

@@ -1,4 +1,4 @@
-"""The footer of a stripe: which streams it has, how they are encoded, and by which clock."""
+"""The footer of a stripe: its streams, their encodings, and the time zone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from airflow_hiveacid.orc.format.streams import StreamKind
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
 UTC = "UTC"
-# The encodings of a column with a dictionary, and the last of all that there are.
+# The encodings of a column with a dictionary, and the highest valid encoding.
 DICTIONARIES = (1, 3)
 _LAST_ENCODING = 3
 _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z"})
 
 
 class StripeField:
-    """Field numbers of a stripe's footer, and those of the streams it lists."""
+    """Field numbers of a stripe's footer, and of the streams that it lists."""
 
     STREAMS = 1
     ENCODINGS = 2
@@ -32,7 +32,7 @@ class StripeField:
 
 @dataclass(frozen=True, slots=True)
 class PlacedStream:
-    """A stream and where in its file it is."""
+    """A stream and its position in its file."""
 
     kind: int
     column: int
@@ -42,14 +42,14 @@ class PlacedStream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """What the footer of a stripe says.
+    """The contents of the footer of a stripe.
 
     Attributes:
-        index: The streams in front: row indexes and bloom filters.
+        index: The first streams: row indexes and bloom filters.
         data: All others.
         encodings: The serialized encoding of each column.
-        clock: The time zone of the writer, by one name where it has several; empty if unknown.
-        message: All of it, as it stands in the file.
+        clock: The time zone of the writer, by a normalized name; empty if unknown.
+        message: The whole footer, as in the file.
     """
 
     index: tuple[PlacedStream, ...]
@@ -63,8 +63,8 @@ class StripeFooter:
         """Read the footer of a stripe.
 
         Raises:
-            CorruptFile: It does not fit its stripe, or its file.
-            UnsupportedFile: There are encrypted columns.
+            CorruptFile: The footer contradicts its stripe or its file.
+            UnsupportedFile: The file has encrypted columns.
         """
         footer = tail.stripe_footer(source, stripe)
         if footer.has(StripeField.ENCRYPTION):
@@ -109,10 +109,10 @@ def _is_text(type_: bytes) -> bool:
 
 
 def clock_of(footer: Message) -> str:
-    """The time zone that a stripe's footer names, by one name where it has several.
+    """Return the time zone in a stripe's footer, by a normalized name.
 
     Raises:
-        CorruptFile: It is the path of another file, which Arrow would open.
+        CorruptFile: The name is the path of another file, which Arrow would open.
     """
     zone = (footer.data(StripeField.TIME_ZONE) or b"").decode(errors="surrogateescape")
     if "." in zone:
@@ -125,8 +125,8 @@ def new_footer(streams: Sequence[bytes], encodings: Sequence[bytes], clock: str)
 
     Args:
         streams: The entries of the streams.
-        encodings: Those of the columns.
-        clock: The time zone; none is named if it is empty.
+        encodings: The entries of the columns.
+        clock: The time zone; omitted if it is empty.
     """
     footer = Message()
     for stream in streams:

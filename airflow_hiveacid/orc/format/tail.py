@@ -29,7 +29,7 @@ WRITER_VERSION_ORC_135 = 6
 
 _PROLEPTIC = 2
 _GUESSED_TAIL = 64 << 10
-# The last byte of a file says how long it is.
+# The last byte of a file contains the length of the post script.
 _LONGEST_POST_SCRIPT = 255
 
 
@@ -64,7 +64,7 @@ class FooterField:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe is: index, data and footer follow each other from `offset` on."""
+    """The position of a stripe: index, data and footer follow each other from `offset` on."""
 
     offset: int
     index_length: int
@@ -111,7 +111,8 @@ class OrcTail:
         stripes: The stripes in file order.
         types: Serialized types, the root first.
         user_metadata: Key and value pairs, for instance Hive's `hive.acid.stats`.
-        stripe_statistics: For each stripe the serialized statistics of every column, or none.
+        stripe_statistics: For each stripe the serialized statistics of every column, or an empty
+            tuple.
         file_statistics: The statistics of every column over the whole file.
     """
 
@@ -131,11 +132,12 @@ class OrcTail:
 
         Args:
             source: The file.
-            length: How many of its bytes count: a streaming writer appends stripes to a file, and
-                after each of them a tail, so that every state of it remains readable. None is all.
+            length: The number of valid bytes: a streaming writer appends stripes to a file, and
+                after each of them a tail, so that every state of the file remains readable. By
+                default all.
 
         Raises:
-            CorruptFile: There is no whole ORC file.
+            CorruptFile: The ORC file is incomplete or invalid.
         """
         source.seek(0, os.SEEK_END)
         size = source.tell()
@@ -200,7 +202,7 @@ class OrcTail:
 
     @classmethod
     def new(cls, types: tuple[bytes, ...], compression: Compression, stride: int) -> "OrcTail":
-        """The tail of a file that we write from nothing."""
+        """Return the tail of a new file."""
         postscript = (
             Message()
             .add_number(PostScriptField.FOOTER_LENGTH, 0)
@@ -211,7 +213,7 @@ class OrcTail:
             .add_number(PostScriptField.WRITER_VERSION, WRITER_VERSION_ORC_135)
             .add_data(PostScriptField.MAGIC, MAGIC)
         )
-        # Trino asks for the writer even though Java is the default.
+        # Trino requires the writer even though Java is the default.
         footer = Message().add_number(FooterField.WRITER, WRITER_JAVA)
         return cls(postscript, footer, compression, stride, (), types, {}, (), ())
 
@@ -232,24 +234,24 @@ class OrcTail:
 
     @cached_property
     def is_acid(self) -> bool:
-        """Whether the columns are those of a full ACID table's file."""
+        """Return whether the columns are those of a full ACID file."""
         return is_envelope(self.types)
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether some of the columns are encrypted."""
+        """Return whether some of the columns are encrypted."""
         return self.footer.has(FooterField.ENCRYPTION)
 
     @property
     def is_julian(self) -> bool:
-        """Whether days before October 1582 are counted by the calendar of that time.
+        """Return whether days before October 1582 are in the Julian calendar.
 
-        Writers that do not say do.
+        Files without a declaration are in that calendar.
         """
         return self.footer.number(FooterField.CALENDAR) != _PROLEPTIC
 
     def int_range(self, stripe: int, column: int) -> tuple[int, int] | None:
-        """Smallest and largest value of an integer column of a stripe, if its statistics say."""
+        """Return the range of an integer column of a stripe, if its statistics contain one."""
         if stripe >= len(self.stripe_statistics) or column >= len(self.stripe_statistics[stripe]):
             return None
         return integer_range(self.stripe_statistics[stripe][column])
@@ -273,7 +275,7 @@ class OrcTail:
         return replace(self, postscript=postscript, compression=compression)
 
     def check_movable(self) -> None:
-        """Refuse files whose stripes mean something else once they stand in another file."""
+        """Reject files whose stripes would change their meaning in another file."""
         if self.is_encrypted:
             raise UnsupportedFile("The ORC file has encrypted columns.")
         version = tuple(self.postscript.all_numbers(PostScriptField.VERSION))
@@ -289,7 +291,7 @@ class OrcTail:
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
 
-        No statistics that mislead readers are written; see `sound_statistics`.
+        Misleading statistics are omitted; see `sound_statistics`.
 
         Raises:
             UnsupportedFile: The post script was as long as it may be, and would become longer.

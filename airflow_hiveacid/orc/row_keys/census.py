@@ -1,4 +1,4 @@
-"""Count the rows of ACID files stripe by stripe, with digests that prove that none is lost."""
+"""Count the rows of ACID files stripe by stripe, with digests that detect any lost row."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -26,12 +26,12 @@ _END_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the place of a file says about its rows.
+    """Constraints on the rows of a file from its location.
 
     Attributes:
-        is_delete: They are delete events.
-        write_ids: Those that its directory allows.
-        buckets: The bucket numbers that row ids may have; None where any is possible.
+        is_delete: Whether the rows are delete events.
+        write_ids: The write ids that its directory allows.
+        buckets: The valid bucket numbers of row ids; unrestricted if missing.
     """
 
     is_delete: bool
@@ -45,7 +45,7 @@ class Promise:
             CorruptFile: They belong elsewhere.
         """
         low, high = int(keys.operations.min()), int(keys.operations.max())
-        # Before Hive 3 an update was an event of its own, and stands in files of rows to this day.
+        # Before Hive 3 an update was an event of its own, which files of rows may still contain.
         allowed = (
             (RowOperation.DELETE, RowOperation.DELETE)
             if self.is_delete
@@ -79,16 +79,17 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class StripeCensus:
-    """What stands in a stripe.
+    """The rows of a stripe.
 
     Attributes:
-        fingerprint: That of the bytes which hold the row ids; equal ones hold equal row ids.
-        rows: All its rows.
-        deleted: Those that are deleted.
-        aborted: Those of aborted write ids, deleted or not.
+        fingerprint: The fingerprint of the bytes with the row ids; equal fingerprints mean equal
+            row ids.
+        rows: All rows.
+        deleted: The deleted rows.
+        aborted: The rows of aborted write ids, deleted or not.
         first: The first row id.
-        last: The last one.
-        ascends: Whether they ascend in between, without repetition.
+        last: The last row id.
+        ascends: Whether the row ids ascend without repetition.
     """
 
     fingerprint: bytes
@@ -114,14 +115,13 @@ def take_census(
     Args:
         source: The file.
         tail: Its tail.
-        promise: What its rows must be; None is anything.
-        deleted: The hashes of the row ids that are deleted.
-        aborted: The write ids whose rows do not count.
-        known: Stripes that have been read before, by their fingerprints: equal ones are not read
-            again.
+        promise: The constraints on its rows, if any.
+        deleted: The hashes of the deleted row ids.
+        aborted: The write ids whose rows are ignored.
+        known: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
 
     Raises:
-        CorruptFile: The rows do not decode, or do not belong into the file.
+        CorruptFile: The rows do not decode, or violate the constraints of the file.
     """
     for number, stripe in enumerate(tail.stripes):
         fingerprint = _fingerprint(source, tail, stripe)
@@ -134,14 +134,14 @@ def take_census(
 def hashes_of(
     source: Source, tail: OrcTail, promise: Promise, aborted: Sequence[int], write_ids: range
 ) -> Iterator[Hashes]:
-    """The row ids that a file of delete events names, as far as they are of some write ids.
+    """Yield the row ids in a file of delete events, restricted to some write ids.
 
     Args:
         source: The file.
         tail: Its tail.
-        promise: What its events must be.
-        aborted: The write ids whose events do not count.
-        write_ids: The write ids of the rows that are of interest.
+        promise: The constraints on its events.
+        aborted: The write ids whose events are ignored.
+        write_ids: The write ids of the relevant rows.
     """
     with closing(read_keys(source, tail, rows=_BATCH_ROWS)) as batches:
         for keys in batches:
@@ -229,10 +229,10 @@ def _fingerprint(source: Source, tail: OrcTail, stripe: Stripe) -> bytes:
 
 
 def digest_of_stripe(source: Source, tail: OrcTail, stripe: Stripe) -> int:
-    """A digest of a stripe of rows without row ids, of which not all is read.
+    """Return a digest of a stripe without row ids, from a part of its data.
 
-    It tells stripes from each other by their streams and by the ends of their data. Their indexes
-    do not count: a copy may have others.
+    It distinguishes stripes by their streams and by the ends of their data. Their indexes are
+    ignored: a copy may have other indexes.
     """
     footer = tail.stripe_footer(source, stripe)
     digest = blake2b(f"{stripe.rows} {stripe.data_length}".encode(), digest_size=8)

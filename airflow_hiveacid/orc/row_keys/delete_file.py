@@ -93,16 +93,16 @@ def write_delete_file(
     """Write the deletes of one write id and one bucket as a file of a `delete_delta` directory.
 
     Args:
-        sink: Takes the file.
-        original_write_ids: Write ids that inserted the rows to be deleted.
+        sink: Receives the file.
+        original_write_ids: Write ids that inserted the deleted rows.
         buckets: Their bucket properties.
-        rows: Their row ids. The three together must ascend and be free of repetition: readers
-            merge and search these files, and miss deletes in unordered ones.
+        rows: Their row ids. The three together must ascend and be free of repetition: readers merge
+            and search these files, and miss deletes in unordered ones.
         write_id: The write id of the delete.
         row_types: The types of the table's row, as `row_types` or a flat file gives them.
         codec: ORC's name of the compression.
         block_size: Plain bytes of a compressed chunk.
-        stride: Rows of a row group; 0 leaves out the row indexes.
+        stride: Rows of a row group; 0 omits the row indexes.
 
     Raises:
         ValueError: The row ids do not ascend, repeat, or belong to several bucket files.
@@ -138,15 +138,15 @@ def write_delete_stripes(
     block_size: int = 262_144,
     stride: int = 10_000,
 ) -> Written:
-    """Write the deletes of one bucket, each with the write id that it has, however many they are.
+    """Write any number of deletes of one bucket, each with its own write id.
 
     Args:
-        sink: Takes the file.
+        sink: Receives the file.
         chunks: The events, whose row ids ascend without repetition over all chunks.
         row_types: The types of the table's row.
         codec: ORC's name of the compression.
         block_size: Plain bytes of a compressed chunk.
-        stride: Rows of a row group; 0 leaves out the row indexes.
+        stride: Rows of a row group; 0 omits the row indexes.
 
     Raises:
         ValueError: The row ids do not ascend, repeat, or belong to several bucket files.
@@ -186,10 +186,10 @@ def write_empty_file(
 ) -> Written:
     """Write a full ACID file with the right schema and no rows, for inserts or for deletes.
 
-    Every reader understands such a file in a new base as "there is nothing".
+    Every reader interprets such a file in a new base as an empty table or partition.
 
     Args:
-        sink: Takes the file.
+        sink: Receives the file.
         row_types: The types of the table's row, as `row_types` or a flat file gives them.
         codec: ORC's name of the compression.
         block_size: Plain bytes of a compressed chunk.

@@ -15,7 +15,7 @@ from airflow_hiveacid.orc.row_keys.keys import Keys
 
 Hashes = NDArray[np.uint64]
 
-# So many places for each hash of a set, and at most so many in all.
+# Number of places for each hash of a set, and their maximum in total.
 _PLACES, _MOST_PLACES = 16, 1 << 24
 _START = np.uint64(0x9E3779B97F4A7C15)
 _DIGEST_BYTES = 8
@@ -25,7 +25,7 @@ _ROW = len(KEY_COLUMNS)
 
 
 def hash_row_ids(keys: Keys) -> Hashes:
-    """A number for each row id; no two that are likely to meet have the same one."""
+    """Return a hash for each row id; collisions of row ids that occur together are unlikely."""
     hashes = np.full(1, _START)
     for part in keys.row_ids():
         hashes = _mixed(hashes + _distinct(part))
@@ -33,7 +33,7 @@ def hash_row_ids(keys: Keys) -> Hashes:
 
 
 def tally(keys: Keys, row_hashes: Hashes) -> Tally:
-    """Count rows, and sum up what they are: their row ids, and who wrote them.
+    """Count rows and sum up hashes of their row ids and of their current write ids.
 
     Args:
         keys: The key columns of the rows.
@@ -44,18 +44,18 @@ def tally(keys: Keys, row_hashes: Hashes) -> Tally:
 
 
 class HashSet:
-    """Hashes to look others up in."""
+    """A set of hashes for lookups."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._sorted = np.unique(hashes)
         places = min(1 << (len(self._sorted) * _PLACES).bit_length(), _MOST_PLACES)
-        # Most of what is looked up is not there, and one byte of many tells.
+        # Most hashes are absent, which one lookup of a byte usually detects.
         self._mask = np.uint64(places - 1)
         self._seen = np.zeros(places, dtype=np.bool_)
         self._seen[self._sorted & self._mask] = True
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """For each hash whether it is in the set."""
+        """Return for each hash whether it is in the set."""
         held: NDArray[np.bool_] = self._seen[hashes & self._mask]
         if held.any():
             suspects = hashes[held]
@@ -65,10 +65,10 @@ class HashSet:
 
 
 class ValueDigest:
-    """Takes rows in their order.
+    """A digest of rows in their order.
 
-    The values of a column are taken apart into plain runs of bytes: where nulls are, how long texts
-    and lists are, and what is in them. Bytes that stand behind a null say nothing.
+    The values of a column are split into plain runs of bytes: the positions of nulls, the lengths
+    of texts and lists, and their contents. Bytes behind a null are ignored.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ValueDigest:
         self.rows = 0
 
     def add(self, batch: Any) -> None:
-        """Take the rows of a batch of ACID events, whose row ids are counted elsewhere."""
+        """Add the rows of a batch of ACID events, whose row ids are counted elsewhere."""
         self.rows += batch.num_rows
         self._add("", batch.column(_ROW))
 
@@ -133,14 +133,14 @@ class ValueDigest:
 
 
 def _distinct(values: Integers) -> Hashes:
-    """The values; of many equal ones just one."""
+    """Return the values, reduced to one if they are all equal."""
     if len(values) and values[0] == values[-1] and (values == values[0]).all():
         values = values[:1]
     return values.astype(np.uint64)
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Let each bit of the result depend on each bit of the value."""
+    """Make each bit of the result depend on each bit of the value."""
     mixed = values ^ (values >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)

@@ -31,10 +31,10 @@ _HALF = 1 << 32
 
 @dataclass(slots=True)
 class NewColumns:
-    """Columns of one stripe that are ready to be written.
+    """Encoded columns of one stripe.
 
     Attributes:
-        index: Their row indexes, in column order; empty if the file has none.
+        index: Their row indexes, in column order; empty for a file without them.
         data: Their data streams.
         statistics: For each column its statistics over the stripe.
     """
@@ -66,7 +66,7 @@ class _Range:
 class IntegerColumn:
     """An integer column of one stripe, built row group by row group.
 
-    Every row group starts a run of its own, so that a row index never points into a run.
+    Every row group starts a new run, so that a row index never points into a run.
     """
 
     def __init__(self) -> None:

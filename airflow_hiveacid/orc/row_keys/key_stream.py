@@ -22,7 +22,8 @@ _BATCH_ROWS = 16_384
 # So many files may be read with batches of that size, some 20 MB each.
 _WIDE_FILES = 8
 _FEWEST_ROWS = 1024
-# So many delete events of one bucket are sorted in memory, where each takes 40 bytes twice.
+# The maximum number of delete events of one bucket that are sorted in memory, where each takes 40
+# bytes twice.
 MOST_SORTED = 4_000_000
 
 
@@ -33,16 +34,16 @@ def read_keys(
     *,
     rows: int = _BATCH_ROWS,
 ) -> Generator[Keys, None, None]:
-    """Read the row ids of an ACID file, at most `rows` at a time, however large its stripes are.
+    """Read the row ids of an ACID file, at most `rows` at a time, even for large stripes.
 
     Args:
-        source: The file; see `read_batches` for who else may read it.
+        source: The file; see `read_batches` for concurrent readers.
         tail: Its tail.
-        stripes: The stripes to read; None reads all.
-        rows: The most rows to read at a time.
+        stripes: The stripes to read; by default all.
+        rows: The maximum number of rows to read at a time.
 
     Raises:
-        CorruptFile: They do not decode, or some are null.
+        CorruptFile: The row ids do not decode, or some are null.
     """
     names = key_names(tail.types)
     with closing(read_batches(source, tail, stripes, names, rows)) as batches:
@@ -55,12 +56,13 @@ def read_deletes(
 ) -> Generator[Keys, None, None]:
     """Read the files of deletes of one bucket as one stream; see `merge_keys`.
 
-    The files must stay open until it has come to its end or was closed. Hive sorts the events of a file; Trino
-    does not sort them by their bucket property. Those of other writers than Hive are sorted in memory.
+    The files must stay open until the stream ends or is closed. Hive sorts the events of a file;
+    Trino does not sort them by their bucket property. Events of writers other than Hive are sorted
+    in memory.
 
     Raises:
-        CorruptFile: A file does not decode, holds other rows than deletes, or is out of order and written by
-            Hive or too large to be sorted.
+        CorruptFile: A file does not decode, contains rows other than deletes, or is out of order
+            and written by Hive or too large for sorting.
     """
     # Many open files share the memory.
     rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)
@@ -80,22 +82,22 @@ def merge_keys(
     """Merge ascending delete events into one stream that ascends without repetition.
 
     Engines that delete a row twice, or copy a delete event into a second directory, make Hive's
-    readers lose other deletes. Of such events the one with the smallest write id stays: it is what
-    made the row disappear.
+    readers lose other deletes. Of such events the one with the smallest write id remains: it
+    deleted the row.
 
     Args:
         streams: The events of one file each.
-        aborted: Write ids whose events do not count.
+        aborted: Write ids whose events are ignored.
 
     Raises:
-        CorruptFile: A stream does not ascend, or holds other rows than deletes.
+        CorruptFile: A stream does not ascend, or contains rows other than deletes.
     """
     waiting = [_distinct(stream, aborted) for stream in streams]
     heads: list[tuple[Keys, Iterator[Keys]]] = [
         (keys, stream) for stream in waiting if (keys := next(stream, None)) is not None
     ]
     while heads:
-        # All that may still come lies behind the nearest of the last ones.
+        # All further events come after the smallest of the last row ids.
         limit = min(keys.row_id(-1) for keys, _ in heads)
         ready: list[Keys] = []
         rest: list[tuple[Keys, Iterator[Keys]]] = []
@@ -125,15 +127,15 @@ class RowIdRange:
     operations: tuple[int, int]
 
     def is_dense(self, rows: int) -> bool:
-        """Whether so many rows take up all row ids in between."""
+        """Return whether this number of rows uses all row ids of the range."""
         same = self.first[:2] == self.last[:2]
         return same and self.last.row - self.first.row + 1 == rows
 
 
 def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
-    """Find the span of a stripe, from its statistics if they tell, else from its rows.
+    """Determine the range of a stripe, from its statistics if possible, otherwise from its rows.
 
-    The key index of the file is not asked: some engines write wrong ones.
+    The key index of the file is not used: some engines write wrong ones.
 
     Raises:
         CorruptFile: The rows do not decode.
@@ -143,7 +145,7 @@ def read_row_id_range(source: Source, tail: OrcTail, stripe: int) -> RowIdRange:
 
 
 class KeySet:
-    """Row ids in any order, to look others up in."""
+    """A set of row ids, in any order, for lookups."""
 
     def __init__(self, keys: Keys) -> None:
         # Numbering the distinct values of one part after the other keeps every step a search
@@ -158,7 +160,7 @@ class KeySet:
             self._levels.append((values, distinct))
 
     def contains(self, keys: Keys) -> _Mask:
-        """For each row id whether it is in the set."""
+        """Return for each row id whether it is in the set."""
         codes = np.zeros(len(keys), dtype=np.int64)
         held = np.ones(len(keys), dtype=np.bool_)
         for part, (values, distinct) in zip(keys.row_ids(), self._levels, strict=True):
@@ -170,9 +172,9 @@ class KeySet:
 
 
 class DeleteCursor:
-    """Tells which rows are deleted. It must be asked in the order of the row ids.
+    """Detects deleted rows. Its calls must be in the order of the row ids.
 
-    However many events there are, no more than a batch of them is held.
+    Memory holds at most one batch of events.
     """
 
     def __init__(self, deletes: Iterable[Keys]) -> None:
@@ -180,7 +182,7 @@ class DeleteCursor:
         self._events = next(self._batches, None)
 
     def reaches(self, first: RowId, last: RowId) -> bool:
-        """Whether an event names a row within a range, be it there or not."""
+        """Return whether an event refers to a row id within a range, whether the row exists or not."""
         before_first = first._replace(row=first.row - 1)
         while self._events is not None:
             passed = _position_behind(self._events, before_first)
@@ -191,13 +193,13 @@ class DeleteCursor:
         return False
 
     def hits(self, keys: Keys) -> NDArray[np.bool_]:
-        """For each of some ascending rows whether an event names it."""
+        """Return for each of some ascending rows whether an event refers to it."""
         first, last = keys.row_id(0), keys.row_id(-1)
         hit = np.zeros(len(keys), dtype=np.bool_)
         while self._events is not None and self.reaches(first, last):
             upto = _position_behind(self._events, last)
             if first[:2] == last[:2]:
-                # All of them differ in the last part only, and there are fewer events than rows.
+                # They all differ only in the last part, and the events are fewer than the rows.
                 events = self._events.rows[:upto]
                 places = np.searchsorted(keys.rows, events)
                 hit[places[keys.rows[places] == events]] = True
@@ -210,7 +212,7 @@ class DeleteCursor:
 
 
 def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
-    """Where the values are; those that are nowhere lose their mark in `held`."""
+    """Return the positions of the values; clear the mark in `held` of missing ones."""
     place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
     held &= sorted_values[place] == wanted
     return place
@@ -260,7 +262,7 @@ def _check_ascending(keys: Keys) -> None:
 
 
 def _first_of_each(keys: Keys) -> Keys:
-    """Of neighbours that name the same row, keep the event with the smallest write id."""
+    """Of adjacent events for the same row, keep the event with the smallest write id."""
     differs = np.ones(len(keys), dtype=np.bool_)
     differs[1:] = False
     for part in keys.row_ids():
@@ -278,7 +280,7 @@ def _sorted(keys: Keys) -> Keys:
 
 
 def _position_behind(keys: Keys, limit: RowId) -> int:
-    """How many of the ascending row ids do not come after `limit`."""
+    """Return the number of ascending row ids up to and including `limit`."""
     start, end = 0, len(keys)
     for part, value in zip(keys.row_ids(), limit, strict=True):
         place = part[start:end]
@@ -300,7 +302,7 @@ def _range_from_statistics(tail: OrcTail, stripe: int) -> RowIdRange | None:
     if not (operations and write_ids and buckets and rows):
         return None
     if write_ids[0] != write_ids[1] or buckets[0] != buckets[1]:
-        # The smallest row id of one write id may stand behind the largest of another.
+        # The smallest row id of one write id may come after the largest of another.
         return None
     first, last = (RowId(write_ids[0], buckets[0], row) for row in rows)
     return RowIdRange(first, last, operations)

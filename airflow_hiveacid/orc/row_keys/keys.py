@@ -1,4 +1,4 @@
-"""The five key columns of some rows, decoded: who wrote each row, and its row id."""
+"""The decoded key columns of some rows: the origin and the row id of each row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -27,10 +27,10 @@ class Keys:
 
     @classmethod
     def of(cls, batch: Any, names: Sequence[str]) -> "Keys":
-        """Take the key columns out of an Arrow batch, whatever their writer called them.
+        """Extract the key columns from an Arrow batch, by their names in the file.
 
         Raises:
-            CorruptFile: Some are null.
+            CorruptFile: Some values are null.
         """
         columns = [batch.column(name) for name in names]
         if any(column.null_count for column in columns):
@@ -39,7 +39,7 @@ class Keys:
 
     @classmethod
     def joined(cls, parts: Sequence["Keys"]) -> "Keys":
-        """One after the other."""
+        """Concatenate key columns."""
         if len(parts) == 1:
             return parts[0]
         names = [field.name for field in fields(cls)]
@@ -66,12 +66,12 @@ class Keys:
         return RowId(*(int(part[position]) for part in self.row_ids()))
 
     def first_disorder(self) -> int | None:
-        """The first row whose row id does not come after that of the row before it."""
+        """Return the first row whose row id does not come after that of the preceding row."""
         return first_disorder(self.row_ids())
 
 
 def key_names(types: Sequence[bytes]) -> list[str]:
-    """What a file of these types calls its key columns; some writers have a spelling of their own."""
+    """Return the names of the key columns in a file; some writers use their own spelling."""
     kinds = {kind_of(types[column]) for column in KEY_COLUMNS}
     if not kinds <= {TypeKind.INT, TypeKind.LONG}:
         raise CorruptFile("The columns of the row ids are no integers.")
@@ -88,10 +88,10 @@ def first_disorder(columns: Sequence[Integers]) -> int | None:
 
 
 def check_ascending(keys: Keys, last: RowId | None) -> RowId:
-    """Make sure that rows ascend, and come after the last row before them; tell their last one.
+    """Verify that rows ascend and come after the previous row; return the last row id.
 
     Raises:
-        OutOfOrder: They do not.
+        OutOfOrder: The rows are not in that order.
     """
     if last is not None and keys.row_id(0) <= last:
         raise OutOfOrder(f"{keys.row_id(0)} does not come after {last}.")

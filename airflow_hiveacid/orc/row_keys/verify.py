@@ -1,7 +1,7 @@
-"""Check that a file of a full ACID table is what Hive's readers take it for.
+"""Check that a file of a full ACID table meets the expectations of Hive's readers.
 
-They trust row order, key index and statistics without looking, and lose rows or bring deleted ones
-back when these are wrong.
+The readers trust row order, key index and statistics without a check, and lose rows or restore
+deleted ones if these are wrong.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,16 +41,16 @@ _OPERATIONS = {"insert": RowOperation.INSERT, "delete": RowOperation.DELETE}
 def verify_file(
     source: Source, *, kind: Kind, bucket: int | None = None, write_ids: range | None = None
 ) -> list[str]:
-    """Compare what a file says about itself with what it holds.
+    """Compare the metadata of a file with its contents.
 
     Args:
         source: A file of a base, delta or delete delta.
-        kind: What its rows should be.
+        kind: The expected kind of rows.
         bucket: The number in the file's name.
         write_ids: The write ids that the name of its directory allows.
 
     Returns:
-        The problems as sentences; none if the file is sound.
+        The problems as sentences; empty for a valid file.
     """
     try:
         return list(_Verification(source, kind, bucket, write_ids).problems())
@@ -72,7 +72,7 @@ class _Verification:
         self._file_ranges: dict[EnvelopeColumn, list[tuple[int, int]]] = {}
 
     def problems(self) -> Iterator[str]:
-        """All problems, the graver ones first."""
+        """Yield all problems, serious ones first."""
         if not self._tail.is_acid:
             yield "The columns are not those of a full ACID table."
             return
@@ -153,7 +153,7 @@ class _Verification:
                 yield f"The statistics of {_name(column)} say {claimed}, the rows say {actual}."
 
     def _row_statistics(self, number: int, stripe: Stripe) -> Iterator[str]:
-        """Deletes have no row, inserts always have one; the statistics tell without decoding."""
+        """Check the null counts of row structs: always null for deletes, never for inserts."""
         row = Message.decode(self._tail.stripe_statistics[number][EnvelopeColumn.ROW])
         present = row.number(COUNT)
         expected = 0 if self._operation is RowOperation.DELETE else stripe.rows

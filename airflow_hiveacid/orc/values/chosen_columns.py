@@ -1,7 +1,7 @@
-"""A file of some of its columns, so that nothing of the others is read or decoded.
+"""A view of a file with some of its columns, so that other columns are neither read nor decoded.
 
-Arrow chooses among the columns of a file, but not among those inside of its structs, where a full
-ACID table has all of its own.
+Arrow selects among the columns of a file, but not among those inside of its structs, where a full
+ACID table stores all of its own columns.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 
 
 def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tuple[Source, OrcTail]:
-    """Show a file with nothing but some columns, what is in them, and what they are in.
+    """Present a file with only some columns, their nested columns and their parents.
 
     Args:
         source: The file.
@@ -29,7 +29,7 @@ def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tup
         A file without row indexes, and its tail.
 
     Raises:
-        CorruptFile: A stripe is not what it says.
+        CorruptFile: A stripe contradicts its metadata.
     """
     chosen = _Chosen.of(tail.types, columns)
     if len(chosen.places) == len(tail.types):
@@ -98,7 +98,7 @@ class _Chosen:
     def of_stripe(
         self, source: Source, tail: OrcTail, stripe: Stripe
     ) -> tuple[list[tuple[int, int]], bytes]:
-        """Where the data of the columns is, and the footer of a stripe of nothing else."""
+        """Return the ranges of the columns' data, and the footer of a stripe of only these columns."""
         footer = StripeFooter.read(source, tail, stripe)
         streams = [stream for stream in footer.data if stream.column in self.places]
         described = [
@@ -110,7 +110,7 @@ class _Chosen:
         return _joined((s.offset, s.length) for s in streams), tail.compression.compress(encoded)
 
     def statistics(self, columns: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """What is said of these of all columns, where anything is."""
+        """Select the statistics of these columns, if the file has statistics."""
         if not columns:
             return columns
         if len(columns) <= max(self.places):
@@ -119,7 +119,7 @@ class _Chosen:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of a file, those that follow upon each other as one."""
+    """Combine adjacent ranges of a file."""
     joined: list[tuple[int, int]] = []
     for offset, length in ranges:
         if joined and sum(joined[-1]) == offset:

@@ -1,9 +1,10 @@
-"""Decimals as integers, of which Arrow writes four in the time that it takes for one decimal.
+"""Decimals as integers: Arrow writes four integers in the time that it takes for one decimal.
 
-ORC keeps a decimal as a number without its point, of as many bytes as it takes, and a scale. Arrow is
-given the numbers alone (`DecimalColumns.as_integers`): what it writes of them tells null flags, rows of
-row groups, ranges and sums. In the place of its streams of integers come those of decimals, which are
-made here (`DecimalColumns.in_stripe`). Sums of more than 64 bits are left out, as those of integers are.
+ORC stores a decimal as a number without its point, in a variable number of bytes, and a scale.
+Arrow receives only the numbers (`DecimalColumns.as_integers`): its output provides null flags, rows
+of row groups, ranges and sums. Streams of decimals, which are made here
+(`DecimalColumns.in_stripe`), replace its streams of integers. Sums of more than 64 bits are
+omitted, as for integers.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from airflow_hiveacid.orc.format.streams import Integers, arithmetic_runs, row_i
 
 # More digits need more than 64 bits.
 _MOST_DIGITS = 18
-# So many are held in memory until their file is compressed, three bytes each or four.
+# The maximum number of decimals in memory until their file is compressed, three or four bytes each.
 _MOST_VALUES = 16_000_000
 _DIGITS = Context(prec=80)
 # The last of Hive's six columns.
@@ -40,7 +41,7 @@ class DecimalColumns:
 
         Args:
             types: The types of a full ACID file.
-            rows: How many rows there are at most: of very many all columns stay what they are.
+            rows: The maximum number of rows: above a limit all columns remain unchanged.
         """
         inside = Message.decode(types[EnvelopeColumn.ROW]).all_numbers(TypeField.SUBTYPES)
         self._columns: dict[int, _Column] = {}
@@ -75,10 +76,10 @@ class DecimalColumns:
         return batch.set_column(_ROW, batch.schema.field(_ROW).with_type(rows.type), rows)
 
     def in_types(self, types: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The types of the file that Arrow wrote, with decimals again.
+        """Return the types of the file that Arrow wrote, with decimals restored.
 
         Raises:
-            BeyondArrow: They are not what it was given.
+            BeyondArrow: The types differ from the input of Arrow.
         """
         if any(kind_of(types[number]) != TypeKind.LONG for number in self._columns):
             raise BeyondArrow("Arrow wrote other columns than it was given.")
@@ -88,33 +89,33 @@ class DecimalColumns:
         )
 
     def in_statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The statistics of all columns, with those of decimals again."""
+        """Return the statistics of all columns, with those of decimals restored."""
         return tuple(
             self._columns[number].statistics(statistics) if number in self._columns else statistics
             for number, statistics in enumerate(columns)
         )
 
     def in_stripe(self, number: int, index: bytes) -> "DecimalStreams":
-        """The streams of a column in the next stripe, all of them uncompressed.
+        """Return the streams of a column in the next stripe, all uncompressed.
 
         Args:
             number: The column.
             index: The row index that Arrow wrote for its integers.
 
         Raises:
-            BeyondArrow: There are other row groups in it than those of the decimals.
+            BeyondArrow: Its row groups differ from those of the decimals.
         """
         return self._columns[number].next_stripe(index)
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalStreams:
-    """What a stripe holds of a column of decimals, beside its null flags.
+    """The data of a column of decimals in a stripe, besides its null flags.
 
     Attributes:
         index: The row index.
         numbers: The numbers without their points.
-        scales: How many digits stand behind the points.
+        scales: The number of digits after the points.
     """
 
     index: bytes
@@ -127,7 +128,7 @@ class _Column:
     place: int
     type: bytes
     scale: int
-    # The numbers as they stand in the file, and how many bytes each has.
+    # The numbers as encoded in the file, and the number of bytes of each.
     numbers: bytearray = field(default_factory=bytearray)
     lengths: list[NDArray[np.uint8]] = field(default_factory=list)
     taken_values: int = 0
@@ -155,7 +156,7 @@ class _Column:
         groups: list[tuple[list[int], bytes]] = []
         for entry in Message.decode(index).all_messages(_ENTRY):
             statistics = entry.data(_STATISTICS) or b""
-            # Null flags stand in front.
+            # Null flags come first.
             positions = entry.all_numbers(_POSITIONS)[:-_PLACES]
             positions += [self.taken_bytes - start, len(scales), 0]
             groups.append((positions, self.statistics(statistics)))
@@ -170,7 +171,7 @@ class _Column:
         return DecimalStreams(row_index(groups), numbers, bytes(scales))
 
     def statistics(self, statistics: bytes) -> bytes:
-        """Those of the decimals, from those of their integers."""
+        """Convert the statistics of integers into those of the decimals."""
         message = Message.decode(statistics)
         integers = message.message(INTEGERS)
         decimals = Message()
@@ -186,7 +187,7 @@ class _Column:
 
 
 def varints(values: Integers) -> tuple[bytes, NDArray[np.uint8]]:
-    """Encode integers one by one, seven bits in a byte; says how many bytes each has got."""
+    """Encode integers one by one, seven bits in a byte; also return the number of bytes of each."""
     rest: NDArray[Any] = ((values << 1) ^ (values >> 63)).view(np.uint64)
     largest = int(rest.max()) if len(rest) else 0
     if largest < 1 << 32:

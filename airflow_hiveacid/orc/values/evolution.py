@@ -1,8 +1,8 @@
-"""Bring rows of files that are older than the table's columns to the columns of today.
+"""Convert rows of older files to the current columns of the table.
 
-Fields are found by their names, in any case, as Hive finds them: what a file lacks is null, and
-what the table lacks is left out. Of the types only those changes are made here whose outcome is
-beyond doubt; all others are for Spark's reader.
+Fields are found by their names, in any case, like in Hive: a field that the file lacks is null, and
+a field that the table lacks is omitted. Only type changes with an unambiguous result are made here;
+all others require Spark's reader.
 """
 
 import io
@@ -21,7 +21,7 @@ from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail
 
 _TEXTS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
 _NEVER_TEXT = (TypeKind.LIST, TypeKind.MAP, TypeKind.STRUCT, TypeKind.UNION, TypeKind.BINARY)
-# The digits that integers may have, and what else can hold a type.
+# The maximum digits of integers, and the types that can hold another type.
 _DIGITS: dict[int, int] = {
     TypeKind.BYTE: 3,
     TypeKind.SHORT: 5,
@@ -43,15 +43,15 @@ _WIDER: dict[int, tuple[TypeKind, ...]] = {
 
 
 def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]) -> Iterator[Any]:
-    """Bring Arrow batches of full ACID files to other types.
+    """Convert Arrow batches of full ACID files to other types.
 
     Args:
         batches: The rows.
         old: The types of their file.
-        new: The types that are wanted, those of the envelope included.
+        new: The required types, including those of the envelope.
 
     Raises:
-        BeyondArrow: There is a change of a type that is not made here.
+        BeyondArrow: A type change is not supported here.
     """
     from pyarrow import RecordBatch
 
@@ -59,7 +59,7 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
         raise BeyondArrow("A CHAR column has other blanks behind its texts than it had before.")
     schema = _schema(new)
     for batch in batches:
-        # The columns of the envelope always stand in the same order, whatever they are called.
+        # The columns of the envelope always have the same order, regardless of their names.
         columns = [
             _converted(column, field.type)
             for column, field in zip(batch.columns, schema, strict=True)
@@ -68,17 +68,17 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
 
 
 def check_lossless(old: Sequence[bytes], new: Sequence[bytes], name: str) -> None:
-    """Refuse a change of a column that would lose values for good.
+    """Reject a change of a column that would lose values permanently.
 
-    Readers show such values as null; the file still has them, in case the change is taken back.
+    Readers show such values as null; the file still has them, in case the change is reverted.
 
     Args:
         old: The types of a file.
-        new: Those of the table.
-        name: What messages call the file.
+        new: The types of the table.
+        name: The name of the file in messages.
 
     Raises:
-        UnsupportedFile: A type of the table cannot hold all values of that of the file.
+        UnsupportedFile: A type of the table cannot hold all values of the file's type.
     """
     if (column := _lost_column(old, new, 0, 0, "")) is not None:
         raise UnsupportedFile(
@@ -104,7 +104,7 @@ def _lost_column(
 
 
 def _holds(before: Message, after: Message) -> bool:
-    """Whether a type has room for the values of another one, leaving aside what is nested."""
+    """Return whether a type can hold the values of another one, ignoring nested types."""
     old, new = (message.number(TypeField.KIND) for message in (before, after))
     room = after.number(TypeField.PRECISION) - after.number(TypeField.SCALE)
     if old == new == TypeKind.DECIMAL:
@@ -120,10 +120,10 @@ def _holds(before: Message, after: Message) -> bool:
 
 
 def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
-    """Refuse timestamps by a clock that is not UTC's where timestamps by UTC are wanted, or vice versa.
+    """Reject conversions between timestamps by a local clock and timestamps in UTC.
 
     Raises:
-        BeyondArrow: There are some; their numbers would mean something else.
+        BeyondArrow: A column requires such a conversion, which would change its meaning.
     """
     if any(
         {before.number(TypeField.KIND), after.number(TypeField.KIND)} == _BY_CLOCK_AND_BY_UTC
@@ -133,7 +133,7 @@ def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
 
 
 def _has_other_blanks(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
-    """Whether texts need more or fewer blanks behind them, of which Arrow knows nothing."""
+    """Return whether texts need a different number of trailing blanks, which Arrow ignores."""
     for pair in _pairs(old, new):
         kinds = {message.number(TypeField.KIND) for message in pair}
         lengths = {message.number(TypeField.MAXIMUM_LENGTH) for message in pair}
@@ -154,7 +154,7 @@ def _pairs(
 
 
 def _subcolumns(type_: Message) -> dict[str, int]:
-    """The column numbers of what is nested in a type, by names or by places."""
+    """Return the numbers of the columns nested in a type, by name or by position."""
     columns = type_.all_numbers(TypeField.SUBTYPES)
     if type_.number(TypeField.KIND) != TypeKind.STRUCT:
         # Trino names the elements of lists and maps, Hive doesn't.
@@ -164,7 +164,7 @@ def _subcolumns(type_: Message) -> dict[str, int]:
 
 
 def _schema(types: tuple[bytes, ...]) -> Any:
-    """What the library makes of ORC types."""
+    """Return the library's schema for ORC types."""
     from pyarrow import orc
 
     nothing = (count_statistics(0).encode(),) * len(types)
@@ -194,7 +194,7 @@ def _converted(values: Any, type_: Any) -> Any:
 def _struct(values: Any, type_: Any) -> Any:
     import pyarrow as pa
 
-    # Of names that differ by nothing but case the first one counts.
+    # Of names that differ only by case, the first one counts.
     places = {values.type.field(i).name.lower(): i for i in reversed(range(values.type.num_fields))}
     children = []
     for field in type_:
@@ -210,7 +210,8 @@ def _list(values: Any, type_: Any) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    # Neither the offsets nor the elements of a slice begin at zero; those of nulls may hide values.
+    # Neither the offsets nor the elements of a slice begin at zero; elements of nulls may hide
+    # values.
     lengths = compute.fill_null(compute.list_value_length(values), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     elements = _converted(values.flatten(), type_.value_type)
@@ -218,7 +219,7 @@ def _list(values: Any, type_: Any) -> Any:
 
 
 def _is_safe(old: Any, new: Any) -> bool:
-    """Whether a cast gives what every reader of the old values shows."""
+    """Return whether a cast gives the value that every reader of the old values shows."""
     from pyarrow import types
 
     if types.is_integer(old) and types.is_integer(new):

@@ -1,8 +1,8 @@
 """Exact statistics of the columns of a file's stripes, taken from its tail.
 
-Statistics are taken over only where all writers compute them alike. For all others the answer is None,
-and the caller decodes the stripe: bounds that are merely wide are sufficient to skip data, but engines
-answer min and max from what is stored here.
+Statistics are used only where all writers compute them alike. In all other cases the caller decodes
+the stripe: merely wide bounds are sufficient to skip data, but engines answer min and max from the
+stored statistics.
 """
 
 import math
@@ -39,7 +39,7 @@ from airflow_hiveacid.orc.format.tail import (
     PostScriptField,
 )
 
-# The first release of ORC Java whose statistics of a stripe leave out the stripes before it.
+# The first release of ORC Java whose stripe statistics exclude the preceding stripes.
 _OWN_STATISTICS = 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
@@ -59,9 +59,9 @@ _Detail = tuple[Any, Any, int, int, int]
 
 
 def has_statistics(tail: OrcTail) -> bool:
-    """Whether the statistics of a file's stripes can be trusted at all.
+    """Return whether the statistics of a file's stripes are usable at all.
 
-    Writers without a row index leave statistics of nothing.
+    Writers without a row index write empty statistics.
     """
     version = tail.postscript.number(PostScriptField.WRITER_VERSION)
     return bool(tail.stride) and version >= _OWN_STATISTICS and not tail.is_encrypted
@@ -80,7 +80,7 @@ def row_columns(tail: OrcTail) -> list[tuple[str, int]]:
 def stripe_statistics(
     tail: OrcTail, column: int, hive_type: HiveType
 ) -> list[ColumnStatistics | None]:
-    """The exact statistics of a column in each stripe; None where the tail does not have them.
+    """Return the exact statistics of a column in each stripe, as far as the tail contains them.
 
     Args:
         tail: The tail of the file.
@@ -103,7 +103,7 @@ def stripe_statistics(
 
 
 def _stores(type_: Message, hive_type: HiveType) -> bool:
-    """Whether a file holds exactly the values that readers show."""
+    """Return whether a file holds exactly the values that readers show."""
     kind = type_.number(TypeField.KIND)
     match hive_type:
         case Primitive(name) if name in _INTEGERS:
@@ -158,7 +158,7 @@ def _long(tail: OrcTail, message: Message, hive_type: HiveType) -> _Detail | Non
 
 def _date(tail: OrcTail, message: Message, hive_type: HiveType) -> _Detail | None:
     bounds = _signed(message.message(DATES))
-    # Days before that one may be counted by another calendar.
+    # Earlier days may be in another calendar.
     if bounds is None or (tail.is_julian and bounds[0] < FIRST_GREGORIAN_DAY):
         return None
     return (*bounds, 0, 0, 0)
@@ -185,7 +185,8 @@ def _double(tail: OrcTail, message: Message, hive_type: HiveType) -> _Detail | N
     # Writers that meet NaN after the first value leave it out of the range, but not of the sum.
     if any(map(math.isnan, (low, high, total))):
         return None
-    # Our own statistics say -0.0 to 0.0 where a range ends in either zero; SQL has only one zero.
+    # This package's statistics contain -0.0 to 0.0 for a range that ends in either zero; SQL has
+    # only one zero.
     return (low + 0.0, high + 0.0, 0, 0, 0)
 
 

@@ -1,6 +1,6 @@
-"""Find out which files have timestamps with more digits than microseconds, all that Spark keeps.
+"""Detection of timestamps with more digits than microseconds, which Spark would cut.
 
-Only the streams of the nanoseconds are read, and what says where they belong.
+Only the streams of the nanoseconds are read, and the metadata for their assignment.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,15 +18,16 @@ from airflow_hiveacid.orc.format.stripe_footer import UTC, StripeFooter, new_foo
 from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015, TIMESTAMP_KINDS, zeros_for
 
-# An entry of a file's user metadata: there are no timestamps of more digits in its rows, whose number
-# stands there. Who makes another file of its stripes may copy the entry, but has other rows.
+# An entry of a file's user metadata: its rows contain no timestamps with more digits. The value is
+# the number of rows. A writer that makes another file of its stripes may copy the entry, but has
+# other rows.
 _MARK = "hiveacid.microseconds"
 _NANOS_OF_SECOND = 10**9
 _NANOS_OF_MICROSECOND = 1000
 
 
 def mark(rows: int) -> dict[str, bytes]:
-    """The user metadata of a file of so many rows whose timestamps are whole microseconds."""
+    """Return the user metadata of a file with this number of rows, all in whole microseconds."""
     return {_MARK: b"%d" % rows}
 
 
@@ -36,23 +37,23 @@ def without_mark(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def is_marked(tail: OrcTail) -> bool:
-    """Whether a file says that all its timestamps are whole microseconds."""
+    """Return whether a file declares that all of its timestamps are whole microseconds."""
     return tail.user_metadata.get(_MARK) == b"%d" % tail.rows
 
 
 def finer_column(
     source: Source, tail: OrcTail, columns: Collection[str] | None = None
 ) -> str | None:
-    """The first column of a file that has timestamps of more digits than microseconds.
+    """Return the first column of a file with timestamps of more digits than microseconds.
 
     Args:
         source: The file.
         tail: Its tail.
-        columns: The names of the columns to look at, in lower case; None is all of them.
+        columns: The names of the columns to check, in lower case; by default all.
 
     Raises:
         CorruptFile: The file does not decode.
-        UnsupportedFile: There are timestamps beside the choices of a union.
+        UnsupportedFile: Timestamps exist beside the choices of a union.
     """
     if is_marked(tail):
         return None
@@ -82,7 +83,7 @@ def check_nanos(batch: Any) -> None:
 
 
 def is_finer(array: Any) -> bool:
-    """Whether split timestamps in an Arrow array have more digits than microseconds."""
+    """Return whether split timestamps in an Arrow array have more digits than microseconds."""
     return any((nanos % _NANOS_OF_MICROSECOND).any() for nanos in _nanos_in(array))
 
 
@@ -120,10 +121,10 @@ def _has_timestamps(type_: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Columns of a file, without most others.
+    """A selection of a file's columns.
 
     Attributes:
-        types: Their types, timestamps being plain ones.
+        types: Their types, with plain timestamps.
         places: Their old numbers, and the new ones.
         timestamps: The old numbers of the timestamps.
     """
@@ -134,7 +135,7 @@ class _Chosen:
 
     @classmethod
     def of(cls, types: Sequence[bytes], root: int, columns: Collection[str] | None) -> "_Chosen":
-        """The timestamps in some columns, what they are in, and the other halves of maps."""
+        """Select the timestamps in some columns, their parents, and the other halves of maps."""
         messages = [Message.decode(type_) for type_ in types]
         parents = {
             child: parent
@@ -176,7 +177,7 @@ class _Chosen:
 
 
 def _above(column: int, parents: Mapping[int, int]) -> list[int]:
-    """A column, the one that it is in, and so on up to the root."""
+    """Yield a column and its parents up to the root."""
     above = [column]
     while above[-1] in parents:
         above.append(parents[above[-1]])
@@ -202,7 +203,7 @@ def _shown_type(type_: Message, places: Mapping[int, int], is_timestamp: bool) -
 def _shown(
     source: Source, tail: OrcTail, stripe: Stripe, chosen: _Chosen
 ) -> tuple[Source, OrcTail]:
-    """A file of nothing but some columns of one stripe, whose timestamps are all of one second."""
+    """Return a view with only some columns of one stripe, whose timestamps are all in one second."""
     footer = StripeFooter.read(source, tail, stripe)
     data: list[Piece] = []
     streams: list[bytes] = []
@@ -244,7 +245,7 @@ def _shown(
 
 
 def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:
-    """The columns of a batch, or those of its only one, with their names."""
+    """Yield the columns of a batch, or those of its only column, with their names."""
     if not nested:
         yield from zip(batch.schema.names, batch.columns, strict=True)
         return

@@ -1,12 +1,12 @@
-"""Timestamps as two numbers, so that rows with them can be rewritten to the last digit.
+"""Timestamps as two numbers, so that rows with them can be rewritten exactly.
 
-ORC keeps a timestamp as two columns of integers: seconds since 2015 on the clock of its writer, and
-nanoseconds. Arrow makes one number of both, which holds the years 1677 to 2262 only, and takes it
-apart wrongly before 1970. So Arrow is shown something else (`split_timestamps`): in the place of
-each column of timestamps a struct of the seconds, a plain integer, and of a timestamp in the first
-second of 2015 that has their nanoseconds. What Arrow then writes is shown, with the same streams, as
-a column of timestamps again (`join_timestamps`). No number is changed on either way, whatever its
-calendar, clock or era.
+ORC stores a timestamp as two columns of integers: seconds since 2015 on the clock of its writer,
+and nanoseconds. Arrow combines both into one number, which holds only the years 1677 to 2262, and
+splits it incorrectly before 1970. So Arrow receives a different view (`split_timestamps`), which
+replaces each column of timestamps by a struct: the seconds as a plain integer, and a timestamp in
+the first second of 2015 with their nanoseconds. The output of Arrow is presented, with the same
+streams, as a column of timestamps again (`join_timestamps`). No number changes in either direction,
+for any calendar, clock or era.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,9 +48,10 @@ T = TypeVar("T")
 # The kinds of columns that hold timestamps.
 TIMESTAMP_KINDS = (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 SECONDS_OF_2015 = 1_420_070_400
-# Which of the columns that a timestamp becomes takes a stream; the others are flags.
+# The column that receives a stream, among the columns of a split timestamp; the others are flags.
 _PARTS: dict[int, int] = {StreamKind.DATA: 1, StreamKind.SECONDARY: 2}
-# No run of integers holds more of them in as many bytes, in either version of the encoding.
+# The longest possible run of zeros for its number of bytes, in either version of the integer
+# encoding.
 _ZEROS: dict[int, bytes] = {Encoding.DIRECT: b"\x7f\0\0", Encoding.DIRECT_V2: b"\xc1\xff\0\0"}
 
 
@@ -83,7 +84,7 @@ class Split:
         return cls(tuple(new), tuple(places), frozenset(timestamps))
 
     def spread(self, columns: Iterable[T]) -> tuple[T, ...]:
-        """What the file says of each of its columns, for the new ones."""
+        """Return the file's values per column, repeated for the new columns."""
         return tuple(
             value
             for column, value in enumerate(columns)
@@ -97,9 +98,9 @@ def split_types(types: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def timestamp_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
-    """The time zone by which the timestamps of a stripe are counted; empty if it does not say.
+    """Return the time zone of the timestamps of a stripe; empty if the stripe does not declare it.
 
-    None if it has no timestamps, or only those that are counted by UTC whatever the zone.
+    The result is null for a stripe without timestamps, or with only those that are always in UTC.
     """
     if all(kind_of(type_) != TypeKind.TIMESTAMP for type_ in tail.types):
         return None
@@ -109,19 +110,19 @@ def timestamp_clock(source: Source, tail: OrcTail, stripe: int) -> str | None:
 def split_timestamps(
     source: Source, tail: OrcTail, stripes: Sequence[int]
 ) -> tuple[Source, OrcTail]:
-    """Show some stripes of a file with their timestamps taken apart.
+    """Present some stripes of a file with split timestamps.
 
     Args:
         source: The file.
         tail: Its tail.
-        stripes: The stripes to show.
+        stripes: The stripes to present.
 
     Returns:
-        A file of nothing but these stripes and without row indexes, and its tail. Stripes without
-        timestamps stay as they are.
+        A file with only these stripes and without row indexes, and its tail. Stripes without
+            timestamps remain unchanged.
 
     Raises:
-        CorruptFile: A stripe is not what it says.
+        CorruptFile: A stripe contradicts its metadata.
     """
     split = Split.of(tail.types)
     if not split.timestamps:
@@ -178,10 +179,10 @@ def _split_stripe(
 
 
 def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
-    """A stream of seconds that are all zero, at least as many as a stream of nanoseconds has.
+    """Return a stream of zero seconds, at least as many as a stream of nanoseconds has values.
 
     Raises:
-        CorruptFile: The encoding is none of timestamps.
+        CorruptFile: The encoding is invalid for timestamps.
     """
     kind = Message.decode(encoding).number(1)
     if kind not in _ZEROS:
@@ -200,16 +201,16 @@ def _compressed(plain: bytes, compression: Compression) -> bytes:
 def join_timestamps(
     source: Source, tail: OrcTail, types: Sequence[bytes], clock: str
 ) -> tuple[Source, OrcTail]:
-    """Show a file of split timestamps as one of timestamps.
+    """Present a file of split timestamps as a file of timestamps.
 
     Args:
         source: The file; see `split_timestamps`.
         tail: Its tail.
-        types: The types that it shall have.
-        clock: The time zone by which its seconds are counted.
+        types: The types of the result.
+        clock: The time zone of its seconds.
 
     Raises:
-        CorruptFile: The file has other columns than it should have.
+        CorruptFile: The columns of the file are not the expected ones.
     """
     file = _SplitFile(source, tail, tuple(types), Split.of(types), clock)
     if len(tail.types) != len(file.split.types):
@@ -284,7 +285,7 @@ class _SplitFile:
         return index, data, self.tail.compression.compress(encoded)
 
     def _is_kept(self, stream: PlacedStream, column: int) -> bool:
-        """Whether a stream of a part is one of its timestamp: neither zeros nor flags without nulls."""
+        """Return whether a stream belongs to its timestamp: neither zeros nor flags without nulls."""
         part = stream.column - self.split.places[column]
         return stream.kind == (StreamKind.DATA if part == 1 else StreamKind.SECONDARY)
 
@@ -303,14 +304,14 @@ class _SplitFile:
         for whole, seconds, nanos in zip(*entries, strict=True):
             positions = whole.all_numbers(1)
             for part in (seconds, nanos):
-                # Whatever stands in front belongs to streams that are left out.
+                # All positions before these belong to omitted streams.
                 positions += part.all_numbers(1)[-numbers:]
             statistics = [part.data(2) or b"" for part in (whole, seconds, nanos)]
             groups.append((positions, self._timestamps_of(column, *statistics)))
         return self.tail.compression.compress(row_index(groups))
 
     def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The statistics of the columns, from those of the split ones."""
+        """Return the statistics of the columns, from those of the split columns."""
         return tuple(
             self._timestamps_of(column, *columns[place : place + 3])
             if column in self.split.timestamps
@@ -326,10 +327,10 @@ class _SplitFile:
         instant = kind_of(self.types[column]) == (TypeKind.TIMESTAMP_INSTANT)
         range_ = integer_range(seconds) if instant or self.clock == UTC else None
         if range_ is None:
-            # Statistics count by UTC, and only its clock is never put forward or back.
+            # Statistics are in UTC, the only clock without changes of its offset.
             return count_statistics(count, has_null=has_null).encode()
         first, last = (second + SECONDS_OF_2015 for second in range_)
-        # Before 1970, seconds are those towards 1970.
+        # Before 1970, seconds are rounded towards 1970.
         millis = (first - (first <= 0)) * 1000, last * 1000 + 999
         return timestamp_statistics(count, millis, has_null=has_null).encode()
 
