@@ -1,10 +1,10 @@
 """Note in each directory of this package, with its writer and its files.
 
 Other programs may lose a file, cut it off or add one, and a reader would take the result for other
-rows. The list of files in the note shows the difference. Any user may have
-changed the note itself: an invalid list is ignored, and so is the list of a later format, whose meaning is unknown
-to this version. Files are then read without a comparison, like those of other writers. Unknown
-fields are ignored.
+rows. The list of files in the note shows the difference. Any user may have changed the note itself:
+an invalid list is ignored, and so is the list of a later format, whose meaning is unknown to this
+version. Files are then read without a comparison, like those of other writers. Unknown fields are
+ignored.
 """
 
 import json
