@@ -79,7 +79,7 @@ def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
             without one.
 
     Returns:
-        None if a note records no layout or lists no files, or if the notes differ.
+        None if a note records no layout or lists no files, or if the layouts differ.
     """
     layouts = {
         None if written_files(note) is None else BucketLayout.of_note(note) for note in notes

@@ -15,7 +15,7 @@ _UNNAMED = re.compile(r"_col[0-9]+")
 
 
 class ColumnMapping(StrEnum):
-    """The rule by which an engine finds a column of a table in a file."""
+    """Rule of an engine for finding a column of a table in a file."""
 
     POSITION = "position"
     NAME = "name"

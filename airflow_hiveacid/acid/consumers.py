@@ -38,7 +38,7 @@ def consumer_token(table: LocatedTable, consumer: str, after: int) -> str:
 
 
 def last_final_version(now: ValidWriteIdList) -> int:
-    """Return the newest version to which no further commit can be added; 0 for the empty table.
+    """Return the newest version that no further commit can change; 0 for the empty table.
 
     Args:
         now: The write ids that a new reader sees.

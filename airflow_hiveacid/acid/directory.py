@@ -68,7 +68,7 @@ class AcidDirectory:
         base: The base of the snapshot; None without a base.
         deltas: Deltas and delete deltas in reading order.
         originals: Paths of files that are older than the table's first write id, in the order
-            in which their row ids are counted; empty if the snapshot has a base.
+            of their row ids; empty if the snapshot has a base.
         obsolete: Directories and original files whose content is also in a newer directory.
         aborted: Directories that will never be read.
     """
@@ -99,7 +99,7 @@ class AcidDirectory:
         return next((file for file in self._listing[directory] if file.path == wanted), None)
 
     def flush_lengths(self, file: FileStatus) -> FileStatus | None:
-        """Return the side file in which a streaming writer records the valid length of a file."""
+        """Return a streaming writer's side file with the valid length of a file."""
         directory, slash, _ = file.path.partition("/")
         wanted = f"{file.path}{FLUSH_LENGTH_SUFFIX}"
         listed = self._listing[directory if slash else ""]
@@ -133,7 +133,7 @@ def acid_state(
     Raises:
         BadMetadataFile: The content of a marker file is unknown to the rules.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
-        NotEnoughHistory: The directories that this snapshot needs have been removed.
+        NotEnoughHistory: The directories that this snapshot needs are missing.
     """
     listing: dict[str, list[FileStatus]] = {}
     for file in files:

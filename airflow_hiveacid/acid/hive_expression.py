@@ -187,7 +187,7 @@ class _Parser:
             if not self._tokens.take("and"):
                 raise UnsupportedTable("BETWEEN lacks its AND.")
             high = comparable(value, self._sum())
-            # A literal on the left has been converted for each side.
+            # A literal on the left is already converted for each side.
             return Value(
                 f"({negated}({low[0]} >= {low[1]} AND {high[0]} <= {high[1]}))", Kind.BOOLEAN
             )

@@ -8,7 +8,7 @@ from airflow_hiveacid.acid import schema
 from airflow_hiveacid.errors import UnsupportedTable
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-# The largest integer up to which all integers are exact floats.
+# The largest integer such that all smaller ones are exact floats, too.
 EXACT_AS_FLOAT = 1 << 24
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

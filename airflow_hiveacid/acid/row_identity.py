@@ -35,7 +35,7 @@ def trace_row_ids(
     Args:
         read: The base, the deltas, and the original files that the snapshot read.
         current: Those that the later snapshot reads.
-        note: Returns the note of a directory; None if it has none, or has been removed.
+        note: Returns the note of a directory; None for a missing note or directory.
     """
     unproven: set[str] = set()
     replaced: set[str] = set()

@@ -1,10 +1,10 @@
 """Note in each directory of this package, with its writer and its files.
 
 Other programs may lose a file, cut it off or add one, and a reader would take the result for other
-rows. The list of files in the note shows the difference. The note itself may have been changed by
-any user: an invalid list is ignored, and so is the list of a later format, whose meaning is unknown
-to this version. Files are then read without a comparison, like those of other writers. Unknown
-fields are ignored.
+rows. The list of files in the note shows the difference. Any user may have changed the note itself:
+an invalid list is ignored, and so is the list of a later format, whose meaning is unknown to this
+version. Files are then read without a comparison, like those of other writers. Unknown fields are
+ignored.
 """
 
 import json
@@ -109,7 +109,7 @@ def compacted_from(note: Mapping[str, Any]) -> tuple[str, ...] | None:
 
     Returns:
         None unless the note proves a minor or major compaction. A rebalance and an overwrite also
-        list what they replace, but their rows have other row ids.
+        list the paths they replace, but their rows have other row ids.
     """
     replaced = replaced_by(note)
     keeps_ids = note.get("operation") in (CompactionType.MINOR, CompactionType.MAJOR)

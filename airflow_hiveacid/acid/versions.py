@@ -126,7 +126,7 @@ class PartitionVersions:
 
     @property
     def oldest(self) -> int:
-        """The first write id from which on all versions can be read."""
+        """The oldest version such that it and all later ones can be read."""
         hiding: list[tuple[str, Base | Delta]] = [*self._bases]
         if self.flat:
             hiding += self._merged
@@ -140,7 +140,7 @@ class PartitionVersions:
             then: The version.
 
         Raises:
-            VersionGone: Some of it has been removed.
+            VersionGone: A part of it is missing.
         """
         hiding = self._hiding(then, then.high_watermark)
         hidden = {name for name, base in self._bases if not self._is_whole(name, base, then)}
@@ -157,7 +157,7 @@ class PartitionVersions:
             later: The later one.
 
         Raises:
-            VersionGone: Some of it has been removed.
+            VersionGone: A part of it is missing.
         """
         hiding = self._hiding(then, later.high_watermark)
         if self.flat:
@@ -276,7 +276,7 @@ class PartitionVersions:
             reach: The last needed write id.
         """
         later = [(name, base) for name, base in self._bases if not self._is_whole(name, base, then)]
-        # Directories below the last write id may have been replaced by several bases in turn.
+        # Several bases in turn may have replaced directories below the last write id.
         reaching = (at for at, (_, base) in enumerate(later) if base.write_id >= reach)
         hiding: list[tuple[str, Base | Delta]] = [*later[: next(reaching, len(later)) + 1]]
         if self.flat:

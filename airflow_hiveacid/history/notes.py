@@ -117,7 +117,7 @@ class NoteReading:
                 return None
             tail = read_tail(storage, f"{path}/{name}")
         except (DataError, StorageError):
-            return None  # The file has another format, or has been removed.
+            return None  # The file has another format, or is missing.
         if FooterField.WRITER not in {number for number, *_ in tail.footer.fields}:
             return None
         writer = tail.footer.number(FooterField.WRITER)

@@ -285,10 +285,10 @@ class _Folders:
         return notes.committed(self.snapshot.txns, self.now, limit, known, since)
 
     def with_sizes(self, traces: Sequence[Trace]) -> list[Trace]:
-        """Add the sizes of directories of which only the names are known.
+        """Add the sizes of directories known by name only.
 
         Returns:
-            The traces, without compactions whose directories have been removed meanwhile.
+            The traces, without compactions whose directories no longer exist.
         """
         if self.home.unseen:
             self.home.look_into(each.name for trace in traces for each in trace.directories)

@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
 from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
-# Prefix of Spark properties that are options of the source. Spark redacts names with "secret".
+# Prefix of Spark properties that are options of the source. Spark redacts "secret" ones.
 SECRET_OPTION = "spark.hiveacid.secret."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -115,7 +115,7 @@ class StreamJob(StatementsJob):
 
     @property
     def reads_batch_again(self) -> bool:
-        """Whether the rows of a batch are read by several statements, or beside tables or changes."""
+        """Whether several statements read a batch, or one also reads tables or changes."""
         return len(self.statements) > 1 or _has(self.statements, (TableSource, ChangesSource))
 
     @property

@@ -7,7 +7,7 @@ _kept: dict[str, str] = {}
 
 
 def keep_token(variable: str, token: str) -> None:
-    """Store a token under the name of the environment variable in which a Spark driver gets it.
+    """Store a token under the name of a Spark driver's environment variable for it.
 
     The environment of a triggerer or of an API server is passed to every process that it starts.
     """

@@ -33,7 +33,7 @@ class DirectorySizes:
         marked: The directories with the marker file of a base.
         noted: The directories with a note of this package, and the time of the note.
         with_attempts: The directories with a file that is named after a task attempt.
-        unseen: The directories of which only the name is known.
+        unseen: The directories known by name only.
     """
 
     storage: ReadOnlyStorage
@@ -59,7 +59,7 @@ class DirectorySizes:
         return cls(storage, dict.fromkeys(names, 0), unseen=set(names))
 
     def look_into(self, names: Iterable[str]) -> None:
-        """List the content of directories known by name only; some may have been removed."""
+        """List the content of directories known by name only; some may be missing by now."""
         new = self.unseen.intersection(names)
         with ThreadPoolExecutor(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)

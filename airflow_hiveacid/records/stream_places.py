@@ -1,4 +1,4 @@
-"""Files in which a table stores the position and the state of a stream."""
+"""Files of a table with the positions and the states of streams."""
 
 from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
