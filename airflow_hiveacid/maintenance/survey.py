@@ -95,8 +95,7 @@ class _Look:
         snapshot: The snapshot of the tables.
         now: The time.
         partitions: The names of the partitions to survey; all partitions if None.
-        tables: The
-            tables that the metastore has described before.
+        tables: The tables that the metastore has described before.
         waiting: The tables still to be measured, in the order of the survey.
         next: The next tables to be measured, as described by the metastore.
         databases: The databases described by the metastore.
