@@ -89,7 +89,7 @@ class ClusterRun(SparkRun):
 
     @property
     def submitted(self) -> Submitted:
-        """The application, or None before the submission."""
+        """The submitted application; available after the submission only."""
         assert self._submitted is not None
         return self._submitted
 

@@ -94,8 +94,8 @@ class _Look:
         client: The metastore.
         snapshot: The snapshot of the tables.
         now: The time.
-        partitions: The names of the partitions to survey; all partitions if None. tables: The
-            tables that the metastore has described before.
+        partitions: The names of the partitions to survey; all partitions if None.
+        tables: The tables that the metastore has described before.
         waiting: The tables still to be measured, in the order of the survey.
         next: The next tables to be measured, as described by the metastore.
         databases: The databases described by the metastore.

@@ -34,8 +34,8 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
     :param job: The job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself. (templated)
     :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
-        the run of the DAG. Airflow creates new runs when it reprocesses partitions; ``{{
-        partition_key }}`` then identifies them as the same. (templated)
+        the run of the DAG. Airflow creates new runs when it reprocesses partitions;
+        ``{{ partition_key }}`` then identifies them as the same. (templated)
     """
 
     job_type: ClassVar[type[Job]]

@@ -52,8 +52,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     The cursor of the consumer is a file in the folder of the table, ``_hiveacid_consumers``, where
     the task must be allowed to write; cleanings retain the data that the consumer has yet to read.
-    It identifies this creation of the table and the job's target: a recreated table, or a job with
-    another target, is refused.
+    The cursor identifies this creation of the table and the job's target: a recreated table, or a
+    job with another target, is refused.
 
     The parameters below come on top of those of every Spark job, see HiveAcidSparkOperator;
     ``once_per`` is not available, because the consumer determines what is applied once.

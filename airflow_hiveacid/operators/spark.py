@@ -51,8 +51,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     :param job: The job. Every text in it is a template. (templated)
     :param metastore_conn_id: The metastore, unless the job names one itself.
     :param once_per: The unit that is applied only once, even if it is run repeatedly: by default
-        the run of the DAG. Airflow creates new runs when it reprocesses partitions; ``{{
-        partition_key }}`` then identifies them as the same. (templated)
+        the run of the DAG. Airflow creates new runs when it reprocesses partitions;
+        ``{{ partition_key }}`` then identifies them as the same. (templated)
     :param spark_conn_id: The Spark connection; its master may be ``local[*]``, a standalone
         cluster, YARN or Kubernetes.
     :param deploy_mode: Where the driver runs: ``client`` is the worker, ``cluster`` is YARN or
