@@ -16,7 +16,7 @@ class Bar(PhaseObserver):
     """
 
     def __init__(self, what: str) -> None:
-        # It comes with Airflow, and only who looks at a bar waits until it is loaded.
+        # It comes with Airflow, and is loaded only if a bar is shown.
         from rich.console import Console
         from rich.progress import (
             BarColumn,

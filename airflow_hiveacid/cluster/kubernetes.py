@@ -151,7 +151,8 @@ class KubernetesApplications:
                 except ApiException as error:
                     if error.status == 404:
                         return True
-                    # It may not be ours to look at; then the pod is taken for one that waits.
+                    # We may lack the permission to read it; then the pod is taken for one that
+                    # waits.
                     if error.status != 403:
                         raise
         return False

@@ -49,7 +49,7 @@ class YarnApplications:
 
     :param addresses: The web addresses of the ResourceManagers. Of several, one is active; any may
         be asked.
-    :param user: Who asks, where YARN does not find that out by itself.
+    :param user: The requesting user, if YARN cannot determine it.
     :param submitters: The users that our applications may run as.
     :param hosts: Hosts of the cluster besides those of the ResourceManagers and of their domains.
     """

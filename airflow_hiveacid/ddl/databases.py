@@ -66,7 +66,7 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
     warnings: list[str] = []
     if refs:
         first, *others = refs
-        # All at once: who cannot get them all has dropped nothing.
+        # All at once: a statement that cannot lock all of them drops nothing.
         with ExclusiveTable(client, first, job.token, job.lock_wait_seconds, others=others) as held:
             for ref in refs:
                 drop_held(client, ref, held)

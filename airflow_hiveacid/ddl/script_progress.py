@@ -98,8 +98,8 @@ class _Progress:
     """The progress of one attempt of a script.
 
     The note lists the completed statements and the begun one, so that a kill at any moment leaves
-    at most one statement in doubt. Each attempt renames the note: an earlier attempt that is still
-    running detects this before its next statement.
+    one statement to be judged. Each attempt gives the note a unique name: an earlier attempt that
+    is still running detects this before its next statement.
 
     Attributes:
         done: The statements that earlier attempts have completed.

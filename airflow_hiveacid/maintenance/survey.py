@@ -278,7 +278,7 @@ class Survey:
         if known is None:
             return []
         sizes = known.sizes_at(now)
-        # Transactions on the table matter only if a compaction or cleaning waits for them.
+        # Transactions on the table matter only if some data is still invisible.
         waiting = any(size.invisible for size in sizes)
         blockers = blockers_of(self._client, ref) if waiting else []
         decisions = [decide(size, known.policy, now=now, blockers=blockers) for size in sizes]

@@ -1,1 +1,1 @@
-"""An Airflow with tables that are at work, on one machine, to look at and to try things with."""
+"""An Airflow with active tables on one machine, for exploration and experiments."""

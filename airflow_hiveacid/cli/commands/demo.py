@@ -1,4 +1,4 @@
-"""`hiveacid demo`: a metastore, an Airflow and tables at work, to look at and to try things with."""
+"""`hiveacid demo`: a metastore, an Airflow and active tables, for exploration and experiments."""
 
 import argparse
 from pathlib import Path
