@@ -357,7 +357,7 @@ class AnswerLost(MetastoreError):
 class AnswerGarbled(AnswerLost):
     """The answer to a call cannot be parsed; it is unknown whether the call was carried out."""
 
-    default_remedy = "Look for what stands between here and the metastore, like a proxy."
+    default_remedy = "Check the connection to the metastore, for example proxies."
 
 
 class CommitUncertain(MetastoreError):

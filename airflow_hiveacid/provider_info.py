@@ -258,7 +258,7 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "kerberos_ccache": {
                 "label": "Kerberos: cache of tickets",
-                "description": "Where the ticket is; without it, where KRB5CCNAME says.",
+                "description": "The location of the ticket; the default is that of KRB5CCNAME.",
                 "schema": {"type": ["string", "null"]},
             },
             "kerberos_min_protection": {

@@ -51,7 +51,7 @@ def hive_acid_retry_policy(
             RetryRule(
                 exception=[HiveAcidTaskConflict, ConflictError],
                 retry_delay=conflicts_after,
-                reason="Somebody else was first.",
+                reason="Another writer was first.",
             ),
             RetryRule(
                 exception=[HiveAcidTaskTrouble, *_declaring(HiveAcidError, retryable=True)],

@@ -268,7 +268,7 @@ def _end(base: str | None) -> int:
 
 def _overlap(left: str, right: str) -> CorruptFile:
     return CorruptFile(
-        f"{left} and {right} overlap: rows may stand in both of them.",
+        f"{left} and {right} overlap: rows may be in both of them.",
         remedy="Find out which one belongs there; a writer or a compactor left the other.",
     )
 
@@ -282,7 +282,7 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
             continue
         if "/" in inside:
             raise CorruptFile(
-                f"{file.path} stands in a folder of its own, where no reader looks.",
+                f"{file.path} is in a separate directory, which no reader lists.",
                 remedy="Move it away.",
             )
         if not inside.endswith(FLUSH_LENGTH_SUFFIX) and parse_file(inside) is None:

@@ -239,7 +239,7 @@ def _call(
     if size.problem is not None:
         return None, f"It cannot be read: {size.problem}"
     if size.auto_off:
-        return None, "Its table or database says no_auto_compaction."
+        return None, "Its table or database has the property no_auto_compaction."
     if policy.right_for == "trino" and size.misread:
         return _call_for_trino(size)
     if called := _call_of_aborts(size, policy):

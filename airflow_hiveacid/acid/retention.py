@@ -24,7 +24,7 @@ CONSUMER_RETENTION = "hiveacid.consumer_retention"
 # A consumer that runs once a week, or has failed for a week, loses nothing.
 DEFAULT_CONSUMER_RETENTION = "30 days"
 _MOST_NAMED = 3
-_UNKNOWN = "nobody knows since when, so that it stays until somebody cleans"
+_UNKNOWN = "unknown since when, so that it is kept until the next cleaning"
 
 
 @dataclass(frozen=True, slots=True)

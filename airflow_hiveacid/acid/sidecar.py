@@ -172,7 +172,7 @@ def disagreements(
         if sizes.get(path) != file.bytes
     ]
     return problems + [
-        f"{path} was put there by somebody else." for path in sizes if path not in promised
+        f"{path} was written by another client." for path in sizes if path not in promised
     ]
 
 

@@ -141,7 +141,7 @@ class Misread:
             said.append(f"shows rows of aborted writes in {_some(self.aborted)}")
         if self.copies:
             said.append(
-                f"shows rows twice that stand in {_some(self.copies)} (a cleaning mends that, too)"
+                f"shows rows twice that are in {_some(self.copies)} (a cleaning mends that, too)"
             )
         if self.halves:
             said.append(

@@ -35,7 +35,7 @@ def open_snapshot(arguments: argparse.Namespace) -> Iterator[VisibleTable]:
             yield snapshot
     elif arguments.path and not arguments.table:
         if arguments.as_of:
-            raise UserError("The versions of a bare directory are said by --write-ids.")
+            raise UserError("The versions of a bare directory are given by --write-ids.")
         if not arguments.write_ids:
             raise UserError(
                 "A bare directory needs a snapshot.",
@@ -43,7 +43,7 @@ def open_snapshot(arguments: argparse.Namespace) -> Iterator[VisibleTable]:
             )
         yield _snapshot_of_path(arguments)
     else:
-        raise UserError("Say which table: DB.TABLE with --metastore, or --path with --write-ids.")
+        raise UserError("Name a table: DB.TABLE with --metastore, or --path with --write-ids.")
 
 
 def _snapshot_of_path(arguments: argparse.Namespace) -> VisibleTable:

@@ -75,7 +75,7 @@ def add_metastore(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -
     parser.add_argument(
         "--kerberos-ccache",
         metavar="CACHE",
-        help="where the ticket is, if not where KRB5CCNAME says",
+        help="the location of the ticket, if it is not that of KRB5CCNAME",
     )
     parser.add_argument(
         "--kerberos-min-protection",
@@ -170,8 +170,8 @@ def metastore(arguments: argparse.Namespace) -> MetastoreOptions:
         uris = uris or os.environ.get(METASTORE_VARIABLE)
     if bool(uris) == bool(arguments.conn_id):
         raise UserError(
-            "Say which metastore: --metastore URI, or --conn-id of Airflow.",
-            remedy=f"{METASTORE_VARIABLE}=thrift://host:9083 in the environment says it, too.",
+            "Name a metastore: --metastore URI, or --conn-id of Airflow.",
+            remedy=f"{METASTORE_VARIABLE}=thrift://host:9083 in the environment names it, too.",
         )
     if arguments.conn_id and (
         arguments.tls

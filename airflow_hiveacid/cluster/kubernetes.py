@@ -175,7 +175,7 @@ class KubernetesApplications:
             yield self._api
         except ConfigException as error:
             raise InvalidConnection(
-                f"Nothing says how to reach Kubernetes: {error}",
+                f"No configuration for Kubernetes was found: {error}",
                 remedy="Give Airflow's workers and triggerers a kubeconfig file, or run them in "
                 "the cluster with a service account.",
             ) from error

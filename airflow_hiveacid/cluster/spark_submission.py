@@ -134,7 +134,7 @@ class SparkSubmission:
             failed = ErrorReport(
                 id=SparkJobFailed.__name__,
                 message=f"spark-submit has failed. {code.group() if code else error}{said}",
-                remedy="All that it has said is above.",
+                remedy="Its complete output is above.",
             )
             # The message of the Spark provider repeats the command, and pages of output.
             raise AirflowException(str(failed)) from None

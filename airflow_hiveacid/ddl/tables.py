@@ -165,7 +165,7 @@ def convert_to_acid(
         except MetastoreCallFailed as error:
             if _STRANGE_FILES in error.what:
                 raise UnsupportedTable(
-                    f"{ref.full_name} has files whose names don't tell their buckets: {error.what}",
+                    f"{ref.full_name} has files whose names contain no bucket: {error.what}",
                     remedy="Create a full-ACID table and INSERT INTO it SELECT * FROM this one.",
                 ) from error
             raise

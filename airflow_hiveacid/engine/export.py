@@ -80,7 +80,7 @@ class _Export:
         if len(ranges) != 1:
             raise InvalidJob(
                 "An export needs the range of the changes by write ids.",
-                remedy="Run it by HiveAcidChangesOperator, or say after and up_to.",
+                remedy="Run it by HiveAcidChangesOperator, or set after and up_to.",
             )
         self._spark = spark
         self._client = client

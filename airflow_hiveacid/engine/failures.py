@@ -99,7 +99,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return ClusterUnreachable(
             f"{what}: Spark was stopped from outside: its master does not answer, or the cluster has "
             "ended the application.",
-            remedy="Check the master in the Spark connection, and what the cluster says.",
+            remedy="Check the master in the Spark connection, and the messages of the cluster.",
         )
     if bad_master := re.search(r"Could not parse Master URL: '[^']*'", text):
         return InvalidConnection(f"{what}: {bad_master[0]}.", remedy="Check the Spark connection.")

@@ -34,7 +34,7 @@ class AllowedLocations:
         for part in filter(None, (rule.strip().lower().rstrip("/") for rule in text.split(","))):
             if (match := _RULE.fullmatch(part)) is None:
                 raise InvalidJob(
-                    f"{part!r} does not say which locations are allowed.",
+                    f"{part!r} does not define allowed locations.",
                     remedy="Write schemes, with hosts or buckets: hdfs://nn1:8020, s3a://bucket, gs.",
                 )
             rules.append((match["scheme"], match["host"]))

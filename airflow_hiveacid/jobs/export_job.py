@@ -69,7 +69,7 @@ class ExportChangesJob(Job):
         require_text(self.path, "path")
         if ":/" not in self.path and not is_template(self.path):
             raise InvalidJob(
-                f"path {self.path!r} does not say on which file system it is.",
+                f"path {self.path!r} does not name its file system.",
                 remedy=f"Write file:{self.path}, for example.",
             )
         require_choice(self.format, get_args(ExportFormat), "format")

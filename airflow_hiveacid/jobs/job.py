@@ -100,7 +100,7 @@ class Job(RunOptions):
             InvalidJob: The job has no metastore.
         """
         if self.metastore is None:
-            raise InvalidJob("The job does not say which metastore to use.")
+            raise InvalidJob("The job has no metastore.")
         return self.metastore
 
     def bind(self, other: "Job", **changes: Any) -> Self:

@@ -67,7 +67,9 @@ class CompactJob(ScriptedJob):
         if self.type is not None:
             require_choice(self.type, list(CompactionType), "type")
         if self.order_by and self.type != CompactionType.REBALANCE:
-            raise InvalidJob("order_by says how a rebalance sorts; it needs type='rebalance'.")
+            raise InvalidJob(
+                "order_by is the sort order of a rebalance; it needs type='rebalance'."
+            )
         if isinstance(self.order_by, str) or not all(
             isinstance(name, str) and name for name in self.order_by
         ):
@@ -91,7 +93,9 @@ class CompactJob(ScriptedJob):
         if self.conflict_policy == "strict" and self.mode == "worker":
             raise InvalidJob("A worker compacts for others, who have chosen no conflict_policy.")
         if self.pool is not None and self.mode in ("auto", "queue"):
-            raise InvalidJob("pool says whose requests a worker serves; it needs mode='worker'.")
+            raise InvalidJob(
+                "pool selects the requests that a worker serves; it needs mode='worker'."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

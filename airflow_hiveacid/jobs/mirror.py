@@ -31,7 +31,7 @@ def mirror_job(table: str, target: str, keys: Sequence[str], *, after: str = "0"
         after: The version that the copy initially contains; "0" for an empty copy.
     """
     if not keys:
-        raise InvalidJob("keys is empty: they tell which row of the copy was changed.")
+        raise InvalidJob("keys is empty: they identify the changed row of the copy.")
     changed = ChangesSource(table, after=after, net=True, keys=tuple(keys))
     return MergeJob(
         target=target,

@@ -146,7 +146,7 @@ class StreamJob(StatementsJob):
         require_text(self.checkpoint, "checkpoint")
         if ":/" not in self.checkpoint and not is_template(self.checkpoint):
             raise InvalidJob(
-                f"checkpoint {self.checkpoint!r} does not say on which file system it is.",
+                f"checkpoint {self.checkpoint!r} does not name its file system.",
                 remedy=f"Write file:{self.checkpoint}, for example.",
             )
         for text, what in ((self.trigger, "trigger"), (self.run_for, "run_for")):

@@ -212,7 +212,7 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
         most = max(large, key=lambda excess: excess.deltas / excess.base)
         deltas, base = most.in_words(most.deltas), most.in_words(most.base)
         points = 20 if most.deltas > most.base else 10
-        yield Penalty(points, f"{deltas} of deltas lie above a base of {base}.")
+        yield Penalty(points, f"{deltas} of deltas above a base of {base}.")
     share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
     if share:
         yield Penalty(10, f"{100 * share:.0f} % of what is read are deletes, without a base.")
@@ -223,7 +223,7 @@ def _for_garbage(health: TableHealth) -> Iterator[Penalty]:
     if health.obsolete_bytes > _MUCH_OBSOLETE * read:
         size = bytes_in_words(health.obsolete_bytes)
         points = 10 if health.obsolete_bytes > read else 5
-        yield Penalty(points, f"{size} that nobody needs wait to be cleaned.")
+        yield Penalty(points, f"{size} that no reader needs wait to be cleaned.")
     if count := health.aborted_directories:
         what = "directory is" if count == 1 else "directories are"
         yield Penalty(5, f"{count} {what} of aborted transactions.")

@@ -261,7 +261,7 @@ class Inspection:
 
     def _list(self, folder: PartitionFolder) -> FolderListing | InspectedFolder:
         if folder.leads_through_link():
-            return InspectedFolder(folder, keep=(Stay("", "It lies behind a symbolic link."),))
+            return InspectedFolder(folder, keep=(Stay("", "It is behind a symbolic link."),))
         storage = ReadOnlyStorage.of(folder.location)
         files = list_files(storage)
         try:

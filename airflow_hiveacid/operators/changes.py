@@ -91,8 +91,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
                 raise
             remedy = (
                 f"What {self.consumer!r} had still to copy, after version {self._range.after}, was"
-                " cleaned away. Begin anew under another name of the consumer: with after= the"
-                " oldest version that is left, if its copy may lack what lies between, else with"
+                " cleaned away. Start again under another name of the consumer: with after= the"
+                " oldest version that is left, if its copy may lack the changes in between, else with"
                 " after= a version that the copy was filled from anew. So that it does not happen"
                 " again, let it run more often, or raise hiveacid.consumer_retention of the table."
             )

@@ -264,7 +264,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         if run.adopted and ended.state in (ApplicationState.KILLED, ApplicationState.LOST):
             # The user who cleared the task ended the application, and this attempt began before
             # that.
-            self.log.info("Somebody has ended %s: submitting another one.", ended.id)
+            self.log.info("Another client has ended %s: submitting another one.", ended.id)
             return self._run(job, context)
         raise run.failure(ended)
 

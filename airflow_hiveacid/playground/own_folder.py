@@ -35,7 +35,8 @@ def own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"Somebody already works in {folder}.", remedy="End that, or name another folder."
+                f"Another process already works in {folder}.",
+                remedy="End that, or name another folder.",
             ) from None
         if fresh:
             for entry in folder.iterdir():

@@ -99,7 +99,7 @@ class Preflight:
         except (MetastoreUnreachable, UnsupportedMetastore, AuthenticationFailed):
             raise
         except MetastoreError as error:
-            self._note(f"Left to the job, as the metastore did not say: {error.what}")
+            self._note(f"Left to the job, as the metastore did not answer: {error.what}")
 
     @singledispatchmethod
     def _check(self, job: Job) -> None:

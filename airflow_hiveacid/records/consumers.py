@@ -171,12 +171,12 @@ class Consumer:
         if begin is None or limit is None:
             raise InvalidJob(
                 f"A consumer of {self.table.name} begins and ends at write ids, not at times.",
-                remedy="Say after='0' to begin with the first version.",
+                remedy="Set after='0' to begin with the first version.",
             )
         if begin > self.highest:
             raise VersionUnknown(
                 f"{self.table.name} has no version {begin}, after which its consumer goes on.",
-                remedy="If its metastore was set back, begin anew: give the consumer another name, and"
+                remedy="If its metastore was restored from a backup, give the consumer another name, and"
                 " after= the version that its copy holds.",
             )
         up_to = min(limit, self.newest)

@@ -192,7 +192,7 @@ class EarlierTries:
         return UnprovenRun(
             f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"
             " have been aborted and forgotten by the metastore: none of its directories is left."
-            f" The note {where} says what it was about to commit."
+            f" The note {where} contains what it was about to commit."
         )
 
 

@@ -73,7 +73,7 @@ def _mismatch(path: str, exported: str, asked: str) -> ConsumerMismatch:
 
 def _corrupt(path: str, why: str) -> CorruptFile:
     return CorruptFile(
-        f"{path} does not say which changes its folder holds: {why}.",
+        f"{path} does not identify the changes of its folder: {why}.",
         remedy="Export to another path, or move that folder away.",
     )
 

@@ -44,7 +44,7 @@ class StreamPlaces:
             path = f"{self._storage.location}/{self._file.path(number)}"
             raise StorageError(
                 f"{path} cannot be read as the place of a stream.",
-                remedy="Restore it; without it nobody knows which batches were applied.",
+                remedy="Restore it; without it the applied batches are unknown.",
             )
         return place
 

@@ -83,7 +83,7 @@ class OrcFile:
             own = ", ".join(name.decode(errors="replace") for name in fields)
             raise UnsupportedFile(
                 f"{self._path} has the columns {own} instead of those of an ACID file.",
-                remedy="Look who wrote it: its name says that it has row ids.",
+                remedy="Check its writer: by its name it has row ids.",
             )
         wanted = [*_KEY, *_columns_of(tail, EnvelopeColumn.ROW, columns)]
         with self._errors():

@@ -68,7 +68,7 @@ def _update_from(
     if not where:
         statement.refuse(
             tree.args["from_"],
-            "UPDATE with FROM needs WHERE, which says which rows belong together.",
+            "UPDATE with FROM needs WHERE, which matches the rows.",
         )
     _refuse_queries(
         statement,

@@ -55,7 +55,7 @@ class HiveAcidSql(Spark):
             # exponentially often: some texts of a hundred words would take years.
             self._steps += 1
             if self._steps > _STEPS_PER_WORD * len(self._tokens) + _STEPS:
-                raise SqlError("It can be read in too many ways.", remedy="Say it with brackets.")
+                raise SqlError("It can be read in too many ways.", remedy="Use brackets.")
             super()._advance(times)
 
         def _warn_unsupported(self) -> None:

@@ -106,7 +106,7 @@ def multi_insert_job(
             statement.refuse(insert, "After FROM, an INSERT needs a SELECT.")
         if insert.expression.args.get("from_") is not None:
             statement.refuse(
-                insert.expression.args["from_"], "The FROM of this INSERT stands before it."
+                insert.expression.args["from_"], "The FROM of this INSERT precedes it."
             )
         job = _insert(statement, insert, words)
         branch = _Branch(statement, tree, with_, source, words.until("INSERT"))

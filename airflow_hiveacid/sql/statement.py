@@ -19,7 +19,7 @@ _DEEPEST = 40
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _NESTED_TYPES = (TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT)
-TANGLED = "holds too much that stands in one another."
+TANGLED = "is nested too deeply."
 UNTANGLE = "Write parts of it as queries of their own, or keep long lists in a table."
 
 TextPosition = exp.Expr | Token | int | None
@@ -74,7 +74,7 @@ class SqlStatement:
             SqlError: The text is not a SQL statement.
         """
         if (deep := _too_deep(self.tokens)) is not None:
-            self.refuse(deep, f"More than {_DEEPEST} brackets stand in one another.")
+            self.refuse(deep, f"Brackets are nested more than {_DEEPEST} levels deep.")
         try:
             trees = HiveAcidSql().parser().parse(_readable(self.tokens), self.text)
         except ParseError as error:
@@ -206,7 +206,7 @@ class SqlStatement:
             text = to_spark(node)
             text.encode()
         except UnsupportedError as error:
-            raise self.error(node, f"It cannot be told to Spark: {error}.") from error
+            raise self.error(node, f"It cannot be passed to Spark: {error}.") from error
         except UnicodeEncodeError as error:
             raise self.error(node, "It has half of a character, which Spark refuses.") from error
         return text

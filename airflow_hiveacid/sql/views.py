@@ -57,4 +57,4 @@ def _check_again(source: QuerySource) -> None:
         if table.db or table.name not in known:
             statement.refuse(table, "A view reads tables by their names only.")
     if statement.rendered(tree) != source.sql:
-        statement.refuse(None, "It says different things to different readers.")
+        statement.refuse(None, "Different readers read it differently.")

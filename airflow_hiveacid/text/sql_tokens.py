@@ -230,7 +230,7 @@ def _unbalanced(text: str, tokens: Sequence[Token]) -> str | None:
                 return f"nothing is opened that {_until(text, token)} closes"
             opened.pop()
         elif token.text == ";":
-            return f"a semicolon stands behind {_until(text, token)}"
+            return f"a semicolon follows {_until(text, token)}"
     return f"{_from(text, opened[-1].start)} is never closed" if opened else None
 
 
@@ -245,15 +245,15 @@ def _missing_operand(text: str, tokens: Sequence[Token]) -> str | None:
         first = index == 0
         last = index + 1 == len(tokens)
         if between and (first or _opens(tokens, index - 1)):
-            return f"nothing stands before {_from(text, token.start)}"
+            return f"an operand is missing before {_from(text, token.start)}"
         if not between and not token.is_sign(_BEFORE) and not _is_not(tokens, index):
             continue
         if last or _closes(tokens, index + 1):
-            return f"nothing stands behind {_until(text, token)}"
+            return f"an operand is missing after {_until(text, token)}"
         after = tokens[index + 1]
         if after.is_sign(operators) or _is_and_or(tokens, index + 1):
             both = text[token.start : after.start + len(after.text)]
-            return f"nothing stands between {token.text} and {after.text} in {_shown(both)}"
+            return f"an operand is missing between {token.text} and {after.text} in {_shown(both)}"
     return None
 
 
@@ -267,7 +267,7 @@ def _no_expression(text: str, tokens: Sequence[Token]) -> str | None:
         one, other = tokens[index], tokens[index + 1]
         side_by_side = one.name is not None and other.name is not None
         if side_by_side and _is_dot(tokens, index - 1) and _is_dot(tokens, index + 2):
-            return f"nothing stands between {one.text} and {other.text} in {_shown(text)}"
+            return f"an operand is missing between {one.text} and {other.text} in {_shown(text)}"
     return None
 
 

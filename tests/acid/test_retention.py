@@ -48,7 +48,7 @@ def test_the_reason_says_what_replaced_it_and_when_it_may_go():
 @pytest.mark.parametrize("days", [None, -1, -365_000])
 def test_what_appeared_nobody_knows_when_stays_and_the_reason_says_so(days):
     (reason,) = kept(replacement(OLD[0], days=days)).values()
-    assert "nobody knows since when" in reason
+    assert "unknown since when" in reason
 
 
 def test_of_two_compactions_one_after_the_other_each_keeps_its_own_and_for_its_own_time():

@@ -118,7 +118,7 @@ def test_what_is_there_is_compared_with_what_was_written():
     cut = [there[0], FileStatus("d/bucket_00001", 0), FileStatus("d/bucket_00002", 9)]
     assert disagreements("d", FILES, cut) == [
         "d/bucket_00001 has 0 bytes, and was written with 567.",
-        "d/bucket_00002 was put there by somebody else.",
+        "d/bucket_00002 was written by another client.",
     ]
 
 

@@ -145,7 +145,7 @@ def test_the_reason_names_directories():
     )
     assert "Trino shows what base_0000002 replaces" in called_for(ROWS, TRUNCATED).reason
     assert called_for(INSERT, SECOND, *compacted(8), *compacted(9)).reason == (
-        "Trino shows rows twice that stand in delta_0000001_0000002_v8 and 1 more (a cleaning mends"
+        "Trino shows rows twice that are in delta_0000001_0000002_v8 and 1 more (a cleaning mends"
         " that, too)."
     )
     assert called_for(INSERT, DELETE_OF_OURS, compacted(8)[0]).reason == (

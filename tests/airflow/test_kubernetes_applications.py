@@ -225,7 +225,7 @@ def test_trouble_of_the_server_can_be_waited_out(
 
 
 def test_an_unknown_context_is_an_error_of_the_connection(server: KubernetesServer) -> None:
-    with pytest.raises(InvalidConnection, match="Nothing says how to reach Kubernetes"):
+    with pytest.raises(InvalidConnection, match="No configuration for Kubernetes was found"):
         KubernetesApplications(NAMESPACE, "no such context").find(TAG)
 
 

@@ -95,7 +95,7 @@ def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, o
         OPERATOR.execute(context)
 
     assert str(failed.value).startswith(
-        f"SparkJobFailed: spark-submit has failed. Error code is: 1. It has said: {why}. All"
+        f"SparkJobFailed: spark-submit has failed. Error code is: 1. It has said: {why}. Its"
     )
     assert "\n" not in str(failed.value)
     assert failed.value.__suppress_context__

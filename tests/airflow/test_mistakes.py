@@ -96,13 +96,13 @@ MISTAKES = {
         "parse",
         lambda here: merge(on="t.id = = s.id"),
         "BadCondition",
-        "on does not parse: nothing stands between = and = in '= ='.",
+        "on does not parse: an operand is missing between = and = in '= ='.",
     ),
     "a condition that goes on": Mistake(
         "parse",
         lambda here: delete(where="t.id = 1 AND"),
         "BadCondition",
-        "where does not parse: nothing stands behind 't.id = 1 AND'.",
+        "where does not parse: an operand is missing after 't.id = 1 AND'.",
     ),
     "a type misspelt": Mistake(
         "parse",

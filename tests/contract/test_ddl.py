@@ -132,7 +132,7 @@ def test_a_plain_table_becomes_full_acid(client: MetastoreClient, database: str,
     ("form", "file", "message"),
     [
         (StorageFormat.PARQUET, "000000_0", "is not stored as ORC"),
-        (StorageFormat.ORC, "part-00000.orc", "files whose names don't tell their buckets"),
+        (StorageFormat.ORC, "part-00000.orc", "files whose names contain no bucket"),
     ],
 )
 def test_what_cannot_become_full_acid_stays_as_it_is(

@@ -188,7 +188,7 @@ def test_an_export_that_is_overtaken_publishes_nothing(told: Case, job: ExportCh
     ("more", "says"),
     [
         ({"format": "csv", "envelope": "debezium"}, "rows in rows"),
-        ({"path": "/feed"}, "which file system"),
+        ({"path": "/feed"}, "does not name its file system"),
         ({"format": "avro"}, "format"),
         ({"target": "a.b"}, "target"),
     ],

@@ -127,7 +127,7 @@ def test_statements_take_columns_as_the_texts_that_people_write(spark):
     ],
 )
 def test_a_column_that_no_text_says_is_refused(make, spark):
-    with pytest.raises(BadCondition, match=r"cannot be said in SQL\. Name columns by F\.col"):
+    with pytest.raises(BadCondition, match=r"cannot be expressed in SQL\. Name columns by F\.col"):
         as_sql(spark, make(spark.range(1)))
 
 

@@ -68,7 +68,7 @@ def changed(**more: Any) -> bytes:
     ],
 )
 def test_a_range_without_its_owner_is_an_error(content: bytes) -> None:
-    with pytest.raises(CorruptFile, match=f"{PATH} does not say") as raised:
+    with pytest.raises(CorruptFile, match=f"{PATH} does not identify") as raised:
         ExportedRange.parse(content, PATH)
     assert "another path" in raised.value.remedy
 

@@ -128,9 +128,15 @@ def test_unlawful_jobs(job, message):
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (replace(DELETE, where="b > > 2"), "^where does not parse: nothing stands between > and >"),
+        (
+            replace(DELETE, where="b > > 2"),
+            "^where does not parse: an operand is missing between > and >",
+        ),
         (replace(UPDATE, set={"a": "(1"}), "^set: the expression of a does not parse"),
-        (replace(MERGE, on="t.id = = s.id"), "^on does not parse: nothing stands between = and ="),
+        (
+            replace(MERGE, on="t.id = = s.id"),
+            "^on does not parse: an operand is missing between = and =",
+        ),
         (
             replace(MERGE, when=[MatchedDelete("s.a AND")]),
             r"^when\[0\] \(MatchedDelete\): the condition does not parse",

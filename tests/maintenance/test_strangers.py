@@ -169,7 +169,7 @@ def test_a_rule_names_a_scheme_and_maybe_a_host(hms, rules, location, fine):
 
 
 def test_a_rule_that_is_none_is_refused(hms):
-    with pytest.raises(InvalidJob, match="does not say"):
+    with pytest.raises(InvalidJob, match="does not define allowed locations"):
         AllowedLocations.parse("hdfs://nn/path")
 
 

@@ -49,8 +49,8 @@ def generated(text: str) -> str:
         ("SELECT 1 FROM t LATERAL VIEW explode(a) `e AS y JOIN u` AS y", "is not allowed"),
         ("SELECT 'a", "does not end"),
         ("SELECT '\ud800' FROM t", "half of a character"),
-        ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "in one another"),
-        ("SELECT " + "NOT " * 5000 + "true", "in one another"),
+        ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "nested more than"),
+        ("SELECT " + "NOT " * 5000 + "true", "nested too deeply"),
     ],
 )
 def test_a_view_that_could_run_or_read_something_else_is_refused(text: str, named: str) -> None:

@@ -19,7 +19,7 @@ from airflow_hiveacid.text.quantities import bytes_in_words
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_arguments(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="only report what would be removed")
     parser.add_argument(
         "--keep-notes-days",
         type=float,

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         ) as metastore,
     ):
         print(f"Hive Metastore {metastore.version}, in the folder {arguments.folder.absolute()}")
-        print("Ctrl-C ends it. Tell the other commands where it is:\n")
+        print("Ctrl-C ends it. Connect the other commands to it:\n")
         print(f"export {METASTORE_VARIABLE}={metastore.uri}", flush=True)
         metastore.wait()
         metastore.require_running()

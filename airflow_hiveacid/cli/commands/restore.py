@@ -19,7 +19,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="the earlier version: a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there "
         "is no zone",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be written")
+    parser.add_argument("--dry-run", action="store_true", help="only report what would be written")
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
     local_spark.add_master(parser)

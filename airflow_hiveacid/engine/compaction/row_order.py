@@ -108,7 +108,7 @@ def require_no_buckets(table: HiveTable, partition: HivePartition | None = None)
     if clustering_columns(table, partition):
         what = str(table.ref) if partition is None else f"{table.ref}/{partition.name}"
         raise UnsupportedTable(
-            f"{what} has buckets, which say in which file a row is: it cannot be rebalanced.",
+            f"{what} has buckets, which determine the file of each row: it cannot be rebalanced.",
             remedy="Make it a major compaction.",
         )
 

@@ -280,7 +280,7 @@ class DelimitedText:
         alone = F.size(self._split(text, self._separators[0])) == 1
         message = (
             f"{MISMATCH} {what}: column {column.name} holds what cannot be written as text, since "
-            "Hive would read something else: a separator, a line break, or what stands for null."
+            "Hive would read something else: a separator, a line break, or the text for null."
         )
         fits = same & alone & ~text.rlike("[\\n\\r]")
         return F.when(fits, text).otherwise(F.raise_error(F.lit(message)))

@@ -87,7 +87,7 @@ def as_sql(spark: SparkSession, given: Column) -> str:
         tree = spark._jsparkSession.expression(given._jc)
         if not _means_the_same(spark, tree):
             raise BadCondition(
-                f"{given} cannot be said in SQL.",
+                f"{given} cannot be expressed in SQL.",
                 remedy="Name columns by F.col('t.id') instead of by those of a frame, and call none "
                 "of Python's functions; write lambdas and subqueries as a text.",
             )

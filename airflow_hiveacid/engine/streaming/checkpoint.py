@@ -44,7 +44,7 @@ class StreamCheckpoint:
             query_id = None
         if not isinstance(query_id, str) or not query_id:
             raise CheckpointMismatch(
-                f"{self._storage.location}/metadata does not say the id of a query."
+                f"{self._storage.location}/metadata does not contain the id of a query."
             )
         return CheckpointState(self._storage.location, query_id, planned, done)
 

@@ -90,7 +90,7 @@ class StagedDirectories:
             # The directory is not from this transaction, whose ids are new: an abort must not
             # remove it.
             raise StorageError(
-                f"{self.storage.location}/{final} exists already, from somebody else.",
+                f"{self.storage.location}/{final} exists already, from another writer.",
                 remedy="Look whose rows these are, and move the directory away.",
             )
 

@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase, PhaseClock
 
-_SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if nobody does it.'
+_SERVE_FIRST = 'Run the job again when that is done, or with mode="worker" if no worker serves it.'
 _CLEAN_FIRST = (
     "Clean the table first: the metastore takes no new request until then, or until something is"
     " written."

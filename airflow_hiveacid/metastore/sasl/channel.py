@@ -107,7 +107,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
                 if not mechanism.done:
                     raise AuthenticationFailed(
                         f"{self._where} did not prove that it is the metastore.",
-                        remedy="Somebody else may answer there: check the metastore uri.",
+                        remedy="Another server may answer there: check the metastore uri.",
                     )
                 return
             answer = mechanism.step(payload)

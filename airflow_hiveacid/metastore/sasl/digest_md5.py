@@ -177,7 +177,7 @@ class DigestMd5:
         if not hmac.compare_digest(given.get("rspauth", ""), self._digest.answer):
             raise AuthenticationFailed(
                 f"{self._where} does not know the secret of the delegation token.",
-                remedy="Somebody else may answer there: check the metastore uri.",
+                remedy="Another server may answer there: check the metastore uri.",
             )
         self._sent = Frames(self._digest, "client-to-server", self.protection)
         self._received = Frames(self._digest, "server-to-client", self.protection)

@@ -165,7 +165,7 @@ class Kerberos:
     def _unproven(self, failure: GssFailure) -> MetastoreError:
         return AuthenticationFailed(
             f"{self._where} did not prove that it is {self._service}: {failure.said}.",
-            remedy="Somebody else may answer there: check the metastore uri.",
+            remedy="Another server may answer there: check the metastore uri.",
         )
 
 

@@ -313,7 +313,7 @@ def _warn_of_plain(
         return
     if endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
         _warn_once(
-            f"The connection to {endpoint} is without TLS: whoever is on the way can read"
+            f"The connection to {endpoint} is without TLS: others on the network can read"
             f"{'' if protection is Protection.INTEGRITY else ' and change'} what goes over it. Use"
             " TLS or https where that is not a trusted network."
         )

@@ -347,7 +347,9 @@ class LiveTransaction:
             try:
                 with self._client.within(max(deadline.left, OUTCOME_PAUSE_SECONDS)):
                     if must_be_open and self._client.heartbeat(self.txn_id) is not TxnLiveness.OPEN:
-                        raise TransactionAborted(f"Somebody has ended transaction {self.txn_id}.")
+                        raise TransactionAborted(
+                            f"Another client has ended transaction {self.txn_id}."
+                        )
                     must_be_open = False
                     return self._abort_forgotten_or_not()
             except MetastoreError as error:

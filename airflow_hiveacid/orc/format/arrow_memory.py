@@ -108,17 +108,17 @@ class _Stripe:
         encoding = self._encodings[column]
         is_dictionary = encoding.number(1) in DICTIONARIES
         if is_dictionary and encoding.number(2) > lengths.count:
-            raise CorruptFile("A dictionary in the ORC file has fewer entries than it says.")
+            raise CorruptFile("A dictionary in the ORC file has fewer entries than declared.")
         contents = StreamKind.DICTIONARY_DATA if is_dictionary else StreamKind.DATA
         if lengths.total > _HARMLESS and lengths.total > self._room(contents, column):
-            raise CorruptFile("Texts in a stripe of the ORC file are shorter than they say.")
+            raise CorruptFile("Texts in a stripe of the ORC file are shorter than declared.")
         return values.all * lengths.largest if is_dictionary else lengths.total, lengths.largest
 
     def _elements(self, column: int, lists: _Values) -> _Values:
         """The elements of the lists of a column."""
         lengths = self._lengths(column)
         if lengths.total > most_rows(self._stripe.length):
-            raise CorruptFile("Lists in a stripe of the ORC file are shorter than they say.")
+            raise CorruptFile("Lists in a stripe of the ORC file are shorter than declared.")
         return _Values(lengths.total, min(lists.of_row * lengths.largest, lengths.total))
 
     def _check_scales(self, column: int, precision: int) -> None:

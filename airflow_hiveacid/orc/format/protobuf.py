@@ -94,7 +94,7 @@ class Message:
             else:
                 raise CorruptFile(f"An ORC structure has a field of unknown wire type {wire_type}.")
             if length > len(data) - position:
-                raise CorruptFile("An ORC structure is shorter than it says.")
+                raise CorruptFile("An ORC structure is shorter than declared.")
             fields.append((number, wire_type, data[position : position + length]))
             position += length
         return cls(fields)
