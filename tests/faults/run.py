@@ -279,6 +279,8 @@ class Run:
                 self._check_refusal(error)
                 return
             assert report.error is None, f"try {number + 2} failed: {report.error}"
+            if any("Could not release the locks" in warning for warning in report.warnings):
+                self._time_out()  # The metastore ends the transaction that held them.
             self._expect(self._new)
             self._done = True
             self._check_report(report)
