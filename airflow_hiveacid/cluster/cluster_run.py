@@ -19,12 +19,18 @@ from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
 from airflow_hiveacid.cluster.spark_text import properties, require_environment
 from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
-from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError, TableNotFound
+from airflow_hiveacid.errors import (
+    ClusterUnreachable,
+    HiveAcidError,
+    TableNotFound,
+    UnsupportedTable,
+)
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.metastore_options import KERBEROS
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.tokens import token_of
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import cancel_token, new_token
 
@@ -357,15 +363,27 @@ def _spark_defaults() -> Path | None:
 def _folder(client: MetastoreClient, job: Job) -> str:
     """Return the folder of the job's table, or the future folder if the job creates it.
 
+    A view has no folder: the folder of its database takes its place.
+
     :raises TableNotFound: The table does not exist, and the job does not create it.
     """
     ref = TableRef.parse(job.target)
+    created: Job | None = None
     try:
-        return client.get_table(ref).folder
+        table = client.get_table(ref)
+        if not table.is_view:
+            return table.folder
     except TableNotFound:
-        for statement in job.statements if isinstance(job, ScriptJob) else ():
-            if statement.creates and statement.target.lower() == ref.full_name:
-                database = client.get_database(ref.database)
-                below = database.managed_location or database.location
-                return getattr(statement, "location", None) or f"{below}/{ref.name}"
-        raise
+        statements = job.statements if isinstance(job, ScriptJob) else ()
+        names_target = (each for each in statements if each.target.lower() == ref.full_name)
+        created = next((each for each in names_target if each.creates), None)
+        if created is None:
+            raise
+    if location := getattr(created, "location", None):
+        return str(location)
+    database = client.get_database(ref.database)
+    below = database.managed_location or database.location
+    if below is None:
+        raise UnsupportedTable(f"The database {ref.database} has no folder.")
+    is_view = created is None or isinstance(created, CreateViewJob)
+    return below if is_view else f"{below}/{ref.name}"

@@ -46,7 +46,9 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.tokens import token_of
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
+from airflow_hiveacid.jobs.transaction_job import TransactionJob
+from airflow_hiveacid.jobs.view_job import CreateViewJob
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RowJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import require_compactable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -103,8 +105,7 @@ class Preflight:
 
     @singledispatchmethod
     def _check(self, job: Job) -> None:
-        """Check a job; types of jobs that need other checks register them below."""
-        self._check_write(job)
+        """Check nothing; types of jobs that can be checked register their checks below."""
 
     @_check.register
     def _(self, job: StreamJob) -> None:
@@ -118,6 +119,12 @@ class Preflight:
     @_check.register
     def _(self, job: ExportChangesJob) -> None:
         """Check nothing: a complete export is found first, even if the table is not readable."""
+
+    @_check.register
+    def _(self, job: CreateViewJob) -> None:
+        for name in job.reads:
+            if name.lower() not in self._changing:
+                self._table(name)
 
     @_check.register
     def _(self, script: ScriptJob) -> None:
@@ -169,7 +176,10 @@ class Preflight:
         for source in job.insert.inputs_read.values():
             self._check_source(source)
 
-    def _check_write(self, job: Job) -> None:
+    @_check.register(RowJob)
+    @_check.register(TruncateJob)
+    @_check.register(TransactionJob)
+    def _(self, job: Job) -> None:
         """Check a job that writes in one transaction."""
         targets = [table for table in job.tables if table.lower() not in self._changing]
         if not targets:

@@ -22,6 +22,7 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.sql.script import to_jobs
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
@@ -75,6 +76,27 @@ def test_a_table_that_the_job_creates_gets_the_files_of_the_run(cluster, context
     run_ddl(orders.client, to_jobs("CREATE TABLE shop.day (id int)")[0])
     folder = orders.client.get_table(TableRef("shop", "day")).folder
     assert report.startswith(f"{folder}/{RUN_NOTES}/")
+
+
+def test_a_view_has_no_folder_and_the_database_gets_the_files_of_the_run(cluster, context, orders):
+    sql = "CREATE OR REPLACE VIEW shop.ids AS SELECT id FROM shop.orders"
+    database = orders.client.get_database("shop")
+    folder = database.managed_location or database.location
+    view = HiveTable.new(TableRef("shop", "ids"), [HiveColumn("id", "int")])
+    view.raw.tableType, view.raw.sd.location = "VIRTUAL_VIEW", None
+    view.raw.viewOriginalText = view.raw.viewExpandedText = "SELECT id FROM shop.orders"
+    for number, existing in enumerate((False, True)):
+        if existing:
+            orders.client.create_table(view)
+        deferred_by(
+            HiveAcidSqlOperator(
+                task_id=f"t{number}", sql=sql, deploy_mode="cluster", deferrable=True
+            ),
+            context,
+        )
+        argv = cluster.seen(cluster.applications[-1]).argv
+        report = argv[argv.index("--report") + 1]
+        assert report.startswith(f"{folder}/{RUN_NOTES}/")
 
 
 def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster, context, perform):

@@ -40,6 +40,7 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -349,6 +350,14 @@ def script(*statements: Any) -> ScriptJob:
 
 
 CREATE = CreateTableJob(target="shop.new", columns=[ColumnSpec("a", "int")])
+
+
+def test_a_view_need_not_exist_and_its_tables_must(check: Check) -> None:
+    view = CreateViewJob(target="shop.ids", text="", expanded="", reads=["shop.orders"])
+    check(script(view))
+    check(script(CREATE, replace(view, reads=["shop.new"])))
+    with pytest.raises(TableNotFound, match=r"^Statement 1 of 1: shop.gone does not exist"):
+        check(script(replace(view, reads=["shop.orders", "shop.gone"])))
 
 
 def test_a_statement_of_a_script_is_told_by_its_number(check: Check) -> None:
