@@ -1,6 +1,7 @@
 """Running a job of DDL, or a script of nothing else, without Spark."""
 
-from functools import singledispatch
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.analysis.analyze import analyze
@@ -60,7 +61,7 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
             partitions=changed.names,
             warnings=changed.warnings,
         )
-    return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(job, client))
+    return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
 
 
 def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
@@ -74,62 +75,27 @@ def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptRepor
     return run_script(client, script, run_one, was_applied=lambda _: True)
 
 
-@singledispatch
-def _apply(job: CatalogJob, client: MetastoreClient) -> tuple[str, ...]:
-    """Apply a job, and return its warnings; each type of job registers its function here."""
+_ON_DATABASES: Mapping[type[CatalogJob], Callable[[MetastoreClient, Any], tuple[str, ...]]] = {
+    CreateDatabaseJob: create_database,
+    DropDatabaseJob: drop_database,
+}
+_ON_TABLES: Mapping[type[CatalogJob], Callable[[MetastoreClient, TableRef, Any], tuple[str, ...]]]
+_ON_TABLES = {
+    CreateTableJob: create_table,
+    CreateTableLikeJob: create_table_like,
+    DropTableJob: drop_table,
+    RenameTableJob: rename_table,
+    AddColumnsJob: add_columns,
+    AlterColumnsJob: alter_columns,
+    TablePropertiesJob: alter_properties,
+    ConvertJob: convert_to_acid,
+}
+
+
+def _apply(client: MetastoreClient, job: CatalogJob) -> tuple[str, ...]:
+    """Apply a job, and return its warnings."""
+    if (change_database := _ON_DATABASES.get(type(job))) is not None:
+        return change_database(client, job)
+    if (change_table := _ON_TABLES.get(type(job))) is not None:
+        return change_table(client, TableRef.parse(job.target), job)
     raise InvalidJob(f"{type(job).__name__} needs Spark.")
-
-
-@_apply.register
-def _create_database(job: CreateDatabaseJob, client: MetastoreClient) -> tuple[str, ...]:
-    return create_database(client, job)
-
-
-@_apply.register
-def _drop_database(job: DropDatabaseJob, client: MetastoreClient) -> tuple[str, ...]:
-    return drop_database(client, job)
-
-
-@_apply.register
-def _create_table(job: CreateTableJob, client: MetastoreClient) -> tuple[str, ...]:
-    return create_table(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _create_table_like(job: CreateTableLikeJob, client: MetastoreClient) -> tuple[str, ...]:
-    return create_table_like(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _drop_table(job: DropTableJob, client: MetastoreClient) -> tuple[str, ...]:
-    return drop_table(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _rename_table(job: RenameTableJob, client: MetastoreClient) -> tuple[str, ...]:
-    return rename_table(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _add_columns(job: AddColumnsJob, client: MetastoreClient) -> tuple[str, ...]:
-    return add_columns(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _alter_columns(job: AlterColumnsJob, client: MetastoreClient) -> tuple[str, ...]:
-    return alter_columns(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _alter_properties(job: TablePropertiesJob, client: MetastoreClient) -> tuple[str, ...]:
-    return alter_properties(client, TableRef.parse(job.target), job)
-
-
-@_apply.register
-def _convert(job: ConvertJob, client: MetastoreClient) -> tuple[str, ...]:
-    return convert_to_acid(
-        client,
-        TableRef.parse(job.target),
-        run_token=job.token,
-        lock_wait_seconds=job.lock_wait_seconds,
-    )

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
 )
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -132,13 +132,7 @@ def create(
     return (f"{ref.full_name} was there already, and is left as it was.",)
 
 
-def convert_to_acid(
-    client: MetastoreClient,
-    ref: TableRef,
-    *,
-    run_token: str | None = None,
-    lock_wait_seconds: float = 300,
-) -> tuple[str, ...]:
+def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> tuple[str, ...]:
     """Make a plain table of ORC files full ACID; its files stay as they are.
 
     No other process with locks reads or writes the table meanwhile. The metastore checks the names
@@ -147,7 +141,7 @@ def convert_to_acid(
     Returns:
         Notes for the owner.
     """
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         table = client.get_table(ref)
         if table.kind is TableKind.FULL_ACID:
             return (f"{ref.full_name} is full ACID already.",)

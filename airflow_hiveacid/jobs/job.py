@@ -12,9 +12,7 @@ from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import (
-    require_table,
-)
+from airflow_hiveacid.jobs.field_checks import require_table
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import Report, RunReport
 from airflow_hiveacid.jobs.run_options import RunOptions

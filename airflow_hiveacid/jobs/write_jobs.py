@@ -48,7 +48,35 @@ class RowJob(ScriptedJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsertJob(RowJob):
+class SourceJob(RowJob):
+    """Base of the jobs that write the rows of a source.
+
+    Attributes:
+        source: The source of the rows.
+        merge_schema: Add columns that only the source has to the table, and widen numbers.
+    """
+
+    source: Source
+    merge_schema: bool = False
+
+    @property
+    def inputs_read(self) -> Mapping[str, Source]:
+        """The tables, files, and batches behind the source."""
+        return inputs_of(self.source)
+
+    @property
+    def query(self) -> QuerySource | None:
+        """The source if it is a query."""
+        return query_of(self.source)
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The table if columns may be added to it."""
+        return (self.target,) if self.merge_schema else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertJob(SourceJob):
     """Append rows, or replace all rows of the table or of some partitions.
 
     Attributes:
@@ -71,33 +99,16 @@ class InsertJob(RowJob):
 
     tag: ClassVar[str] = "insert"
 
-    source: Source
     overwrite: bool = False
     partitions: Sequence[PartitionSpec] | None = None
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
-    merge_schema: bool = False
     defaults: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         for name in ("partitions", "columns", "defaults"):
             freeze(self, name)
-
-    @property
-    def inputs_read(self) -> Mapping[str, Source]:
-        """The tables, files, and batches behind the source."""
-        return inputs_of(self.source)
-
-    @property
-    def query(self) -> QuerySource | None:
-        """The source if it is a query."""
-        return query_of(self.source)
-
-    @property
-    def defines(self) -> tuple[str, ...]:
-        """The table if columns may be added to it."""
-        return (self.target,) if self.merge_schema else ()
 
     @property
     def operation(self) -> Operation:
@@ -245,7 +256,7 @@ class RestoreJob(RowJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeJob(RowJob):
+class MergeJob(SourceJob):
     """Update, delete and insert by comparing a source with the table.
 
     Attributes:
@@ -264,32 +275,15 @@ class MergeJob(RowJob):
 
     tag: ClassVar[str] = "merge"
 
-    source: Source
     on: str
     when: Sequence[Clause]
     source_alias: str = "s"
     target_alias: str = "t"
-    merge_schema: bool = False
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "when")
-
-    @property
-    def inputs_read(self) -> Mapping[str, Source]:
-        """The tables, files, and batches behind the source."""
-        return inputs_of(self.source)
-
-    @property
-    def query(self) -> QuerySource | None:
-        """The source if it is a query."""
-        return query_of(self.source)
-
-    @property
-    def defines(self) -> tuple[str, ...]:
-        """The table if columns may be added to it."""
-        return (self.target,) if self.merge_schema else ()
 
     @property
     def operation(self) -> Operation:

@@ -179,7 +179,11 @@ KINDS = (
         "the first rows: 100 unless `LIMIT` or `--limit` is given",
     ),
     _kind("USE", "USE d", "sets the database of tables that later statements name without one"),
-    _kind("EXPLAIN", "EXPLAIN …", "[what a statement would read and lock](#explain)"),
+    _kind(
+        "EXPLAIN",
+        "EXPLAIN …",
+        "[the partitions, files, locks, and clauses](#explain) of a statement",
+    ),
 )
 # Statements of Hive and Spark that are refused, each with the reason and the remedy.
 REFUSED: Mapping[tuple[str, ...], tuple[str, str]] = {

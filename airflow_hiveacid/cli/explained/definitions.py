@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import LockType, Operation, TableRef
-from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
@@ -111,6 +110,6 @@ def _locks_of_compaction(
     if job.type == CompactionType.REBALANCE and table.kind is TableKind.FULL_ACID:
         return {table.ref.full_name: f"that of an {Operation.UPDATE.value}, {where}"}
     locks: dict[str, Cell] = {table.ref.full_name: f"{LockType.SHARED_READ.name} {where}"}
-    if client.version is MetastoreVersion.HMS3:
+    if not client.version.has_queue:
         locks[f"{table.ref.full_name}#compaction"] = "EXCLUSIVE, against other compactions"
     return locks
