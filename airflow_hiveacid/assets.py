@@ -105,10 +105,10 @@ def emit_assets(context: "Context", report: Mapping[str, Any], metastore: Metast
             named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
             for part in tables if named else [report]:
                 if not named or _is(outlet, part["target"]):
-                    _tell(context, outlet, part)
+                    _publish(context, outlet, part)
 
 
-def _tell(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
+def _publish(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
     event = context["outlet_events"][outlet]
     extra, partitions = _extra(report), _partitions(report)
     event.extra.update(extra)
@@ -139,13 +139,13 @@ def _add_partitions(event: Any, partitions: list[str]) -> None:
     fitting = sorted(name for name in partitions if len(name) <= _LONGEST_PARTITION_KEY)
     if len(fitting) < len(partitions):
         log.warning(
-            "No event of their own for %d partitions: their names have more than %d characters.",
+            "No separate event for %d partitions: their names have more than %d characters.",
             len(partitions) - len(fitting),
             _LONGEST_PARTITION_KEY,
         )
     if len(fitting) > _MOST_PARTITION_KEYS:
         log.warning(
-            "No event of their own for %d partitions, from %s to %s: a task has at most %d.",
+            "No separate event for %d partitions, from %s to %s: a task has at most %d.",
             len(fitting) - _MOST_PARTITION_KEYS,
             fitting[_MOST_PARTITION_KEYS],
             fitting[-1],

@@ -52,7 +52,7 @@ def audit(
     :param error: The error, when it is not. Its message is left out, as it may quote rows.
     """
     ti = context["ti"]
-    told = report or {}
+    reported = report or {}
     record = {
         "format": 1,
         "time": time.time(),
@@ -67,7 +67,7 @@ def audit(
         "paths": paths_of(job),
         "outcome": outcome,
         "error": error and type(error).__name__,
-        **{name: told[name] for name in _OUTCOME if name in told},
+        **{name: reported[name] for name in _OUTCOME if name in reported},
     }
     audit_log.info("%s", json.dumps(record, default=str))
 

@@ -100,7 +100,7 @@ def _path_in(file: Path) -> str:
     except (OSError, ValueError, configparser.Error) as error:
         raise AccessRefused(
             f"{file} cannot be read, so whether there is an authorizer is not known: {error}.",
-            remedy=f"Make the file readable, or set {_VARIABLE}; empty means that there is none.",
+            remedy=f"Make the file readable, or set {_VARIABLE}; empty means no authorizer.",
         ) from error
     return parser.get("hive_acid", "authorizer", fallback="")
 

@@ -8,7 +8,8 @@ HiveAcidError
 ├── StorageError            exit 50  files could not be read, written or moved
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
 ├── DemoFailed              exit 1   a program that the demo runs has failed
-└── SparkJobFailed          exit 1   Spark failed for another reason
+├── SparkJobFailed          exit 1   Spark failed for another reason
+└── WorkerFailed            exit 1   work in the worker failed for another reason
 """
 
 from typing import ClassVar
@@ -55,6 +56,12 @@ class DemoFailed(HiveAcidError):
 
 class SparkJobFailed(HiveAcidError):
     """Spark failed for a reason without a class of its own."""
+
+    retryable = True
+
+
+class WorkerFailed(HiveAcidError):
+    """Work in the worker, without Spark, failed for a reason without a class of its own."""
 
     retryable = True
 
@@ -134,7 +141,13 @@ class ScriptChanged(UserError):
 class SharedLocation(UserError):
     """Two tables, or two partitions, share one location."""
 
-    default_remedy = "Give each of them a folder of its own."
+    default_remedy = "Give each of them a separate folder."
+
+
+class SparkNeeded(UserError):
+    """The job is limited to the worker, and a part of it requires Spark."""
+
+    default_remedy = "Run it with run_in='auto' or run_in='spark'."
 
 
 class SqlError(UserError):
@@ -157,6 +170,10 @@ class TypeMismatch(UserError):
 
 class UnknownColumn(UserError):
     """A column is not part of the table or of the source."""
+
+
+class UnsupportedSpark(UserError):
+    """The versions of Spark, or of Python in its processes, are unsupported."""
 
 
 class UnsupportedTable(UserError):
@@ -187,6 +204,15 @@ class ConstraintViolated(DataError):
 
 class CorruptFile(DataError):
     """The content of a file does not match its name and location."""
+
+
+class DirectoryMissing(DataError):
+    """The directory of a table or a partition, which the metastore knows, does not exist."""
+
+    default_remedy = (
+        "Bring it back from a copy, a snapshot of the file system or its trash; or overwrite or drop"
+        " the table or the partition, if the rows are not needed."
+    )
 
 
 class DuplicateMergeKeys(DataError):
@@ -266,13 +292,15 @@ class LockTimeout(ConflictError):
 class OverlapRefused(ConflictError):
     """Another writer committed first, and the job's conflict policy refuses both changes."""
 
-    default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
+    default_remedy = (
+        "Nothing of this job is visible; run it again on the rows of the other transaction."
+    )
 
 
 class ScriptOvertaken(ConflictError):
     """Another attempt of the same script has begun."""
 
-    default_remedy = "No further statement was run. Let only one try of the script run."
+    default_remedy = "No further statement was run. Let only one attempt of the script run."
 
 
 class SnapshotMoved(ConflictError):
@@ -303,7 +331,9 @@ class TransactionAborted(ConflictError):
 class WriteConflict(ConflictError):
     """Another transaction committed a change of the same rows first."""
 
-    default_remedy = "Nothing of this job is visible; run it again on what the other one wrote."
+    default_remedy = (
+        "Nothing of this job is visible; run it again on the rows of the other transaction."
+    )
 
 
 class MetastoreError(HiveAcidError):

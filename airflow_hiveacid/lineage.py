@@ -44,8 +44,10 @@ def with_parent_job(conf: Mapping[str, str] | None, context: "Context") -> dict[
         inject_parent_job_information_into_spark_properties,
     )
 
-    told: dict[str, str] = inject_parent_job_information_into_spark_properties(properties, context)
-    return told
+    with_parent: dict[str, str] = inject_parent_job_information_into_spark_properties(
+        properties, context
+    )
+    return with_parent
 
 
 def lineage_of(job: Job, report: Mapping[str, Any] | None) -> Any:

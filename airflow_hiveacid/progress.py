@@ -17,7 +17,7 @@ SUBMITTED_VARIABLE = "HIVEACID_SUBMITTED"
 # Prefix of the lines of a PhaseLog, which distinguishes them from Spark's output.
 PROGRESS = "hiveacid: "
 # Interval between progress messages.
-TELL_SECONDS = 10.0
+REPORT_SECONDS = 10.0
 
 
 class Phase(StrEnum):
@@ -219,6 +219,18 @@ class FaultInjector(PhaseObserver):
         """Inject the fault after the phase if requested."""
         if phase is self._phase and self._after:
             self._strike()
+
+
+def watching(observers: Sequence[PhaseObserver] = (), about: str = "") -> list[PhaseObserver]:
+    """Add the log, and the fault that the environment requests, to the observers of a run.
+
+    Args:
+        observers: The others.
+        about: The subject of the lines of the log, if several operations run concurrently.
+    """
+    fault = FaultInjector.from_environment()
+    # The log is last, so that everything it reports can be looked up.
+    return [*observers, PhaseLog(about), *([fault] if fault else [])]
 
 
 def _kill() -> None:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from airflow_hiveacid.public_names import homes
+from airflow_hiveacid.public_names import PACKAGE, homes
 
 _NAME = "Hive ACID"
+# The released versions and the one that comes next, the newest first, as in CHANGELOG.md.
+_VERSIONS = ["0.1.0"]
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -13,6 +15,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-hiveacid",
         "name": _NAME,
         "description": "Merge, insert, update, delete and compact in Hive ACID tables, on Spark.",
+        "versions": list(_VERSIONS),
         "integrations": [{"integration-name": _NAME}],
         "hooks": [
             {"integration-name": _NAME, "python-modules": ["airflow_hiveacid.hooks.metastore"]},
@@ -20,13 +23,13 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": _NAME,
-                "python-modules": _public_modules("operators"),
+                "python-modules": _public_modules(PACKAGE, "operators"),
             },
         ],
         "sensors": [
             {
                 "integration-name": _NAME,
-                "python-modules": _public_modules("sensors"),
+                "python-modules": _public_modules(f"{PACKAGE}.sensors", "sensors"),
             },
         ],
         "triggers": [
@@ -56,15 +59,22 @@ def get_provider_info() -> dict[str, Any]:
             },
             {
                 "name": "hive_acid_insert",
-                "class-name": "airflow_hiveacid.decorators.insert.hive_acid_insert_task",
+                "class-name": "airflow_hiveacid.decorators.source_function.hive_acid_insert_task",
             },
             {
                 "name": "hive_acid_merge",
-                "class-name": "airflow_hiveacid.decorators.merge.hive_acid_merge_task",
+                "class-name": "airflow_hiveacid.decorators.source_function.hive_acid_merge_task",
             },
             {
                 "name": "hive_acid_sql",
                 "class-name": "airflow_hiveacid.decorators.sql.hive_acid_sql_task",
+            },
+        ],
+        # Airflow loads the plugin by its entry point; this lists it as a part of the provider.
+        "plugins": [
+            {
+                "name": "hiveacid",
+                "plugin-class": "airflow_hiveacid.plugin.plugin.HiveAcidPlugin",
             },
         ],
         "cli": ["airflow_hiveacid.cli.airflow_commands.get_commands"],
@@ -80,10 +90,10 @@ def get_provider_info() -> dict[str, Any]:
     }
 
 
-def _public_modules(kind: str) -> list[str]:
-    """The modules of a subpackage that define public names."""
-    prefix = f"airflow_hiveacid.{kind}."
-    return sorted({module for module in homes().values() if module.startswith(prefix)})
+def _public_modules(package: str, kind: str) -> list[str]:
+    """The modules of a subpackage that define public names of a package."""
+    prefix = f"{PACKAGE}.{kind}."
+    return sorted({module for module in homes(package).values() if module.startswith(prefix)})
 
 
 def _options() -> dict[str, Any]:
@@ -124,34 +134,34 @@ def _options() -> dict[str, Any]:
             "default": "hive_acid_default",
         },
         "page_refresh_seconds": {
-            "description": "How old the figures on the page may be before the tables are measured "
-            "again, in the background.",
+            "description": "The maximum age of the figures on the page; older figures are measured again "
+            "in the background.",
             "version_added": "0.1.0",
             "type": "float",
             "example": None,
             "default": "60",
         },
         "page_dag": {
-            "description": "The DAG that the buttons of the page start, for whoever may trigger it: "
-            "the example `compact_or_clean`, or one with the same parameters. Nothing means that "
-            "there are no buttons.",
+            "description": "The DAG that the buttons of the page start, for users who may trigger it: "
+            "the example `compact_or_clean`, or one with the same parameters. If empty, the page "
+            "has no buttons.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "compact_or_clean",
             "default": "",
         },
         "page_policy": {
-            "description": "When the page takes a partition for worth compacting: the fields of "
-            "CompactionPolicy that differ from Hive's rules, as JSON.",
+            "description": "The policy by which the page decides that a partition needs a compaction: the "
+            "fields of CompactionPolicy that differ from Hive's rules, as JSON.",
             "version_added": "0.1.0",
             "type": "string",
             "example": '{"max_deltas": 20, "major_after_hours": 168}',
             "default": None,
         },
         "page_locations": {
-            "description": "Which locations of tables Airflow's web server opens for the page: "
-            "schemes, with hosts or buckets, separated by commas. Nothing means those of "
-            "allowed_locations, or else all that are known: file, hdfs, viewfs, s3, gs and abfs. Users "
+            "description": "The locations of tables that Airflow's web server opens for the page: "
+            "schemes, with hosts or buckets, separated by commas. If empty: those of "
+            "allowed_locations, otherwise all supported schemes: file, hdfs, viewfs, s3, gs and abfs. Users "
             "who create tables choose their locations, which may name any host.",
             "version_added": "0.1.0",
             "type": "string",
@@ -160,7 +170,7 @@ def _options() -> dict[str, Any]:
         },
         "allowed_locations": {
             "description": "The locations of tables, partitions, and files that jobs and sensors may "
-            "open: schemes, with hosts or buckets, separated by commas. Nothing means all. It is part of "
+            "open: schemes, with hosts or buckets, separated by commas. If empty: all. It is part of "
             "each metastore connection, so that drivers in clusters obey it, too.",
             "version_added": "0.1.0",
             "type": "string",
@@ -170,8 +180,8 @@ def _options() -> dict[str, Any]:
         "authorizer": {
             "description": "The dotted path of a callable that allows or refuses every job, every "
             "read, every command, and every row of the page: `authorizer(user=..., table=..., columns=..., "
-            "action=...)` returns True to allow. Everything else refuses, also an exception and "
-            "an import that fails. Nothing means that Airflow's permissions decide alone.",
+            "action=...)` returns True to allow. Every other result refuses, also an exception and "
+            "a failed import. If empty, only Airflow's permissions decide.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "company.security.may_access",
@@ -187,7 +197,7 @@ def _options() -> dict[str, Any]:
         },
         "spark_history_url": {
             "description": "Spark's history server, for the link of a task to its application "
-            "where the cluster has no page of its own for it.",
+            "if the cluster has no page for it.",
             "version_added": "0.1.0",
             "type": "string",
             "example": "https://spark-history.example.com",
@@ -235,8 +245,8 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "auth_mechanism": {
                 "label": "Authentication",
-                "description": "GSSAPI is Kerberos, for the transport binary. Without a choice it is "
-                "Kerberos where [core] security says so.",
+                "description": "GSSAPI is Kerberos, for the transport binary. If unset, [core] security "
+                "determines it.",
                 "schema": {"type": ["string", "null"], "enum": ["NONE", "GSSAPI", None]},
             },
             "kerberos_service_name": {
@@ -247,13 +257,13 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "kerberos_principal": {
                 "label": "Kerberos: principal",
-                "description": "Who logs in; without it, whose ticket there is.",
+                "description": "The principal that logs in; if unset, that of the existing ticket.",
                 "schema": {"type": ["string", "null"]},
             },
             "kerberos_keytab": {
                 "label": "Kerberos: keytab",
-                "description": "File on the workers and triggerers with the principal's key; without "
-                "it the ticket is taken that `airflow kerberos` or kinit has got.",
+                "description": "File on the workers and triggerers with the principal's key; if "
+                "unset, the ticket of `airflow kerberos` or kinit is used.",
                 "schema": {"type": ["string", "null"]},
             },
             "kerberos_ccache": {
@@ -263,7 +273,7 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "kerberos_min_protection": {
                 "label": "Kerberos: least protection",
-                "description": "A connection that is protected less is refused.",
+                "description": "Connections with a weaker protection are refused.",
                 "schema": {
                     "type": ["string", "null"],
                     "enum": ["authentication", "integrity", "privacy", None],
@@ -272,7 +282,7 @@ def _metastore_connection() -> dict[str, Any]:
             "column_mapping": {
                 "label": "Column mapping",
                 "description": "How columns are found in ORC files that were written before the "
-                "columns changed. Without a choice it is Hive's default for the metastore's version.",
+                "columns changed. If unset: Hive's default for the metastore's version.",
                 "schema": {"type": ["string", "null"], "enum": ["position", "name", None]},
             },
             "write_events": {
@@ -292,7 +302,7 @@ def _metastore_connection() -> dict[str, Any]:
             },
             "read_timeout_seconds": {
                 "label": "Read timeout",
-                "description": "Seconds that one call may take, a second try included.",
+                "description": "Seconds that one call may take, including a retry.",
                 "schema": {"type": ["number", "null"], "default": 300, "minimum": 0},
             },
         },

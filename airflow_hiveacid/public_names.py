@@ -1,18 +1,52 @@
-"""The public names of the package, as its stub lists them."""
+"""The public names of the package and its subpackages, as their stubs list them."""
 
-import ast
-from functools import cache
-from importlib.resources import files
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+
+PACKAGE = __name__.rpartition(".")[0]
+# The packages with public names, each with a stub.
+PACKAGES = (
+    PACKAGE,
+    f"{PACKAGE}.hooks",
+    f"{PACKAGE}.jobs",
+    f"{PACKAGE}.sensors",
+    f"{PACKAGE}.triggers",
+)
 
 
 @cache
-def homes() -> dict[str, str]:
-    """Return the module that defines each public name."""
+def homes(package: str = PACKAGE) -> dict[str, str]:
+    """Return the module that defines each public name of a package."""
+    # Most imports of the package need no public name, and should not load these modules.
+    import ast
+    from importlib.resources import files
+
     # The package may be in a zip file, as it is in Spark's executors.
-    stub = ast.parse(files(__package__).joinpath("__init__.pyi").read_text(encoding="utf-8"))
+    stub = ast.parse(files(package).joinpath("__init__.pyi").read_text(encoding="utf-8"))
     return {
         alias.name: node.module
         for node in stub.body
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
     }
+
+
+def loaders(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package, which load public names at first use."""
+    return partial(_load, package), partial(_names, package)
+
+
+def _load(package: str, name: str) -> object:
+    """Load a public name from the module that defines it."""
+    if name == "__all__":
+        return _names(package)
+    # The import system asks for names with underscores all the time.
+    if not name.startswith("__") and name in homes(package):
+        return getattr(import_module(homes(package)[name]), name)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def _names(package: str) -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted([*homes(package), *(["__version__"] if package == PACKAGE else [])])

@@ -69,7 +69,7 @@ def main() -> int:
         print(f"\nquickstart: {error}", file=sys.stderr)
         return error.exit_code
     if not ended:
-        print("\nquickstart: ended; nothing runs on", file=sys.stderr)
+        print("\nquickstart: ended; no process is left", file=sys.stderr)
         return 0 if arguments.stay else 130  # The exit code of a shell for Ctrl-C.
     return 0
 
@@ -77,22 +77,22 @@ def main() -> int:
 def run(directory: Path, *, stay: bool) -> None:
     """Do all steps below one folder."""
     begun = time.monotonic()
-    say("Starting a Hive Metastore 4.0.1")
+    print_headline("Starting a Hive Metastore 4.0.1")
     with EmbeddedMetastore(directory=directory / "metastore") as metastore:
         airflow = LocalAirflow(
             directory, dags=example_dags(), metastore_uri=metastore.uri, master=MASTER
         )
         print(f"   It answers at {metastore.uri}")
-        say(f"Creating the table {TABLE} and inserting {len(CUSTOMERS)} customers")
+        print_headline(f"Creating the table {TABLE} and inserting {len(CUSTOMERS)} customers")
         create_table(metastore)
         insert(directory, airflow.environment, metastore)
-        say("The table before the merge: one delta in each partition")
+        print_headline("The table before the merge: one delta in each partition")
         before = files_of(metastore.warehouse)
         show_rows(metastore)
         print()
         print_table(("file", "size"), list(before.items()), right=[1])
 
-        say(f"Running the DAG hourly_merge on a feed of {len(CHANGES)} changes")
+        print_headline(f"Running the DAG hourly_merge on a feed of {len(CHANGES)} changes")
         feed = directory / "feed"
         write_changes(feed / HOUR)
         print_table(*table_of(CHANGES))
@@ -100,22 +100,24 @@ def run(directory: Path, *, stay: bool) -> None:
         merge = ["dags", "test", "hourly_merge"]
         airflow.run(*merge, NEXT_HOUR, "--conf", json.dumps({"feed": str(feed)}))
 
-        say("After it: new deltas hold new rows, and delete deltas the ids of old ones")
+        print_headline("After it: new deltas hold new rows, and delete deltas the ids of old ones")
         merged = files_of(metastore.warehouse)
         show_rows(metastore)
         print()
         show_difference(before, merged)
-        say("Its report, which the task returned as XCom")
+        print_headline("Its report, which the task returned as XCom")
         show_report(merge_report(directory / "airflow"))
 
-        say("Running the DAG automatic_compaction, with two deltas taken for too many")
+        print_headline("Running the DAG automatic_compaction, with two deltas taken for too many")
         thresholds = {"table": str(TABLE), "max_deltas": 1}
         log = airflow.run("dags", "test", "automatic_compaction", "--conf", json.dumps(thresholds))
         for reason in re.findall(rf"\] ({re.escape(str(TABLE))}\S* needs .*?\.) +\[", log):
             print(f"   {reason}")
-        say("After it: what was compacted is one base, and what it replaced has been cleaned")
+        print_headline(
+            "After it: compacted partitions have one base, and replaced directories are removed"
+        )
         show_difference(merged, files_of(metastore.warehouse))
-        say("The rows, with the row ids that they had before")
+        print_headline("The rows, with the row ids that they had before")
         show_rows(metastore, "--row-ids")
         print(f"\nDone in {time.monotonic() - begun:.0f} s. Everything is in {directory}.")
         if stay:
@@ -226,7 +228,7 @@ def show_report(report: Mapping[str, Any]) -> None:
 
 def show_page(airflow: LocalAirflow, metastore: EmbeddedMetastore) -> None:
     """Start Airflow and stay until a signal ends that."""
-    say("Starting Airflow, with the page of the tables")
+    print_headline("Starting Airflow, with the page of the tables")
     try:
         airflow.start()
         print(f"\n  Page   {airflow.url}/plugin/hiveacid\n  Login  {airflow.login}")
@@ -238,7 +240,7 @@ def show_page(airflow: LocalAirflow, metastore: EmbeddedMetastore) -> None:
         airflow.stop()
 
 
-def say(text: str) -> None:
+def print_headline(text: str) -> None:
     """Print a headline."""
     print(f"\n== {text}", flush=True)
 

@@ -1,4 +1,4 @@
-"""What the tables are made of, and what changes them."""
+"""The contents of the tables, and their changes."""
 
 from pathlib import Path
 

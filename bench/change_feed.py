@@ -1,4 +1,4 @@
-"""What it costs to tell what the last transaction has changed."""
+"""Cost of reading the changes of the last transaction."""
 
 from typing import ClassVar
 
@@ -8,7 +8,8 @@ from lineitem import TYPES
 
 
 class ChangeFeed(ChangingCourse):
-    """The changes of one row in a hundred: as the engine tells them, and by comparing two versions."""
+    """The changes of one row in a hundred: by the engine's change feed, and by comparing two
+    versions."""
 
     name: ClassVar[str] = "changes"
     kind = ChangeTellingEngine
@@ -20,7 +21,7 @@ class ChangeFeed(ChangingCourse):
         before = self.engine.version()
         rows = self.batches.rows // 100
         self.engine.upsert(self.batches.kept("hundredth", self.batches.mixed(rows, seed=11)))
-        # The first one finds out what Java has not compiled yet.
+        # The first one pays for Java's compilation.
         for _ in range(2):
             self._time("changes", lambda: every_value(self.engine.changes(before)))
         changed = self.engine.changes(before).select(*TYPES)
@@ -33,6 +34,4 @@ class ChangeFeed(ChangingCourse):
             ).collect()[0]
             self.shown[moment] = row.rows, row.hash
         if self.shown["told"] != self.shown["compared"]:
-            raise RuntimeError(
-                f"{self.engine.name} tells other changes than there are: {self.shown}."
-            )
+            raise RuntimeError(f"{self.engine.name} reports wrong changes: {self.shown}.")

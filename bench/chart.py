@@ -1,4 +1,4 @@
-"""Draw what bench/peers.py has measured.
+"""Draw the measurements of bench/peers.py.
 
     python bench/chart.py build/peers.json docs/images/benchmarks.svg
 

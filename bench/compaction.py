@@ -1,4 +1,4 @@
-"""How compactions compare with copying the files, and with Spark doing the same work.
+"""Compactions compared with copies of the files, and with Spark doing the same work.
 
     python bench/compaction.py --rows 16000000 --json out.json
 
@@ -28,8 +28,8 @@ from session import CODEC, TASKS, seconds_of, session
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -46,7 +46,7 @@ DELETED = {
     "clustered": "1 % of the rows deleted, all together",
     "random": "0.1 % of the rows deleted, at random",
 }
-# What a compaction does beside its transaction.
+# The work of a compaction outside of its transaction.
 MOVING = ("read", "write", "publish")
 
 
@@ -92,7 +92,7 @@ class Bench:
         return ref
 
     def compact(self, source: TableRef, type_: str) -> tuple[float, PartitionReport]:
-        """Compact a copy, and say how long the call took and what it did."""
+        """Compact a copy, and return the duration of the call and its report."""
         ref = self.like(source, f"{source.name}_{type_}")
         reports = []
         with self.open(ref) as table:
@@ -204,7 +204,7 @@ def measure_major(bench: Bench, source: TableRef, runs: int) -> dict[str, object
 
 
 def peer(spark: SparkSession, files: Path, target: Path) -> None:
-    """What a major compaction does, as a Spark job: the same files, rows, columns and codec."""
+    """A major compaction as a Spark job: the same files, rows, columns and codec."""
     rows, events = (read(spark, files.glob(pattern)) for pattern in ("delta_*", "delete_delta_*"))
     kept = rows.join(broadcast(events.select(*ROW_ID)), ROW_ID, "left_anti")
     kept = kept.select(*rows.columns).orderBy(*ROW_ID)

@@ -2,10 +2,14 @@
 
     PYTHONPATH=. python bench/control_flow.py --json out.json
 
-Only the driver's process counts, and each pair of caller and function counts once. `files` are
-the files entered, `switches` the calls from one file into another, and `returns` those of them that enter a
-file again that was left before. `publish` is the part of the merge from publishing to its end. To compare
-two revisions, run this file with the other checkout as PYTHONPATH and working directory.
+Only the driver's process counts, without heartbeats, and each pair of caller and function counts once
+for each work. ORC files and the metastore count as one call each: calls inside of ``orc/`` and
+``metastore/thrift/`` are not followed, and observers of progress do not count. `files` are the files
+entered, `packages` the calls from one folder into another, `switches` the calls from one file into another,
+and `returns` those of them that enter a file again that was left before. `read` is the call of
+``TableReader.rows``. `publish to commit` is the part of the merge from ``TableOutput.publish`` to
+``commit_txn``. To compare two revisions, run this file with the other checkout as PYTHONPATH and
+working directory; where modules have other names there, change the imports.
 """
 
 import argparse
@@ -13,12 +17,12 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FrameType
-from typing import Any
+from typing import NamedTuple
 
 from session import session
 
@@ -28,29 +32,34 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from airflow_hiveacid.progress import Phase, PhaseObserver
 
 PACKAGE = str(Path(airflow_hiveacid.__file__).parent) + "/"
+NOT_FOLLOWED = ("orc/", "metastore/thrift/")
+NOT_COUNTED = ("metastore/thrift/", "progress.py")
 TABLE = TableRef("bench", "orders")
 
 
-class Trace(PhaseObserver):
-    """The calls within the package, in their order, each pair of functions once.
+class Call(NamedTuple):
+    """A call from one file of the package into another.
 
     Attributes:
-        entered: The files that were called into, in order.
-        published: How many of them were entered before publishing.
+        caller: The calling file and function.
+        entered: The file and function that it calls.
     """
 
-    def __init__(self) -> None:
-        self.entered: list[str] = []
-        self.published = 0
-        self._seen: set[tuple[Any, Any]] = set()
+    caller: tuple[str, str]
+    entered: tuple[str, str]
 
-    def enter(self, phase: Phase) -> None:
-        if phase is Phase.PUBLISH and not self.published:
-            self.published = len(self.entered)
-            self._seen.clear()
+    @property
+    def changes_package(self) -> bool:
+        return PurePath(self.caller[0]).parent != PurePath(self.entered[0]).parent
+
+
+class Trace:
+    """The calls between files of the package, in their order."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -68,21 +77,45 @@ class Trace(PhaseObserver):
         caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
             caller = caller.f_back
-        if caller is None:
+        if caller is None or threading.current_thread().name.startswith("heartbeat"):
             return
-        pair = (caller.f_code, frame.f_code)
-        if caller.f_code.co_filename != frame.f_code.co_filename and pair not in self._seen:
-            self._seen.add(pair)
-            self.entered.append(frame.f_code.co_filename.removeprefix(PACKAGE))
+        call = Call(_place(caller), _place(frame))
+        followed = not call.caller[0].startswith(NOT_FOLLOWED)
+        counted = not call.entered[0].startswith(NOT_COUNTED)
+        if followed and counted and call.caller[0] != call.entered[0]:
+            self.calls.append(call)
 
 
-def figures(entered: list[str]) -> dict[str, int]:
+def _place(frame: FrameType) -> tuple[str, str]:
+    return frame.f_code.co_filename.removeprefix(PACKAGE), frame.f_code.co_name
+
+
+def between(calls: Sequence[Call], first: tuple[str, str], last: tuple[str, str]) -> list[Call]:
+    """Return the calls from the first of a function to the first of another one after it."""
+    entered = [call.entered for call in calls]
+    begin = entered.index(first)
+    return list(calls[begin : entered.index(last, begin) + 1])
+
+
+def within(calls: Sequence[Call], function: tuple[str, str]) -> list[Call]:
+    """Return the first call of a function, and the calls until its caller makes another one."""
+    begin = [call.entered for call in calls].index(function)
+    caller = calls[begin].caller
+    callers = [call.caller for call in calls]
+    end = callers.index(caller, begin + 1) if caller in callers[begin + 1 :] else len(calls)
+    return list(calls[begin:end])
+
+
+def figures(calls: Sequence[Call]) -> dict[str, int]:
+    once = list(dict.fromkeys(calls))
+    entered = [call.entered[0] for call in once]
     files = set(entered)
     switches = sum(one != other for one, other in pairwise(entered))
     return {
         "files": len(files),
-        "switches": len(entered),
-        "returns": max(0, switches + 1 - len(files)),
+        "packages": sum(call.changes_package for call in once),
+        "switches": len(once),
+        "returns": switches + 1 - len(files),
     }
 
 
@@ -97,23 +130,29 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
             )
         rows = spark.range(1000).selectExpr("id", "cast(id as string) v")
         for name in ("warm up", "measured"):
-            trace = Trace()
-            with AcidTable(TABLE.full_name, metastore.uri, spark=spark, observers=[trace]) as table:
+            with AcidTable(TABLE.full_name, metastore.uri, spark=spark) as table:
                 table.append(rows)
                 source = rows.where("id < 10").union(rows.selectExpr("id + 5000", "v").limit(5))
-                trace.entered.clear()
-                with trace.running():
+                merging, reading, compacting = Trace(), Trace(), Trace()
+                with merging.running():
                     merge = table.merge(source, "t.id = s.id").when_matched_update_all()
                     merge.when_not_matched_insert_all().execute()
-                found["merge"] = figures(trace.entered)
-                found["publish"] = figures(trace.entered[trace.published :])
-                reading, compacting = Trace(), Trace()
                 with reading.running():
                     table.to_df().count()
-                found["read"] = figures(reading.entered)
                 with compacting.running():
                     table.compact("major")
-                found["major compaction"] = figures(compacting.entered)
+            publishing = between(
+                merging.calls,
+                ("engine/write/table_output.py", "publish"),
+                ("metastore/client.py", "commit_txn"),
+            )
+            read = within(reading.calls, ("engine/read/table_reader.py", "rows"))
+            found = {
+                "merge": figures(merging.calls),
+                "publish to commit": figures(publishing),
+                "read": figures(read),
+                "major compaction": figures(compacting.calls),
+            }
             print(name, json.dumps(found), file=sys.stderr)
     return found
 

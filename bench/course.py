@@ -1,4 +1,4 @@
-"""What an engine goes through in one round, with the seconds and Spark jobs of each work."""
+"""The works of an engine in one round, with the seconds and Spark jobs of each."""
 
 import statistics
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from session import jobs_so_far, seconds_of
 
 READS = ("sum", "key", "all")
-# How often each is done: the median counts.
+# The number of repetitions of each; the median counts.
 REPETITIONS = 3
 
 Shown = tuple[int, int]
@@ -22,10 +22,10 @@ class Course(ABC):
     """Works that every engine does, one after the other, on tables of its own.
 
     Attributes:
-        warm_up: Nothing of it counts, so that it may leave out what takes long.
-        seconds: How long each work took; of a work that was repeated the median.
-        figures: Other numbers, by what they say.
-        shown: How many rows the table showed at some points, and a hash of all of them.
+        warm_up: Its results are discarded, so that it may skip long works.
+        seconds: The duration of each work; the median of repeated ones.
+        figures: Other numbers, by their labels.
+        shown: The number of visible rows at some points, and a hash of all of them.
     """
 
     name: ClassVar[str]
@@ -71,7 +71,7 @@ class Course(ABC):
             self.seconds[f"{prefix}{name}{suffix}"] = statistics.median(taken)
 
     def _look(self, moment: str, columns: Iterable[str] = TYPES) -> None:
-        """Note what the table shows, to compare it with the others."""
+        """Record the visible rows, to compare them with the others."""
         values = self.engine.frame().selectExpr(
             "count(*) as rows", f"bit_xor(xxhash64({', '.join(columns)})) as hash"
         )

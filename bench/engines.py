@@ -24,7 +24,7 @@ class Engine(ABC):
     """A kind of table, and one table of that kind at a time."""
 
     name: ClassVar[str]
-    # What it takes part in, and what of that counts as its own work; None is everything.
+    # The works that it takes part in, and the share that counts as its own; None is everything.
     courses: ClassVar[tuple[str, ...] | None] = None
     works: ClassVar[tuple[str, ...] | None] = None
 
@@ -32,7 +32,7 @@ class Engine(ABC):
         self.spark, self.folder = spark, folder
 
     def does(self, work: str) -> bool:
-        """Whether it is measured at a work."""
+        """Whether a work measures it."""
         return self.works is None or work in self.works
 
     @abstractmethod
@@ -82,7 +82,7 @@ class ChangingEngine(Engine):
 
 
 class ChangeTellingEngine(ChangingEngine):
-    """One that can tell what was changed since a version."""
+    """An engine that can report the changes since a version."""
 
     @abstractmethod
     def tell_changes(self) -> None:
@@ -107,7 +107,7 @@ class ChangeTellingEngine(ChangingEngine):
 
 
 class FlatOrc(Engine):
-    """Spark's own files of ORC, which nobody can change."""
+    """Spark's own files of ORC, without support for changes."""
 
     name = "flat"
     codec = "zlib"
@@ -212,7 +212,7 @@ class SqlEngine(ChangeTellingEngine):
 
     @abstractmethod
     def _name(self, table: str) -> str:
-        """How SQL calls a table."""
+        """The name of a table in SQL."""
 
     def append(self, rows: DataFrame) -> None:
         rows.writeTo(self.table).append()
@@ -275,7 +275,7 @@ class Iceberg(SqlEngine):
         return f"{ICEBERG_CATALOG}.bench.{table}"
 
     def tell_changes(self) -> None:
-        # Of files with deletes it tells no changes.
+        # It reports no changes of files with deletes.
         modes = ", ".join(f"'write.{each}.mode' = 'copy-on-write'" for each in ("merge", "update"))
         self.spark.sql(f"ALTER TABLE {self.table} SET TBLPROPERTIES ({modes})")
 

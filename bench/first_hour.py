@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python bench/first_hour.py --json out.json
 
-The metastore is the existing one: it runs before the clock starts. All else begins with nothing: an empty
-home, a clone of the newest commit, an environment into which pip installs it. The statements, the commands
-and the DAG are those of docs/first-merge.md, taken from the clone; only addresses and paths differ. A step
-that does not give what it should ends the run.
+The metastore is the existing one: it runs before the clock starts. All else begins with nothing: an
+empty home, a clone of the newest commit, an environment into which pip installs it. The statements,
+the commands and the DAG are those of docs/first-merge.md, taken from the clone; only addresses and
+paths differ. A step with an unexpected result ends the run.
 """
 
 import argparse
@@ -38,10 +38,10 @@ PAGE_SECONDS = 300
 
 
 class Newcomer:
-    """Somebody with an empty home and a clock.
+    """A user with an empty home, and a clock.
 
     Attributes:
-        steps: What was done, and the seconds that it took.
+        steps: The steps, and their seconds.
     """
 
     def __init__(self, home: Path, metastore: str) -> None:
@@ -55,14 +55,14 @@ class Newcomer:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure what is done inside, and print it."""
+        """Measure the body, and print it."""
         begun = time.monotonic()
         yield
         self.steps.append((name, round(time.monotonic() - begun, 1)))
         print(f"{self.steps[-1][1]:8.1f} s  {name}", flush=True)
 
     def run(self, *command: str | Path, wanted: str = "") -> str:
-        """Run a command; what it printed, which has to contain a text."""
+        """Run a command and return its output, which must contain a text."""
         ended = subprocess.run(
             command,
             env=self.environment,
@@ -79,7 +79,7 @@ class Newcomer:
         return ended.stdout
 
     def snippet(self, language: str, containing: str) -> str:
-        """The block of the guide with a text, addressed to what there is here."""
+        """Return the block of the guide with a text, with the addresses of this environment."""
         guide = (self.clone / GUIDE).read_text(encoding="utf-8")
         blocks = re.findall(rf"^```{language}\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
         (found,) = [block for block in blocks if containing in block]
@@ -91,7 +91,7 @@ class Newcomer:
         return addressed.replace("/feeds/", f"{self.feeds}/")
 
     def export(self, lines: str) -> None:
-        """Do what lines of `export NAME=VALUE` do."""
+        """Apply lines of `export NAME=VALUE`."""
         for name, value in re.findall(r"^(?:\$ )?export (\w+)='?(.*?)'?$", lines, re.MULTILINE):
             self.environment[name] = value
 
@@ -178,7 +178,7 @@ def write_feed(hour: Path) -> None:
 
 
 def see_the_page(newcomer: Newcomer) -> None:
-    """Start all of Airflow, and ask for what the page shows."""
+    """Start Airflow, and request the content of the page."""
     url = newcomer.environment["AIRFLOW__API__BASE_URL"]
     log = newcomer.home / "airflow.log"
     with log.open("wb") as output:
@@ -202,7 +202,7 @@ def see_the_page(newcomer: Newcomer) -> None:
 
 
 def operations(url: str) -> Sequence[str] | None:
-    """What has been done to the table, as the page has it; None as long as nobody answers."""
+    """Return the operations on the table from the page; None without an answer."""
     try:
         token = ask(f"{url}/auth/token")["access_token"]
         history = ask(f"{url}/hiveacid/api/tables/{TABLE}/history", token)["entries"]

@@ -1,4 +1,4 @@
-"""How the time of a small merge grows with the table it goes into."""
+"""Time of a small merge by the size of its table."""
 
 import statistics
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Growth(ChangingCourse):
     """The same merges into a table of one append, and into tables of many of that size.
 
     Attributes:
-        sizes: How many appends the tables have, the first one being what the others compare with.
+        sizes: The number of appends in the tables; the first one is the reference for the others.
     """
 
     name: ClassVar[str] = "growth"
@@ -59,5 +59,5 @@ class Growth(ChangingCourse):
             self.seconds[work] = statistics.median(taken)
             first = self.seconds[f"growth_{kind}_{self.sizes[0]}"]
             self.figures[work] = self.seconds[work] / first
-        # What changes, and what it is found by: all columns of the large ones would take minutes.
+        # The changed columns and the key: all columns of the large ones would take minutes.
         self._look(f"{times} appends", (KEY, "l_quantity"))

@@ -1,4 +1,4 @@
-"""What it costs to open the history of a table with 10,000 write ids.
+"""Cost of opening the history of a table with 10,000 write ids.
 
     python bench/history.py --json out.json
 
@@ -47,7 +47,7 @@ TABLE, PARTED = TableRef("bench", "events"), TableRef("bench", "events_by_day")
 DAY, DAYS = [HiveColumn("day", "int")], 1000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LEFT = 100
-# What `hiveacid history` shows, what the page shows, and all of it.
+# The history of `hiveacid history`, of the page, and the complete one.
 LIMITS = (100, 500, 1_000_000)
 
 
@@ -109,7 +109,7 @@ def times(client: MetastoreClient, ref: TableRef, rounds: int) -> dict[str, obje
 def times_of_versions(
     client: MetastoreClient, ref: TableRef, writes: int, rounds: int
 ) -> dict[str, object]:
-    """The seconds until it is known what a reader saw at a time."""
+    """Return the seconds of a lookup of the version at a time."""
     medians: dict[str, object] = {}
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
     for later in (LEFT, writes // 2):
@@ -131,7 +131,7 @@ def measured(work: Callable[[], object], rounds: int) -> dict[str, float]:
 
 
 def write(root: Path, place: Path, ref: TableRef, write_id: int, txn: int) -> dict[str, Any]:
-    """What a task leaves of a write; its note."""
+    """Create the files of a write by a task; return its note."""
     report = RunReport(
         job="merge",
         target=ref.full_name,

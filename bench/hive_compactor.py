@@ -10,7 +10,7 @@ from session import TASKS
 from tests.interop.engines import Hive
 from tests.interop.software import has_hive
 
-# As many buckets at a time as Spark has tasks; and no statistics, which nobody else collects.
+# As many concurrent buckets as Spark has tasks; and no statistics, which no other engine collects.
 SETTINGS = {
     "mapreduce.local.map.tasks.maximum": str(TASKS),
     "hive.compactor.gather.stats": "false",
@@ -38,7 +38,7 @@ class HiveCompactor(HiveAcid):
 
     @staticmethod
     def available() -> bool:
-        """Whether `make interop` has fetched Hive."""
+        """Return whether `make interop` has fetched Hive."""
         return has_hive()
 
     def compact(self) -> None:

@@ -1,6 +1,6 @@
-"""What reading costs in each shape of a table, from flat files to deltas with deletes.
+"""Cost of reading in each shape of a table, from flat files to deltas with deletes.
 
-The shapes are those by which readers of Hive's transactional tables are usually compared.
+The shapes are those of usual comparisons of readers of Hive's transactional tables.
 """
 
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""What the typical loads of a warehouse cost: seconds per phase.
+"""Cost of the typical loads of a warehouse: seconds per phase.
 
     python bench/loads.py --json out.json
 
@@ -36,7 +36,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 DIMENSION, FACTS = TableRef("bench", "customers"), TableRef("bench", "orders")
 DIMENSION_ROWS, UPSERTS, DELETES = 4_000_000, 500_000, 100_000
 DAYS, ROWS_PER_DAY, CHANGES = 8, 1_000_000, 1_000_000
-# How the table puts phases together.
+# The groups of phases in the table.
 PHASES = {
     "READ": ("read",),
     "WRITE": ("write",),
@@ -46,7 +46,7 @@ PHASES = {
 
 
 class Loads:
-    """The tables and what happens to them; all numbers of rows are scaled."""
+    """The tables and their loads; all numbers of rows are scaled."""
 
     def __init__(
         self, hms: EmbeddedMetastore, spark: SparkSession, folder: Path, scale: float

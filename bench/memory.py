@@ -1,4 +1,4 @@
-"""The memory of the Python workers in which Spark runs our tasks."""
+"""The memory of Spark's Python workers with tasks of this package."""
 
 import os
 from collections.abc import Iterator

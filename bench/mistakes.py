@@ -1,4 +1,5 @@
-"""Measures how soon a newcomer is told of each mistake that tests/airflow/test_mistakes.py knows.
+"""Measure the time until a newcomer gets the error for each mistake of
+tests/airflow/test_mistakes.py.
 
     python bench/mistakes.py --rounds 5 --json out.json
 
@@ -26,22 +27,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    told: dict[str, tuple[str, str]] = {}
+    reported: dict[str, tuple[str, str, str]] = {}
     seconds: dict[str, list[float]] = {}
     for _ in range(arguments.rounds):
-        for mistake, moment, error, took in one_round():
-            told[mistake] = moment, error
+        for mistake, moment, error, text, took in one_round():
+            reported[mistake] = moment, error, text
             seconds.setdefault(mistake, []).append(took)
     medians = {mistake: round(statistics.median(took), 4) for mistake, took in seconds.items()}
-    print("| Mistake | Told | By | Seconds |\n|---|---|---|---|")
-    for mistake, (moment, error) in told.items():
-        print(f"| {mistake} | {moment} | `{error}` | {medians[mistake]:.3f} |")
+    print("| Mistake | Moment | Error | Seconds | Message |\n|---|---|---|---|---|")
+    for mistake, (moment, error, text) in reported.items():
+        print(f"| {mistake} | {moment} | `{error}` | {medians[mistake]:.3f} | {text} |")
     if arguments.json:
         arguments.json.write_text(json.dumps(medians, indent=2))
 
 
-def one_round() -> Iterator[tuple[str, str, str, float]]:
-    """Each mistake, when it was told, by which error, and how many seconds that took."""
+def one_round() -> Iterator[tuple[str, str, str, str, float]]:
+    """Return each mistake, the moment of its error, the error, its text, and the seconds until then."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", TESTS, "-k", "before_spark_starts"]
@@ -51,7 +52,8 @@ def one_round() -> Iterator[tuple[str, str, str, float]]:
             name = re.search(r"\[(.*)\]$", case.attrib["name"])
             found = {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
             assert name
-            yield name[1], found["moment"], found["error"], float(found["seconds"])
+            text = " ".join(found["text"].replace("|", "\\|").split())
+            yield name[1], found["moment"], found["error"], text, float(found["seconds"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How an append, a merge and a major compaction on an S3 store compare with those on a local disk.
+"""An append, a merge and a major compaction on an S3 store compared with those on a local disk.
 
     PYTHONPATH=. python bench/object_store.py --rows 1000000 --json build/object_store.json
 
@@ -49,7 +49,7 @@ class Bench:
         self.client.create_database("s3", managed_location=f"{store.uri}/s3.db")
 
     def course(self, place: str, rows: int, folder: Path) -> Iterator[dict[str, Any]]:
-        """What each work costs, and the rows that are seen at the end."""
+        """Return the cost of each work, and the visible rows at the end."""
         ref = TableRef(place.lower(), "lineitem")
         self.client.create_table(HiveTable.new(ref, COLUMNS))
         batches = Batches(self.spark, rows, folder)
@@ -76,7 +76,7 @@ class Bench:
         yield {"work": "seen", "place": place, "rows": list(map(int, seen))}
 
     def measure(self, ref: TableRef, work: Work) -> dict[str, Any]:
-        """The seconds, and what the store was asked for, before publishing and from then on."""
+        """Return the seconds and the requests to the store, before publishing and afterwards."""
         proxy, before = self.store.proxy, []
         reports: list[Any] = []
         proxy.reset()

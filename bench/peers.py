@@ -1,13 +1,15 @@
-"""How our tables compare with Delta Lake, Iceberg and plain ORC, on the same rows in the same run.
+"""The tables of this package compared with Delta Lake, Iceberg and plain ORC, on the same rows in
+one run.
 
     PYTHONPATH=. python bench/peers.py --rows 4000000 --rounds 2 --json out.json
 
-Every engine gets the same frames in the same Spark, in turn, another one first in every round; a round
-on a smaller table comes before, to warm up. After the works all engines have to show the same rows. The
-courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`), a hundred small
-merges (`small`), what the last transaction has changed (`changes`), merges into a table and into larger ones (`growth`, as large as `--growth` says), and
-one merge in a driver of its own, which has merged nothing but a small table so far (`first`). Hive does
-nothing but the compaction of the works, and only where `make interop` has fetched it.
+Every engine gets the same frames in the same Spark, in turn, another one first in every round; a
+round on a smaller table comes before, to warm up. After the works all engines have to show the same
+rows. The courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`),
+a hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a
+table and into larger ones (`growth`, with the sizes of `--growth`), and one merge in a separate
+driver, which has only merged a small table so far (`first`). Hive does nothing but the compaction
+of the works, and only where `make interop` has fetched it.
 
 Ratios are of medians: `ratio_<work>_<peer>`, and `ratio_zstd_<work>_<peer>` for our tables with zstd
 instead of zlib. At the end come the tables of docs/benchmarks.md, as bench/tables.py prints them.
@@ -60,14 +62,14 @@ COURSES: dict[str, type[Course]] = {
 }
 FIRST = "first"
 SMALL = 20_000
-# What Java compiles only after it has run often is compiled then.
+# Java compiles frequently executed code there.
 WARM = 400_000
 
 Measured = dict[str, dict[str, list[float]]]
 
 
 class Comparison:
-    """What the engines have taken so far, by work and engine, one number for each round."""
+    """The measurements of the engines so far, by work and engine, one number for each round."""
 
     def __init__(self) -> None:
         self.seconds: Measured = defaultdict(lambda: defaultdict(list))

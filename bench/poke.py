@@ -1,10 +1,10 @@
-"""What one poke of a compaction sensor costs, next to a bare listing of the same folders.
+"""Cost of one poke of a compaction sensor, compared with a bare listing of the same folders.
 
     python bench/poke.py --json out.json
 
 A table of 10,000 partitions, each with a base and 11 deltas, in a real metastore. All are measured
-in turn, with everything in the page cache; the ratios are of medians. Before every poke somebody has
-written the table; the first poke is that of a new process, which has to ask for more.
+in turn, with everything in the page cache; the ratios are of medians. Before every poke the table
+is written; the first poke is that of a new process, which makes more calls.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def measure(partitions: int, rounds: int, folder: Path) -> dict[str, object]:
         assert all(len(each.size.deltas) == DELTAS for each in decisions)
         seconds: dict[str, list[float]] = {}
         for turn in range(rounds + 1):
-            # A table that nobody has written would not be listed again.
+            # A table without new writes would not be listed again.
             write(client)
             for work in (listing, poke, first_poke):
                 spent = seconds_of(work)

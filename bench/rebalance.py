@@ -1,4 +1,4 @@
-"""What a rebalance saves readers of a few rows: seconds, bytes and rows, before and after.
+"""Savings of a rebalance for readers of a few rows: seconds, bytes and rows, before and after.
 
     taskset -c 2,3 python bench/rebalance.py --rows 4000000 --json out.json
 

@@ -1,4 +1,4 @@
-"""Measures what it takes to commit the files of a job once more whose transaction was lost.
+"""Measure a second commit of the files of a job whose transaction was lost.
 
     PYTHONPATH=. python bench/retry.py --rows 4000000 --rounds 3 --json out.json
 
@@ -66,7 +66,7 @@ class Losing(PhaseObserver):
 
 
 class Retries:
-    """A table, jobs on it, and what they took."""
+    """A table, jobs on it, and their durations."""
 
     def __init__(self, client: MetastoreClient, spark, uri: str, folder: Path) -> None:
         self.client, self.spark, self.uri, self.folder = client, spark, uri, folder
@@ -129,7 +129,7 @@ def newest_files(table: HiveTable) -> Iterator[Path]:
 
 
 def same_bytes(one: Path, other: Path) -> int:
-    """Compare all streams of the user's columns, also indexes; tells how many bytes they have."""
+    """Compare all streams of the user's columns, also indexes; return their size in bytes."""
     first, second = user_streams(one), user_streams(other)
     if first != second:
         raise RuntimeError(f"{other} has other bytes than {one} in columns of the user.")
@@ -167,7 +167,7 @@ def measure(rows: int, rounds: int, folder: Path) -> dict[str, dict[str, list[fl
         spark = session(folder)
         client.create_table(HiveTable.new(TABLE, COLUMNS))
         retries = Retries(client, spark, hms.uri, folder)
-        # What Java compiles only after it has run often is compiled then.
+        # Java compiles frequently executed code there.
         retries.go(Batches(spark, max(rows // 10, 1000), folder))
         retries.figures.clear()
         batches = Batches(spark, rows, folder)

@@ -1,13 +1,13 @@
-"""What work costs beside very much that it does not touch: seconds, memory, calls of the metastore.
+"""Cost of work in large environments: seconds, memory, calls of the metastore.
 
     PYTHONPATH=. python bench/scale.py --json out.json
     PYTHONPATH=. python bench/scale.py --metastore 4.0.1 --partitions 10000 --tables 1000
 
-Each work is done beside a tenth of everything and beside all of it: a table of 100,000 partitions,
-a database of 10,000 tables, a partition of 10,000 deltas, and a table of 1,000,000 write ids of which
-each hundredth is aborted. The files are real, and empty where nobody looks into them. `fake` is the
+Each work is measured with a tenth of everything and with all of it: a table of 100,000 partitions,
+a database of 10,000 tables, a partition of 10,000 deltas, and a table of 1,000,000 write ids, every
+hundredth of them aborted. The files are real, and empty if no work opens them. `fake` is the
 metastore of the tests, which answers as fast as the wire; its own time counts as waiting. Memory is
-what Python holds at most, found in a second run of the same.
+the peak of Python's allocations, measured in a second run.
 """
 
 import argparse
@@ -62,7 +62,7 @@ Write = Callable[[TableRef, int, int], None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much there is beside what is touched."""
+    """The size of the environment."""
 
     partitions: int
     tables: int
@@ -207,24 +207,24 @@ class Works:
         self._measure("hiveacid tables, all", lambda: self._command("tables"))
         self._measure("hiveacid tables, 1 of many", lambda: self._command("tables", name))
         poll = CompactionPoll(self._options, CompactionPolicy())
-        self._measure("poke of all tables, first", lambda: poll.look(["many.*"]), again=False)
-        self._measure("poke of all tables, unwritten", lambda: poll.look(["many.*"]))
+        self._measure("poke of all tables, first", lambda: poll.survey(["many.*"]), again=False)
+        self._measure("poke of all tables, unwritten", lambda: poll.survey(["many.*"]))
         self._write_ids(refs[0], 1)
-        self._measure("poke of all tables, 1 written", lambda: poll.look(["many.*"]), again=False)
+        self._measure("poke of all tables, 1 written", lambda: poll.survey(["many.*"]), again=False)
         with AcidTable(name, self._options, spark=self._spark) as acid:
             shutil.rmtree(_folder(self._client.get_table(refs[0])))
             row = self._spark.createDataFrame([(1, 1)], "id bigint, v int")
             self._measure("append to 1 table of many", lambda: acid.append(row))
 
-    # What is asked of every table
+    # The work for every table
 
     def _looks(self, ref: TableRef, what: str) -> None:
-        """What a sensor, the command line and the page ask of it."""
+        """Measure the works of a sensor, the command line and the page on it."""
         poll, name = CompactionPoll(self._options, _FEW_NEEDS), ref.full_name
-        self._measure(f"poke of {what}, first", lambda: poll.look([name]), again=False)
-        self._measure(f"poke of {what}, unwritten", lambda: poll.look([name]))
+        self._measure(f"poke of {what}, first", lambda: poll.survey([name]), again=False)
+        self._measure(f"poke of {what}, unwritten", lambda: poll.survey([name]))
         self._write_ids(ref, 1)
-        self._measure(f"poke of {what}, written", lambda: poll.look([name]), again=False)
+        self._measure(f"poke of {what}, written", lambda: poll.survey([name]), again=False)
         self._measure(f"compaction plan of {what}", lambda: Survey(self._client).survey([ref]))
         self._measure(f"hiveacid tables, {what}", lambda: self._command("tables", name))
 
@@ -280,7 +280,8 @@ def metastore(kind: str, folder: Path) -> Iterator[tuple[MetastoreOptions, Write
     """A metastore in a process of its own, whose time and memory are not counted.
 
     Yields:
-        How it is reached, and what makes many write ids at once, if it has that.
+        Return the options of the metastore, and a function that creates many write ids at once, if
+        available.
     """
     if kind != "fake":
         with EmbeddedMetastore(kind, directory=folder) as real:
@@ -311,7 +312,7 @@ def _serve(folder: Path, channel: "multiprocessing.connection.Connection") -> No
 
 
 def _write_often(fake: FakeMetastore, ref: TableRef, count: int, aborted_each: int) -> None:
-    """What a million calls would do, which take their time even here."""
+    """Have the effect of a million calls, which would take long even here."""
     _, transactions, _ = fake._parts
     opened = transactions.open_txns(idl_txns.OpenTxnRequest(count, "bench", "localhost")).txn_ids
     allocated = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, opened)

@@ -30,7 +30,7 @@ def session(
 
 
 def jobs_so_far(spark: SparkSession) -> int:
-    """How many jobs this Spark has begun."""
+    """Return the number of jobs that this Spark has started."""
     return spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""What many small merges cost, one after the other in the same driver."""
+"""Cost of many small merges, one after the other in the same driver."""
 
 import statistics
 from functools import partial

@@ -3,8 +3,9 @@
     PYTHONPATH=. python bench/start.py --rounds 5 --json out.json
 
 A merge of 1,000 rows into a table of two partitions, each time by a worker process of its own, with
-an archive of Spark's classes and without in turn. The metastore is that of the tests, which takes no
-time. Beside the phases of the report, "worker" is what the operator spends before and after.
+an archive of Spark's classes and without in turn. The metastore is that of the tests, which takes
+no time. In addition to the phases of the report, "worker" is the time of the operator before and
+after.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 
 ROWS = 1000
-# What a worker does with a task, once Airflow has parsed its DAG.
+# The work of an Airflow worker for a task, once its DAG is parsed.
 WORKER = """\
 import json, sys, time
 from types import SimpleNamespace

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-# In pixels: a picture, the margin around it, and where numbers stand.
+# In pixels: a picture, the margin around it, and the places of numbers.
 WIDTH, HEIGHT, MARGIN, NUMBERS = 880, 150, 16, 44
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #57606a }
@@ -87,7 +87,7 @@ def chart(figures: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Draw what the command line names."""
+    """Draw the files of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("figures", type=Path)
     parser.add_argument("picture", type=Path)

@@ -1,4 +1,4 @@
-"""Print what bench/peers.py has measured, as the tables of docs/benchmarks.md.
+"""Print the measurements of bench/peers.py as the tables of docs/benchmarks.md.
 
     python bench/tables.py build/peers.json
 
@@ -63,7 +63,7 @@ SMALL = {
     "small_merge_last_tenth": "of the last tenth",
 }
 CHANGES = {
-    "changes": "changes of one row in a hundred, as the engine tells them",
+    "changes": "changes of one row in a hundred, by the engine's change feed",
     "compare": "the same by comparing two versions",
 }
 KIND_NAMES = {"neighbours": "2,000 neighbours", "spread": "2,000 rows all over"}
@@ -181,7 +181,7 @@ class Tables:
         return lines
 
     def _engines(self, works: "Iterator[str] | Sequence[str] | dict[str, str]") -> list[str]:
-        """Who has done any of these, in the order of the page."""
+        """Return the engines with any of these works, in the order of the page."""
         done = {name for work in works for name in self._medians.get(work, ())}
         return [name for name in ENGINES if name in done]
 

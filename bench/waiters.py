@@ -1,4 +1,4 @@
-"""Measures how writers that want the same rows are served: in which order, and at what cost.
+"""Measure the order and the cost of serving writers that wait for the same rows.
 
     python bench/waiters.py --version 3.1.3
 
@@ -27,7 +27,7 @@ AT_ONCE = 0.25
 
 @dataclass
 class Turn:
-    """One wish to change the table, and what became of it."""
+    """One request to change the table, and its result."""
 
     came: float
     served: float = 0.0
@@ -77,12 +77,12 @@ class Clients:
 
 
 def overtaken(turn: Turn, turns: list[Turn]) -> int:
-    """How many who came later were served earlier; who comes at the same time is no sooner."""
+    """Return the number of later requests that were served earlier; simultaneous ones do not count."""
     return sum(turn.came + AT_ONCE < other.came and other.served < turn.served for other in turns)
 
 
 def report(turns: list[Turn], opened: int) -> None:
-    """Print what happened."""
+    """Print the results."""
     done = [turn for turn in turns if not turn.failed]
     failed = [turn.failed for turn in turns if turn.failed]
     waits = [turn.served - turn.came for turn in done]

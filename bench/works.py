@@ -21,7 +21,7 @@ class Works(Course):
         if isinstance(self.engine, ChangingEngine):
             self._change(self.engine)
         else:
-            # Nobody can change flat files: the others are compared with reading all rows.
+            # Flat files cannot be changed: the others are compared with reading all rows.
             self.seconds |= {f"{read}_after": self.seconds[read] for read in READS}
 
     def _change(self, engine: ChangingEngine) -> None:

@@ -1,4 +1,4 @@
-"""How an append compares with Spark's own flat ORC write, and what a merge costs.
+"""An append compared with Spark's own flat ORC write, and the cost of a merge.
 
     python bench/write.py --rows 4000000 --json out.json
 

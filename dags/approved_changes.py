@@ -1,16 +1,16 @@
-"""On demand: what cannot easily be taken back is done when a human has approved of it.
+"""On demand: changes that are hard to undo, each after a human approval.
 
-Three things, each asked for on its own under "Required Actions" of Airflow: a table is overwritten,
-people are forgotten in it, and transactions are aborted that have been open for hours and so hold up
-writers and cleanings. Nothing is locked while an answer is waited for, and "Reject" skips what was asked.
+The DAG requests three separate approvals under "Required Actions" of Airflow: to overwrite a table, to
+delete the data of people from it, and to abort transactions that have been open for hours and block
+writers and cleanings. No lock is held before the answer, and "Reject" skips the change.
 
-- With the question about the overwrite comes the version that the table has by then. Until it is cleaned
-  away, `RESTORE TABLE ... TO VERSION AS OF` brings it back.
-- What is forgotten is gone for good once the last step has cleaned.
-- Only those transactions are aborted that were shown, whichever have been opened since. An owner that
-  is still at work then fails at its commit.
+- The request for the overwrite contains the current version of the table. `RESTORE TABLE ... TO VERSION
+  AS OF` restores that version until it is cleaned.
+- The last step cleans the table; then the deleted data cannot be restored.
+- Only the transactions in the request are aborted, not later ones. An owner that is still active then
+  fails at its commit.
 
-Give `assigned_users` to an ApprovalOperator to say who may answer it. Needs two connections:
+The parameter `assigned_users` of an ApprovalOperator restricts the users who may answer. Needs two connections:
 `hive_acid_default` (the metastore) and `spark_default` (for example with `local[*]` as its host). The
 requests are JSON lines, `{"customer": 7}`.
 """
@@ -23,33 +23,30 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, TaskGroup, task
 
 from airflow_hiveacid import (
-    CleanJob,
-    CompactJob,
-    DeleteJob,
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
-    HiveAcidMetastoreHook,
-    InsertJob,
     PathSource,
     TableSource,
 )
 from airflow_hiveacid.acid.versions import newest_version
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob, InsertJob
 
 TARGET = "{{ params.target }}"
 
 
 @task
 def look_up_version(params: Any = None) -> int:
-    """Tell which version a RESTORE would have to name."""
+    """Return the version for a later RESTORE."""
     with HiveAcidMetastoreHook().transaction(reads=[params["target"]]) as txn:
         return newest_version(txn.snapshot.write_ids[params["target"].lower()])
 
 
 @task
 def find_old_ones(params: Any = None) -> dict[str, Any]:
-    """List the transactions that are old, with who has opened them."""
+    """List old transactions with their owners."""
     begun_before = datetime.now(UTC) - timedelta(hours=params["hours"])
     old = [
         txn
@@ -60,10 +57,10 @@ def find_old_ones(params: Any = None) -> dict[str, Any]:
         raise AirflowSkipException("No transaction is that old.")
     return {
         "ids": [txn.txn_id for txn in old],
-        # Anybody may have chosen these names: as reprs they cannot pretend to be other lines.
+        # Any user may have chosen these names: as reprs they cannot imitate other lines.
         "text": "\n".join(
             f"- {txn.txn_id} of {txn.user!r} on {txn.host!r}, begun {txn.started_at:%F %T}, "
-            f"last heard of {txn.last_heartbeat or txn.started_at:%F %T} UTC"
+            f"last heartbeat {txn.last_heartbeat or txn.started_at:%F %T} UTC"
             for txn in old
         ),
     }
@@ -71,7 +68,7 @@ def find_old_ones(params: Any = None) -> dict[str, Any]:
 
 @task
 def abort(found: dict[str, Any]) -> list[int]:
-    """Abort those that were shown and are still open."""
+    """Abort the listed transactions that are still open."""
     hook = HiveAcidMetastoreHook()
     still_open = {txn.txn_id for txn in hook.transactions() if txn.state.name == "OPEN"}
     aborted = [txn_id for txn_id in found["ids"] if txn_id in still_open]
@@ -90,7 +87,7 @@ with DAG(
         "target": Param("default.orders", type="string", description="The table"),
         "source": Param("default.orders_corrected", type="string", description="Its new rows"),
         "requests": Param("/var/feeds/forget", type="string", description="Folder of requests"),
-        "hours": Param(6, type="number", minimum=1, description="How old transactions may get"),
+        "hours": Param(6, type="number", minimum=1, description="Maximum age of transactions"),
     },
     doc_md=__doc__,
     tags=["hive-acid", "example"],
@@ -101,7 +98,7 @@ with DAG(
             subject=f"Overwrite {TARGET}?",
             body=f"All rows of `{TARGET}` are replaced by those of `{{{{ params.source }}}}`. "
             "Now its version is {{ ti.xcom_pull(task_ids='overwrite.look_up_version') }}; "
-            "`RESTORE TABLE` brings that back until it is cleaned away.",
+            "`RESTORE TABLE` restores that version until it is cleaned.",
         )
         overwrite = HiveAcidInsertOperator(
             task_id="overwrite",
@@ -112,8 +109,8 @@ with DAG(
     with TaskGroup("forget"):
         ask = ApprovalOperator(
             task_id="ask",
-            subject=f"Forget people in {TARGET}, for good?",
-            body="They are those in `{{ params.requests }}`. Their rows cannot be brought back.",
+            subject=f"Permanently delete the data of people from {TARGET}?",
+            body="The people are listed in `{{ params.requests }}`. Their rows cannot be restored.",
         )
         delete = HiveAcidDeleteOperator(
             task_id="delete",
@@ -137,7 +134,7 @@ with DAG(
         found = find_old_ones()
         ask = ApprovalOperator(
             task_id="ask",
-            subject="Abort transactions that others have opened?",
+            subject="Abort transactions of other users?",
             body="{{ ti.xcom_pull(task_ids='abort.find_old_ones')['text'] }}",
         )
         found >> ask >> abort(found)

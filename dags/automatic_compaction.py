@@ -1,9 +1,9 @@
-"""Every hour: compact what is worth it, then clean up.
+"""Every hour: compact the partitions that need it, then clean.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
-`local[*]` as its host). What is worth it is a matter of the parameters; a table may set its own
+`local[*]` as its host). The parameters determine which partitions need a compaction; a table may set its own
 thresholds (`compactorthreshold.hive.compactor.delta.num.threshold` and `...delta.pct.threshold`) or
-stay out of it (`no_auto_compaction`). The log says why for every table and partition.
+disable compactions (`no_auto_compaction`). The log contains the reason for every table and partition.
 
 Try it with `make quickstart`.
 """
@@ -13,11 +13,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_hiveacid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactionNeededSensor,
-    HiveAcidCompactOperator,
-)
+from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 with DAG(
     dag_id="automatic_compaction",
@@ -29,18 +26,20 @@ with DAG(
     # The sensor's thresholds are numbers, not texts.
     render_template_as_native_obj=True,
     params={
-        "table": Param("default.*", type="string", description="A table, or a pattern of tables"),
+        "table": Param("default.*", type="string", description="A table, or a pattern of names"),
         "max_deltas": Param(10, type="integer", description="Minor compaction above this"),
         "max_delta_ratio": Param(0.1, type="number", description="Major compaction above this"),
         "major_after_hours": Param(
             168, type=["number", "null"], description="Major compaction of an older base"
         ),
         "quiet_hours": Param(
-            "22:00-05:00", type=["string", "null"], description="When that may happen, in UTC"
+            "22:00-05:00", type=["string", "null"], description="Hours for such compactions, in UTC"
         ),
-        "max_partitions": Param(100, type="integer", description="How many in one run"),
+        "max_partitions": Param(
+            100, type="integer", description="Maximum number of partitions in one run"
+        ),
         "max_bytes": Param(
-            None, type=["integer", "null"], description="How much to read in one run"
+            None, type=["integer", "null"], description="Maximum number of bytes to read in one run"
         ),
     },
     doc_md=__doc__,
@@ -61,14 +60,14 @@ with DAG(
         },
         deferrable=True,
         poke_interval=300,
-        # Nothing to do within the hour is no failure.
+        # An hour without work is not a failure.
         timeout=50 * 60,
         soft_fail=True,
     )
 
     @task
     def one_of_each_table(needs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Clean whole tables: what somebody still read after an earlier run may go by now."""
+        """Clean whole tables: files that readers needed after an earlier run may be removable now."""
         return list({group[0]["table"]: group[0] for group in needs}.values())
 
     compact = HiveAcidCompactOperator.partial(
@@ -80,7 +79,7 @@ with DAG(
         task_id="clean",
         max_active_tis_per_dagrun=2,
         map_index_template="{{ task.need.table }}",
-        # What was compacted can be cleaned, whatever became of the rest.
+        # Completed compactions are cleaned even if others failed.
         trigger_rule="all_done",
     ).expand(need=one_of_each_table(needed.output))
     compact >> clean

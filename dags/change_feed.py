@@ -1,12 +1,11 @@
-"""Every hour: apply a feed of changes whose events come late, twice or in the wrong order.
+"""Every hour: apply a feed of changes whose events may be late, duplicate or unordered.
 
-Every event has a position, `seq`, which orders all changes of a row. The table remembers the position
-of the last change of every row, and a change with an older one does nothing. So an hour can be run
-again, and hours in any order, as often as one likes: the outcome is always that of the youngest event
-of every row.
+Every event has a position, `seq`, which orders all changes of a row. The table stores the position
+of the last change of every row, and a change with an older position has no effect. So an hour can be
+run again, and hours in any order: the result is always that of the newest event of every row.
 
 A delete leaves a row behind, the tombstone: its position keeps late events from bringing the row back.
-Readers ask for `WHERE NOT deleted`; tombstones go when no event can be that late any more.
+Readers add `WHERE NOT deleted`; tombstones are removed when no event can be that late any more.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). The table has the columns `id bigint, name string, email string, seq bigint,
@@ -22,17 +21,16 @@ from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_hiveacid import (
-    DeleteJob,
     HiveAcidDeleteOperator,
     HiveAcidMergeOperator,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
 )
+from airflow_hiveacid.jobs import DeleteJob, MergeJob
 
-# A merge takes one change per row: the youngest. An event that came twice has one position.
+# A merge takes one change per row: the newest one. Duplicates of an event have one position.
 YOUNGEST_CHANGES = QuerySource(
     sql="""
         SELECT id, name, email, seq, changed_at, op = 'delete' AS deleted FROM (
@@ -48,7 +46,7 @@ YOUNGEST_CHANGES = QuerySource(
         )
     },
 )
-# What is deleted keeps its id, its position and its time, and nothing about the person.
+# A deleted row keeps its id, its position and its time, and no personal data.
 VALUES = {
     "id": "s.id",
     "name": "CASE WHEN NOT s.deleted THEN s.name END",
@@ -69,7 +67,7 @@ with DAG(
     params={
         "table": Param("default.customers", type="string", description="The table to change"),
         "feed": Param("/var/feeds/customers", type="string", description="Folder of the feed"),
-        "lateness_days": Param(7, type="integer", description="How late an event can be"),
+        "lateness_days": Param(7, type="integer", description="Maximum delay of an event"),
     },
     doc_md=__doc__,
     tags=["hive-acid", "example"],

@@ -1,10 +1,10 @@
-"""Compact one table, or say what a cleaning would remove: what the buttons of the page start.
+"""Compact one table, or report what a cleaning would remove: started by buttons of the page.
 
 With `[hive_acid] page_dag = compact_or_clean` the page *Hive ACID tables* has the buttons "Compact now"
-and "Clean (dry run)" beside each table, for whoever may trigger this DAG in Airflow. It can be
-triggered by hand, too.
+and "Clean (dry run)" for each table, for users who may trigger this DAG in Airflow. It can also
+be triggered manually.
 
-A name with a wildcard is refused: a button means one table.
+A name with a wildcard is refused: a button applies to one table.
 """
 
 from datetime import datetime
@@ -12,12 +12,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_hiveacid import (
-    CleanJob,
-    CompactJob,
-    HiveAcidCleanOperator,
-    HiveAcidCompactOperator,
-)
+from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
+from airflow_hiveacid.jobs import CleanJob, CompactJob
 
 with DAG(
     dag_id="compact_or_clean",
@@ -33,7 +29,7 @@ with DAG(
             description="The table, database.table",
         ),
         "type": Param("minor", enum=["minor", "major"], description="How to compact"),
-        # The page may show several metastores; those that are listed here have buttons that work.
+        # The page may show several metastores; the buttons work for those that are listed here.
         "connection": Param("hive_acid_default", enum=["hive_acid_default"]),
     },
     doc_md=__doc__,
@@ -42,7 +38,7 @@ with DAG(
 
     @task.branch
     def chosen(params: dict[str, Any]) -> str:
-        """The task of the action."""
+        """Return the task of the action."""
         return str(params["action"])
 
     compact = HiveAcidCompactOperator(

@@ -1,8 +1,8 @@
-"""Every day: forget the people who asked for it, in every table and on every disk.
+"""Every day: delete the data of people on their request, from every table and file.
 
-A delete only hides rows: their bytes stay in the files that were there before. So each table is then
-compacted to a new base without them, and the files it replaces are removed as soon as nobody reads
-them any more. The reports of the three steps are the proof of it.
+A delete only hides rows: their bytes remain in older files. So each table is then
+compacted to a new base without them, and the replaced files are removed as soon as no reader needs
+them. The reports of the three steps are the proof.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). The tables are listed below; the requests are a folder of JSON lines per day,
@@ -17,16 +17,14 @@ from airflow.sdk import DAG, Param, TaskGroup
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_hiveacid import (
-    CleanJob,
-    CompactJob,
-    DeleteJob,
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     PathSource,
 )
+from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 
-# Each table, and the column that says whom a row is about.
+# Each table, and the column with the person of a row.
 TABLES = {"default.orders": "customer", "default.visits": "visitor"}
 REQUESTS = PathSource(
     path="{{ params.requests }}/{{ data_interval_start | ds }}",
@@ -39,7 +37,7 @@ with DAG(
     # Not a bare "@daily": in Airflow 3 that has no data interval, and every day would be empty.
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
-    # No request may be left out.
+    # No request may be skipped.
     catchup=True,
     max_active_runs=1,
     default_args={"retries": 4, "retry_delay": timedelta(minutes=5)},

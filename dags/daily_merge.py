@@ -1,7 +1,7 @@
 r"""Every day: add the day's bookings to the balances of accounts, each day once.
 
-Sums show what "once" means: a day that was added twice could not be told from a right one. So this
-DAG can be filled back, retried and cleared as one likes, with its days in any order:
+A sum shows the meaning of "once": a day that was added twice would remain unnoticed. This DAG supports
+backfills, retries and cleared tasks, with its days in any order:
 
     airflow backfill create --dag-id daily_merge --from-date 2026-01-01 --to-date 2026-01-14 \
         --max-active-runs 3
@@ -21,11 +21,11 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_hiveacid import (
     HiveAcidMergeOperator,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
 )
+from airflow_hiveacid.jobs import MergeJob
 
 DAY = "{{ data_interval_start | ds }}"
 
@@ -48,7 +48,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
     catchup=False,
-    # They wait for each other's lock on the table, but their Sparks start side by side.
+    # Runs wait for each other's lock on the table, but their Spark applications start concurrently.
     max_active_runs=3,
     default_args={"retries": 4, "retry_delay": timedelta(seconds=30)},
     params={
@@ -60,7 +60,7 @@ with DAG(
 ):
     HiveAcidMergeOperator(
         task_id="merge",
-        # Whichever run brings it, somebody's click on "Trigger" too: a day counts once.
+        # A day counts once, also if several runs or a manual trigger apply it.
         once_per=DAY,
         job=MergeJob(
             target="{{ params.table }}",

@@ -1,10 +1,10 @@
-"""As soon as a table is worth compacting: compact it, then clean up.
+"""As soon as a table needs a compaction: compact it, then clean it.
 
 Instead of a schedule, every table is an asset with a watcher. All watchers share one poll in the
-triggerer (since Airflow 3.3), which tells of each partition once, until it has been compacted.
+triggerer (since Airflow 3.3), which reports each partition once, until it has been compacted.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
-`local[*]` as its host). The tables are listed below. Triggered by hand, the DAG looks for itself.
+`local[*]` as its host). The tables are listed below. Triggered manually, the DAG polls the tables itself.
 """
 
 from datetime import datetime, timedelta
@@ -12,17 +12,13 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, Param, task
 
-from airflow_hiveacid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactionEventTrigger,
-    HiveAcidCompactOperator,
-    HiveAcidMetastoreHook,
-    compaction_groups,
-)
+from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, compaction_groups
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
 
 TABLES = ["default.orders", "default.customers"]
 
-# Equal in all but the table, so that they share one poll.
+# Equal except for the table, so that they share one poll.
 ASSETS = [
     Asset(
         table,
@@ -45,7 +41,7 @@ with DAG(
     default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
     params={
         "table": Param(
-            "default.*", type="string", description="What to look at when triggered by hand"
+            "default.*", type="string", description="The tables to poll if triggered manually"
         )
     },
     doc_md=__doc__,
@@ -54,7 +50,7 @@ with DAG(
 
     @task
     def plan(triggering_asset_events: Any, params: dict[str, Any]) -> list[list[dict[str, Any]]]:
-        """Take what the events tell, and put the partitions of one table together."""
+        """Return the needs of the events, grouped by table."""
         needs = [
             need
             for events in triggering_asset_events.values()
@@ -67,7 +63,7 @@ with DAG(
 
     @task
     def one_of_each_table(planned: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        """Clean whole tables: what somebody still read after an earlier run may go by now."""
+        """Clean whole tables: files that readers needed after an earlier run may be removable now."""
         return list({group[0]["table"]: group[0] for group in planned}.values())
 
     planned = plan()
@@ -80,7 +76,7 @@ with DAG(
         task_id="clean",
         max_active_tis_per_dagrun=2,
         map_index_template="{{ task.need.table }}",
-        # What was compacted can be cleaned, whatever became of the rest.
+        # Completed compactions are cleaned even if others failed.
         trigger_rule="all_done",
     ).expand(need=one_of_each_table(planned))
     compact >> clean

@@ -1,7 +1,7 @@
-"""Every hour: change facts and their dimension in one transaction, so that they always fit together.
+"""Every hour: change facts and their dimension in one transaction, so that they are always consistent.
 
 The facts are partitioned by day and bucketed by order; an hour brings new orders, corrections and
-cancellations of the last days. Nobody ever sees an order whose shop is not there yet.
+cancellations of the last days. No reader sees an order without its shop.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). The tables are
@@ -25,12 +25,11 @@ from airflow_hiveacid import (
     HiveAcidTransactionOperator,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
-    TransactionJob,
 )
+from airflow_hiveacid.jobs import MergeJob, TransactionJob
 
 HOUR = "{{ params.feed }}/{{ data_interval_start.strftime('%Y-%m-%dT%H') }}"
 

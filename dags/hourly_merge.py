@@ -18,13 +18,13 @@ from airflow_hiveacid import (
     HiveAcidMergeOperator,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
 )
+from airflow_hiveacid.jobs import MergeJob
 
-# A merge takes one change per row: the last one of the hour. Everything a job says is a template.
+# A merge takes one change per row: the last one of the hour. All fields of a job are templates.
 LAST_CHANGES = QuerySource(
     sql="""
         SELECT * FROM (

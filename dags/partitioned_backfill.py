@@ -1,14 +1,14 @@
 r"""Every day: bring one partition of a table up to date with the feed of its day.
 
-A run belongs to a partition key, the day, and has no data interval. Days have nothing to do with
-each other, so that many can be filled back at a time, in any order:
+A run belongs to a partition key, the day, and has no data interval. Days are independent,
+so that a backfill can run many of them concurrently, in any order:
 
     airflow backfill create --dag-id partitioned_backfill --from-date 2026-01-01 \
         --to-date 2026-01-14 --max-active-runs 3
 
-A day is merged once, whatever is retried, cleared or filled back again. To merge a day once more,
-because its feed has been corrected, give the backfill a reason that is new, and let it reprocess
-what is complete:
+A day is merged once, despite retries, cleared tasks and repeated backfills. To merge a day once more,
+because its feed has been corrected, give the backfill a new reason, and let it reprocess
+completed runs:
 
     --reprocess-behavior completed --dag-run-conf '{"again": "the feed of 2026-01-18"}'
 
@@ -28,11 +28,11 @@ from airflow_hiveacid import (
     HiveAcidMergeOperator,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
 )
+from airflow_hiveacid.jobs import MergeJob
 
 try:
     from airflow.sdk import CronPartitionTimetable
@@ -71,14 +71,16 @@ if CronPartitionTimetable is not None:
         params={
             "table": Param("default.orders", type="string", description="The table to change"),
             "feed": Param("/var/feeds/orders", type="string", description="Folder of the feed"),
-            "again": Param("", type="string", description="Why to merge a day once more, if so"),
+            "again": Param(
+                "", type="string", description="The reason to merge a day once more, if any"
+            ),
         },
         doc_md=__doc__,
         tags=["hive-acid", "example"],
     ):
         HiveAcidMergeOperator(
             task_id="merge",
-            # Not per run: every backfill makes a run of its own for the same day.
+            # Not per run: every backfill creates another run for the same day.
             once_per=DAY + " {{ params.again }}",
             job=MergeJob(
                 target="{{ params.table }}",

@@ -1,11 +1,11 @@
-"""Every day: bring two dimensions up to date, one that forgets its past and one that keeps it.
+"""Every day: update two dimensions, one without and one with the history of its rows.
 
 Type 1 has one row per customer, which is overwritten. Type 2 has a row for every version of a
 customer: a change ends the current version and begins the next one, both in the same merge, so that
-nobody ever sees a customer with no current version or with two.
+no reader sees a customer with no current version or with two.
 
-A day that is run again finds nothing to change, and an event that is older than the current version
-is left out. Where events can come after the delete of their row, see the DAG `change_feed`.
+A repeated day changes nothing, and an event that is older than the current version is skipped. If
+events can arrive after the delete of their row, see the DAG `change_feed`.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). The tables have the columns
@@ -28,12 +28,12 @@ from airflow_hiveacid import (
     HiveAcidMergeOperator,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     QuerySource,
     TableSource,
 )
+from airflow_hiveacid.jobs import MergeJob
 
 FEED = PathSource(
     path="{{ params.feed }}/{{ data_interval_start | ds }}",
@@ -46,7 +46,7 @@ LAST_CHANGES = """
       SELECT *, row_number() OVER (PARTITION BY customer ORDER BY changed_at DESC) AS nth FROM feed
     ) WHERE nth = 1
 """
-# Which versions end and which begin. What begins has no `ends`, so that it matches no version.
+# The versions that end and those that begin. A new version has no `ends`, so it matches no row.
 VERSIONS = f"""
     WITH last AS ({LAST_CHANGES}),
     changed AS (
@@ -68,7 +68,7 @@ with DAG(
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
     catchup=False,
-    # The days of a history must come one after the other.
+    # The days of a history must be applied in order.
     max_active_runs=1,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1), "depends_on_past": True},
     params={

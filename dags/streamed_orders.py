@@ -1,9 +1,9 @@
-"""Every hour: take the events that have come, keep all of them, and the newest state of each order.
+"""Every hour: append the new events, and update the newest state of each order.
 
-The stream reads files as they come, remembers in its checkpoint which it has read, and ends when there
-are no more. Each micro-batch is one transaction over both tables, applied once: also after a kill, and
-also if the task is cleared. For rows that are to be readable within seconds set `trigger` to "8 s" and
-`run_for` to "55 min": then the task runs nearly until the next one begins.
+The stream reads new files, records them in its checkpoint, and ends when no file is left. Each
+micro-batch is one transaction over both tables, and is applied once, also after a kill and also if the
+task is cleared. To make rows readable within seconds, set `trigger` to "8 s" and `run_for` to "55 min":
+then the task runs nearly until the next one begins.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). `<database>.order_events` and `<database>.orders` have the columns
@@ -22,16 +22,14 @@ from airflow.sdk import DAG, Param
 from airflow_hiveacid import (
     BatchSource,
     HiveAcidStreamOperator,
-    InsertJob,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     QuerySource,
-    StreamJob,
     StreamSource,
 )
+from airflow_hiveacid.jobs import InsertJob, MergeJob, StreamJob
 
-# A merge takes one change per row: the youngest of the batch.
+# A merge takes one change per row: the newest one of the batch.
 YOUNGEST = QuerySource(
     sql="""
         SELECT id, status, amount, seq FROM (
@@ -52,10 +50,12 @@ with DAG(
         "database": Param("default", type="string", description="Where the tables are"),
         "feed": Param("/var/feeds/orders", type="string", description="Folder of the feed"),
         "checkpoint": Param(
-            "file:/var/checkpoints/orders", type="string", description="Where the place is kept"
+            "file:/var/checkpoints/orders",
+            type="string",
+            description="The folder of the checkpoint",
         ),
-        "trigger": Param("available_now", type="string", description='Or how often, like "8 s"'),
-        "run_for": Param("55 min", type="string", description="When it ends in any case"),
+        "trigger": Param("available_now", type="string", description='Or an interval, like "8 s"'),
+        "run_for": Param("55 min", type="string", description="The maximum duration"),
     },
     doc_md=__doc__,
     tags=["hive-acid", "example"],

@@ -1,9 +1,9 @@
-"""Whenever a table has changed: log every change of it, and make a copy follow it.
+"""After each change of a table: log every change, and apply it to a copy.
 
-Both tasks are consumers of one table, each of a name of its own. They copy range after range of
-versions, and each change once, however often they are tried, cleared or run at the same time; when one
-of them fails, the other goes on. So the schedule only says when it is time to look: an event that comes
-twice finds nothing new, and one that is missed is made up for by the next.
+Both tasks are consumers of one table, with different names. They copy one range of versions after the
+other, and each change once, despite retries, cleared tasks and concurrent runs; if one of them fails,
+the other continues. So the schedule only triggers polls: a duplicate event finds nothing new, and the
+next event covers a missed one.
 
 Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (for example with
 `local[*]` as its host). All three tables have the columns `id bigint, status string`; that of the log
@@ -14,14 +14,9 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Asset, AssetWatcher
 
-from airflow_hiveacid import (
-    ChangesSource,
-    HiveAcidChangesOperator,
-    HiveAcidNewDataEventTrigger,
-    InsertJob,
-    QuerySource,
-    mirror_job,
-)
+from airflow_hiveacid import ChangesSource, HiveAcidChangesOperator, QuerySource
+from airflow_hiveacid.jobs import InsertJob, mirror_job
+from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger
 
 TABLE, LOG, COPY = "default.orders", "default.order_changes", "default.orders_copy"
 
@@ -49,7 +44,7 @@ with DAG(
             target=LOG,
             source=QuerySource(
                 sql="SELECT id, status, _change_type AS change, _write_id AS version FROM changed",
-                # With the key, an update is told as such: the row before it, and the row after it.
+                # With the key, an update is reported as such: the row before it, and the row after it.
                 inputs={"changed": ChangesSource(TABLE, after="0", keys=["id"])},
             ),
         ),

@@ -1,7 +1,7 @@
-"""Draw what the command line prints: ``python docs/draw_terminals.py``.
+"""Draw the output of the command line: ``python docs/draw_terminals.py``.
 
-Each picture in docs/images/terminal-*.svg is what a command has really printed, in a terminal of some width,
-on a metastore with tables of its own. It is dark or light, as the reader's system is.
+Each picture in docs/images/terminal-*.svg is the real output of a command, in a terminal of some
+width, on a separate metastore with tables. It is dark or light, as the reader's system is.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, NARROW = 118, 58
-# How large they are shown, of how large they are drawn.
+# The displayed size relative to the drawn one.
 LETTERS = 0.62
 _INSERTS = "".join(
     f"INSERT INTO shop.orders SELECT id, 'new', id * 1.5, '2026-11-{day}' FROM range({day}000, {day}900);"
@@ -75,7 +75,7 @@ DOUBLE = "'\"'\"'"
 def draw(
     name: str, command: str, width: int, environment: Mapping[str, str], bar: bool = False
 ) -> None:
-    """Draw what a command prints; with a bar, as it looked halfway, and what came in the end."""
+    """Draw the output of a command; with a bar, its state halfway, and the final output."""
     output = printed(command, width, environment)
     text = Text.from_ansi("\n".join(screen(output, bar)))
     title = command
@@ -87,7 +87,7 @@ def draw(
 
 
 def printed(command: str, width: int, environment: Mapping[str, str]) -> str:
-    """What a command writes to a terminal."""
+    """Return the output of a command in a terminal."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     settings = {**environment, "TERM": "xterm-256color", "COLUMNS": str(width)}
@@ -99,14 +99,14 @@ def printed(command: str, width: int, environment: Mapping[str, str]) -> str:
     while True:
         try:
             output += os.read(master, 1 << 16)
-        except OSError:  # Nobody has the other end open any more.
+        except OSError:  # The other end is closed.
             break
     process.wait()
     return output.decode(errors="replace")
 
 
 def screen(output: str, bar: bool) -> list[str]:
-    """The lines of a terminal, without what was drawn over."""
+    """Return the lines of a terminal, without overwritten ones."""
     lines = re.split(r"\r?\n|\r", re.sub(r"\x1b\[[\d;?]*[A-HJKhlsu]", "\r", output))
     bars = [line for line in lines if "━" in line]
     kept = [line for line in lines if line.strip() and "━" not in line]

@@ -1,8 +1,7 @@
 """Write docs/reference from the code: ``python docs/generate_reference.py``.
 
 All text comes from docstrings, signatures, the command line's own help and the provider's metadata,
-so that it cannot say anything else than the code. A test compares what is there with what this
-would write.
+so that it matches the code. A test compares the existing files with the generated ones.
 """
 
 import argparse
@@ -16,15 +15,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from airflow_hiveacid.public_names import PACKAGE, PACKAGES, homes
+
 FOLDER = Path(__file__).parent / "reference"
-PACKAGE = "airflow_hiveacid"
 SQL_PAGE = FOLDER.parent / "sql.md"
 # The table of statements is between these lines of that page.
 STATEMENTS = (
     "<!-- Written by docs/generate_reference.py from airflow_hiveacid/sql/statements.py. -->"
 )
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
-# Code stands here as it stands in the docstrings, which ruff does not format.
+# Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
     "<!-- fmt: off -->"
@@ -125,7 +125,7 @@ def signature(name: str, function: Callable[..., Any]) -> str:
 
 
 def parameter_table(thing: Any, parsed: "Docstring") -> list[str]:
-    """What a class or a function takes: name, default, meaning."""
+    """Return the parameters of a class or a function: name, default, meaning."""
     meanings = {**_fields(thing), **parsed.parameters}
     meanings = {name: text for name, text in meanings.items() if not name.startswith("_")}
     if not meanings:
@@ -150,7 +150,7 @@ class Docstring:
 
     @property
     def text(self) -> str:
-        """All but the parameters; what follows ``::`` is code."""
+        """Return all but the parameters; text after ``::`` is code."""
         ends = [match.start() for match in (_PARAMETER.search(self.docstring),) if match]
         ends += [match.start() for match in (_SECTION.search(self.docstring),) if match]
         text = self.docstring[: min(ends)] if ends else self.docstring
@@ -185,7 +185,7 @@ class Docstring:
 
 
 def command_page() -> str:
-    """What ``hiveacid --help`` and the help of its commands say."""
+    """Return the output of ``hiveacid --help`` and the help of its commands."""
     parser = command_parser()
     parts = ["`airflow hiveacid …` has the same commands.", _help(parser)]
     parts += [f"## {name}\n\n{_help(command)}" for name, command in _commands(parser)]
@@ -193,7 +193,7 @@ def command_page() -> str:
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """What ``hiveacid`` parses its arguments with."""
+    """Return the argument parser of ``hiveacid``."""
     from airflow_hiveacid.cli.main import COMMANDS, DESCRIPTION
 
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
@@ -216,13 +216,13 @@ def _commands(
 
 
 def _help(parser: argparse.ArgumentParser) -> str:
-    # Else help is wrapped to the width of whoever asks.
+    # Otherwise help is wrapped to the width of the caller's terminal.
     parser.formatter_class = partial(argparse.HelpFormatter, width=88)
     return f"```text\n{parser.format_help().rstrip()}\n```"
 
 
 def provider_page() -> str:
-    """What Airflow knows of the provider."""
+    """Return Airflow's information on the provider."""
     from airflow_hiveacid.provider_info import get_provider_info
 
     info = get_provider_info()
@@ -286,9 +286,12 @@ def _below(error: type) -> Iterator[Any]:
 
 
 def _public() -> list[str]:
-    names = import_module(f"{PACKAGE}.public_names").homes()
     prefix = f"{PACKAGE}."
-    paths = sorted(f"{home.removeprefix(prefix)}.{name}" for name, home in names.items())
+    paths = sorted(
+        f"{home.removeprefix(prefix)}.{name}"
+        for package in PACKAGES
+        for name, home in homes(package).items()
+    )
     return [path for path in paths if not path.startswith("errors.")]
 
 
@@ -304,11 +307,12 @@ def _load(path: str) -> Any:
 
 
 def _import_of(thing: Any) -> str:
-    return PACKAGE if thing.__name__ in import_module(PACKAGE).__all__ else thing.__module__
+    public = (package for package in PACKAGES if thing.__name__ in homes(package))
+    return next(public, thing.__module__)
 
 
 def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
-    """The public methods of what users call methods of; of operators and jobs there are none."""
+    """Return the public methods of classes with called methods; operators and jobs have none."""
     if not thing.__module__.startswith((f"{PACKAGE}.engine.", f"{PACKAGE}.hooks.metastore")):
         return []
     ours = [base for base in thing.__mro__ if base.__module__.startswith(PACKAGE)]
@@ -321,7 +325,7 @@ def _own_methods(thing: type) -> list[tuple[str, Callable[..., Any]]]:
 
 
 def _is_dataclass(thing: Any) -> bool:
-    """Whether it is one itself: operators inherit from one."""
+    """Return whether it is one itself: operators inherit from one."""
     return "__dataclass_fields__" in vars(thing) if inspect.isclass(thing) else False
 
 

@@ -1,7 +1,8 @@
 """Take all pictures of pages: ``PYTHONPATH=. python docs/take_pictures.py http://127.0.0.1:8080 PASSWORD``.
 
-These are the address and the password that `hiveacid demo` has printed; let it work for half an hour before. What
-takes large tables, many tables or streams is shown by an Airflow of its own, with the tables of the tests.
+These are the address and the password that `hiveacid demo` has printed; let it work for half an
+hour before. Pictures with large tables, many tables or streams come from a separate Airflow, with
+the tables of the tests.
 
 Each picture is taken wide and narrow, light and dark, as docs/images/NAME[-narrow][-dark].png. Look at all of them.
 Besides Java, it needs Chromium and pngquant from the packages of the system.
@@ -55,7 +56,7 @@ class Playground:
     """A playground that runs.
 
     Args:
-        url: Where its Airflow is.
+        url: The address of its Airflow.
         password: Of its admin.
     """
 
@@ -86,9 +87,9 @@ class Camera:
     """Takes pictures of an Airflow.
 
     Args:
-        url: Where it is.
-        token: Of somebody who may look, and start DAGs.
-        folder: Takes what the browser stores.
+        url: The address.
+        token: The token of a user who may read, and start DAGs.
+        folder: The folder for the browser's files.
     """
 
     def __init__(self, url: str, token: str, folder: Path) -> None:
@@ -108,10 +109,10 @@ class Camera:
 
         Args:
             name: Of the pictures.
-            path: What to open.
+            path: The address to open.
             ready: Holds in the page as soon as all of it is there.
-            then: What to do before the picture.
-            screens: How large, and what the names of the pictures end with.
+            then: The action before the picture.
+            screens: The sizes, and the suffixes of the names of the pictures.
         """
         for (width, height), narrow in screens:
             profile = tempfile.mkdtemp(dir=self._folder)
@@ -173,7 +174,7 @@ def to_sql(browser: Chromium) -> None:
 
 
 def of_tests_tables(folder: Path) -> None:
-    """Take what another Airflow shows of tables whose files have sizes, and hold nothing."""
+    """Take pictures of another Airflow with tables whose files have sizes, and no content."""
     with EmbeddedMetastore(directory=folder / "metastore") as metastore:
         airflow = PageAirflow(folder / "airflow", metastore)
         try:

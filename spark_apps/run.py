@@ -1,10 +1,27 @@
-"""What Spark runs, whatever the job: `spark-submit run.py --job FILE --report FILE`."""
+"""Entry point of Spark for every job: `spark-submit run.py --job FILE --report FILE`."""
 
 import sys
 
+if sys.version_info < (3, 11):  # noqa: UP036 - a cluster may have an older one.
+    # An import would fail by a syntax error, which does not name the remedy.
+    sys.exit(
+        f"UnsupportedSpark: the driver runs on Python {sys.version.split()[0]}; this package needs "
+        "Python 3.11 or later. Name another one in spark.pyspark.python."
+    )
+
 from airflow_hiveacid.cluster.die_with_parent import die_with_parent
-from airflow_hiveacid.engine.application import main
+from airflow_hiveacid.cluster.spark_support import require_supported_spark
+from airflow_hiveacid.errors import UnsupportedSpark
 
 if __name__ == "__main__":
+    import pyspark
+
+    try:
+        require_supported_spark(pyspark.__version__, "The driver")
+    except UnsupportedSpark as error:
+        sys.exit(f"UnsupportedSpark: {error}")
+    # Its imports fail with an unsupported Spark.
+    from airflow_hiveacid.engine.application import main
+
     die_with_parent()
     sys.exit(main(sys.argv[1:]))

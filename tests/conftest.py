@@ -46,7 +46,7 @@ exit 97
 # hundred queries, it compiles nothing any more.
 _JAVA_OPTIONS = (
     "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m "
-    # What a statement leaves behind is garbage before this is full.
+    # The objects of a statement become garbage before this is full.
     "-Xmn512m"
 )
 
@@ -64,8 +64,8 @@ def _suites(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what takes a metastore or a Spark, by its fixtures: `make unit` leaves those out."""
-    # Whoever asks for another suite does not mean it on the newer metastores.
+    """Mark tests with a metastore or a Spark, by their fixtures: `make unit` leaves those out."""
+    # A run of another suite excludes the tests for newer metastores.
     others: set[pytest.Item] = set()
     if not re.search(r"(?<!not )metastores", config.option.markexpr):
         others |= {item for item in items if item.get_closest_marker("metastores")}
@@ -91,7 +91,7 @@ def _takes_a_server(item: pytest.Function, suites: Sequence[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def fast_java() -> Iterator[None]:
-    """Every Spark that tests start in whatever way starts fast."""
+    """Make every Spark that tests start in any way start fast."""
     with pytest.MonkeyPatch.context() as patch:
         for name, options in java_archive.options(cache_folder()).items():
             patch.setenv(name, options)
@@ -115,7 +115,7 @@ def java_only_with_the_mark(
     java_that_starts_nothing: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fail a test that starts Java by itself, until it says so by the mark `server`."""
+    """Fail a test that starts Java by itself without the mark `server`."""
     if request.node.get_closest_marker("server") is not None:
         request.getfixturevalue("fast_java")
     else:
@@ -230,7 +230,8 @@ def _contents(metastore: EmbeddedMetastore | FakeMetastore) -> tuple[list[Any], 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """Fail a file that leaves in a shared metastore what tests of other files may find there."""
+    """Fail a file that leaves objects in a shared metastore which tests of other files may find
+    there."""
     before = {metastore.uri: _contents(metastore) for metastore in _SHARED}
     yield
     for metastore in _SHARED:
@@ -268,7 +269,7 @@ def _remembering(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any
 
 @pytest.fixture(scope="session")
 def spark_settings() -> dict[str, str]:
-    """What Spark is told beside; a folder of tests may have its own."""
+    """Additional settings of Spark; a folder of tests may have its own."""
     return {}
 
 
@@ -279,7 +280,7 @@ def spark(
     from py4j.java_gateway import JavaPackage, JVMView
     from pyspark.sql import SparkSession
 
-    # It tells of closed connections while Python ends, when there is no output any more.
+    # It reports closed connections while Python ends, when there is no output any more.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -290,7 +291,7 @@ def spark(
             .appName("hiveacid-tests")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            # Every plan is also written down for the page that nobody looks at.
+            # Every plan is also written for the page, which no test opens.
             .config("spark.sql.ui.explainMode", "simple")
             # A task that finds no memory ends the whole process, and with it every later test.
             .config("spark.driver.memory", "2g")
@@ -304,7 +305,7 @@ def spark(
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
-        # But for what ends the whole process, and with it every later test.
+        # Except events that end the whole process, and with it every later test.
         log4j = session._jvm.org.apache.logging.log4j
         end = "org.apache.spark.util.SparkUncaughtExceptionHandler"
         log4j.core.config.Configurator.setLevel(end, log4j.Level.ERROR)

@@ -1,10 +1,10 @@
 """The golden tables: folders that real engines wrote, and the rows that each snapshot has.
 
-`data/tables/<name>/` is a table's folder and `data/tables/<name>.json` says what is in it:
-`about` and `statements` how it came to be, `columns`, `partition_keys`, `kind`, `format` and
-`serde_parameters` what the table is, and `snapshots` what a reader sees: `write_ids` and `txns` in
-Hive's text form, and `rows`, each a row id (null where the table has none) and then the values of
-all columns as text, NULL as null, the partition keys last.
+`data/tables/<name>/` is a table's folder and `data/tables/<name>.json` describes it: `about` and
+`statements` for its origin, `columns`, `partition_keys`, `kind`, `format` and `serde_parameters`
+for the table, and `snapshots` for the rows of readers: `write_ids` and `txns` in Hive's text form,
+and `rows`, each a row id (null where the table has none) and then the values of all columns as
+text, NULL as null, the partition keys last.
 """
 
 import json
@@ -25,7 +25,7 @@ TABLES = Path(__file__).parent / "data" / "tables"
 
 @dataclass(frozen=True)
 class GoldenSnapshot:
-    """What one reader sees of a golden table."""
+    """The view of one reader on a golden table."""
 
     table: str
     write_ids: ValidWriteIdList
@@ -38,7 +38,7 @@ class GoldenSnapshot:
 
 @dataclass(frozen=True)
 class GoldenTable:
-    """A folder of a real engine, and what it is."""
+    """A folder of a real engine, and its description."""
 
     name: str
     columns: Mapping[str, str]
@@ -50,7 +50,7 @@ class GoldenTable:
 
     @classmethod
     def read(cls, name: str) -> Self:
-        """Read what is known about a table."""
+        """Read the description of a table."""
         known = json.loads((TABLES / f"{name}.json").read_text())
         return cls(
             name=name,
@@ -76,7 +76,7 @@ class GoldenTable:
         return TABLES / self.name
 
     def hive_table(self) -> HiveTable:
-        """What a metastore would say about it."""
+        """Return the metastore's description of it."""
         table = HiveTable.new(
             TableRef("default", self.name),
             [HiveColumn(*each) for each in self.columns.items()],
@@ -90,7 +90,7 @@ class GoldenTable:
         return table
 
     def hive_partitions(self) -> list[HivePartition]:
-        """What a metastore would say about its partitions; none where there are no keys."""
+        """Return the metastore's description of its partitions; empty without keys."""
         if not self.partition_keys:
             return []
         found = sorted(self.folder.glob("/".join(f"{key}=*" for key in self.partition_keys)))

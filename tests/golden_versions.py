@@ -1,7 +1,7 @@
-"""What each version of a golden table is, told by its files alone and by what Hive selected.
+"""The content of each version of a golden table, by its files alone and by Hive's results.
 
-Every directory of a write is read as it is, without any rule of ours: the rows with the write ids that
-stand beside them, the deletes with theirs. Directories of compactions are not read at all.
+Every directory of a write is read as it is, without any rule of this package: the rows with their
+write ids, and the deletes with theirs. Directories of compactions are not read at all.
 """
 
 import shutil
@@ -35,7 +35,7 @@ from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 Values = tuple[str | None, ...]
 Row = tuple[str | None, ...]
 RowKey = tuple[int, ...]
-# What was done to a row, its row id, and the row.
+# The change of a row, its row id, and the row.
 Step = tuple[str, RowKey, Row]
 
 FULL_ACID = sorted({snapshot.table for snapshot in golden_snapshots(TableKind.FULL_ACID)})
@@ -47,7 +47,7 @@ class GoldenVersions:
 
     Args:
         golden: The table.
-        folder: Where it is, if a copy is meant.
+        folder: The location of a copy, if any.
     """
 
     def __init__(self, golden: GoldenTable, folder: Path | None = None) -> None:
@@ -81,7 +81,7 @@ class GoldenVersions:
 
     @cached_property
     def oldest(self) -> dict[Values, int]:
-        """The first version of each partition that is left: what was before a base, nobody knows."""
+        """Return the first available version of each partition: versions before a base are unknown."""
         txns = self.golden.snapshots[-1].txns
         found = {}
         for partition, place in self._partitions():
@@ -97,7 +97,7 @@ class GoldenVersions:
         return found
 
     def rows(self, version: int) -> dict[tuple[Values, RowKey], Row]:
-        """What was there after a write id."""
+        """Return the rows after a write id."""
 
         def seen(write_id: int) -> bool:
             return write_id <= version and self._counts(write_id)
@@ -115,7 +115,7 @@ class GoldenVersions:
         }
 
     def steps(self, then: int, later: int) -> list[Step]:
-        """How two versions differ."""
+        """Return the difference of two versions."""
         before, after = self.rows(then), self.rows(later)
         gone = [("delete", key[1], before[key]) for key in before.keys() - after.keys()]
         new = [("insert", key[1], after[key]) for key in after.keys() - before.keys()]
@@ -179,7 +179,7 @@ class Adopted:
         return clean(self._client, job)
 
     def rows(self, table: AcidTable, version: int | datetime) -> list[Row]:
-        """What a version, or a moment, shows."""
+        """Return the rows of a version, or of a moment."""
         by = "as_of_write_id" if isinstance(version, int) else "as_of_time"
         read = table.to_arrow(columns=self._names, **{by: version})
         return in_order(zip(*map(json_values, read.columns), strict=True))
@@ -199,7 +199,7 @@ class Adopted:
         ]
 
     def net(self, table: AcidTable, then: int, later: int) -> list[Step]:
-        """What is told of the difference of two versions."""
+        """Return the net difference of two versions."""
         told = self.changes(table.changes(then, later, net=True))
         return sorted((step for _, step in told), key=str)
 
@@ -212,9 +212,9 @@ def adopted(
 
     Args:
         name: The table.
-        spark: Where it is read and written.
-        directory: Where the copy goes.
-        compacted: Whether the bases of compactions come along; it is as before them if not.
+        spark: The client for reads and writes.
+        directory: The location of the copy.
+        compacted: Whether the bases of compactions are copied; otherwise the state before them.
     """
     golden = GoldenTable.read(name)
     folder = directory / name
@@ -258,7 +258,7 @@ def _numbers(newest: GoldenSnapshot, folder: Path) -> tuple[list[TxnState], dict
 
 
 def is_compacted(name: str) -> bool:
-    """Whether a golden table has the base of a compaction."""
+    """Return whether a golden table has the base of a compaction."""
     return bool(_compacted_bases(GoldenTable.read(name).folder))
 
 

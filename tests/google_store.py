@@ -27,7 +27,7 @@ def google_store(directory: Path) -> Iterator[str]:
         directory: Gets its log.
 
     Yields:
-        What STORAGE_EMULATOR_HOST has to be.
+        Return the value of STORAGE_EMULATOR_HOST.
     """
     address = f"{HOST}:{free_port()}"
     host, _, port = address.partition(":")

@@ -1,6 +1,6 @@
 """Lets Spark start in a third of its time: its classes come parsed, from an archive of Java's.
 
-Tests start dozens of short-lived Sparks, each of which would spend ten seconds of two processors on
+Tests start dozens of short-lived Sparks, and each would spend ten seconds of two processors on
 reading the same classes. The archive is made once for each Java and each Spark, and kept where the
 metastores are kept. A Java that cannot make it or use it starts as it always did.
 """
@@ -17,11 +17,11 @@ import pyspark
 
 from airflow_hiveacid.metastore.dev.distribution import find_java
 
-# A short life: compiling well takes longer than what it would save. Nor is there anything to say
-# about the archive.
+# A short life: thorough compilation takes longer than it would save. Messages about the archive are
+# suppressed.
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
 
-# What most tests do: write ORC, read it with a shuffle, and speak to Python.
+# The common actions of tests: write ORC, read it with a shuffle, and call Python.
 _TYPICAL = """\
 import sys
 from pyspark.sql import SparkSession
@@ -36,10 +36,10 @@ spark.stop()
 
 
 def options(cache: Path) -> dict[str, str]:
-    """The environment in which Spark starts fast.
+    """Return the environment for a fast start of Spark.
 
     Args:
-        cache: Where the archive is kept; it is made if it is not there.
+        cache: The folder of the archive, which is created if it is missing.
     """
     archive = _archive(cache)
     return {

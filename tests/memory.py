@@ -1,4 +1,4 @@
-"""How much memory a process has had."""
+"""The peak memory of a process."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 def peak_megabytes() -> int:
     """The most that this program ever had.
 
-    What ``getrusage`` says begins with the peak of whoever started the program, a test runner for
+    The value of ``getrusage`` begins with the peak of the parent process, a test runner for
     example, which can be far above it.
     """
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())

@@ -1,4 +1,4 @@
-"""Counts what is asked of a metastore, where a test is about what work costs there."""
+"""Count calls of a metastore, for tests of the cost of work."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,17 +10,18 @@ import pytest
 from airflow_hiveacid.metastore.thrift.idl import Call
 from airflow_hiveacid.metastore.thrift.session import Session
 
-# What it is asked for by their names, each of which costs it time.
+# The requested objects by name, each with a cost in the metastore.
 DESCRIBED = "partitions described"
 _NAMED = {"get_partitions_by_names": 2}
 
 
 @contextmanager
 def counted_calls() -> Iterator[Counter[str]]:
-    """Count the calls of all clients in this process by their names, and what they name.
+    """Count the calls of all clients in this process by their names, and their objects.
 
     Yields:
-        How often each call was made so far, and of those that describe partitions, how many.
+        Return the number of calls of each kind so far, and of those that describe partitions, their
+        number.
     """
     counts: Counter[str] = Counter()
     invoke = Session._invoke

@@ -16,7 +16,7 @@ from airflow_hiveacid.storage.filesystems import normal_path
 # The usual one would want a libhdfs.
 fsspec.register_implementation("hdfs", "hdfs_native.fsspec.HdfsFileSystem", clobber=True)
 
-# Where the objects of the buckets are that run now.
+# The current addresses of buckets' objects.
 BUCKETS: dict[str, Path] = {}
 
 
@@ -33,12 +33,12 @@ def place_of(location: str) -> Path:
 
 
 def path_on_hdfs(location: str) -> str:
-    """What comes after the NameNode."""
+    """Return the path after the NameNode."""
     return "/" + location.split("/", 3)[3]
 
 
 def copy_all(source: Path, target: Path) -> None:
-    """Copy the files of a folder, whatever lies between the two places."""
+    """Copy the files of a folder, between any two places."""
     for path in source.rglob("*"):
         if path.is_file():
             copy = target / str(path.relative_to(source))

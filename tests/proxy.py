@@ -19,19 +19,19 @@ _OVERTAKING = 4
 
 
 class Harm(StrEnum):
-    """What becomes of an answer."""
+    """The fate of an answer."""
 
     LOSE = "lose"  # The connection ends in its place.
     CUT = "cut"  # The connection ends in the middle of it.
     GARBLE = "garble"  # It is noise.
     SPOIL = "spoil"  # It begins as an answer, and then is noise.
-    FAIL = "fail"  # The server says that it failed inside.
-    HOLD = "hold"  # It does not come while anybody waits for it.
+    FAIL = "fail"  # The server reports an internal error.
+    HOLD = "hold"  # It does not arrive while any client waits for it.
     DELAY = "delay"  # Nor does it, and the question arrives when others have been asked meanwhile.
 
 
 class Server(Protocol):
-    """What has an address."""
+    """A server with an address."""
 
     @property
     def uri(self) -> str: ...
@@ -42,10 +42,10 @@ class Proxy:
 
     Attributes:
         calls: The names of all calls, in their order.
-        cuts: How many have been harmed.
-        open: How many connections there are.
-        most_open: How many there were at a time.
-        begun: When each began.
+        cuts: The number of harmed answers.
+        open: The number of connections.
+        most_open: The highest number of simultaneous ones.
+        begun: The start of each.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Proxy:
         """Listen.
 
         Args:
-            metastore: Where to forward to.
+            metastore: The address of the server.
             call: The name of the call; None is any.
-            arrives: Whether the question arrives, so that the call is carried out.
-            harm: What becomes of the answer.
-            after: How many of these calls pass unharmed before.
-            times: How many are harmed then.
+            arrives: Whether the request arrives, so that the call is executed.
+            harm: The fate of the answer.
+            after: The number of these calls that pass unharmed before.
+            times: The number of harmed ones then.
         """
         self._address = ("127.0.0.1", int(metastore.uri.rpartition(":")[2]))
         self._call = call
@@ -90,7 +90,7 @@ class Proxy:
         self._listener.close()
 
     def let_through(self) -> None:
-        """Let a question arrive that was delayed and hasn't yet, whoever may still want to know."""
+        """Deliver a delayed request that has not arrived yet, for any waiting client."""
         with self._counting:
             question, self._delayed = self._delayed, b""
         if question:
@@ -114,7 +114,7 @@ class Proxy:
         try:
             self._carry(inner)
         except ConnectionError:
-            return  # Somebody was killed.
+            return  # The client was killed.
         finally:
             with self._counting:
                 self.open -= 1
@@ -133,7 +133,7 @@ class Proxy:
                         elif not self._do_harm(inner, harmed, data):
                             return
                         elif harmed:
-                            harmed = b""  # What else comes of the answer goes nowhere.
+                            harmed = b""  # The rest of the answer is discarded.
                         continue
                     if data.startswith(_CALL):
                         harmed = data if self._strikes(_name(data)) else None
@@ -166,7 +166,7 @@ class Proxy:
         """Deal with an answer.
 
         Returns:
-            Whether the connection goes on.
+            Return whether the connection continues.
         """
         if not call:
             return True

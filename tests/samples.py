@@ -1,4 +1,4 @@
-"""What follows from the commit: other cases are tried after every one, the same by everybody."""
+"""Samples by the commit: different cases after every one, the same on every machine."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-# What `make test` sets: all cases are `make test CASES=all`, or pytest without further ado.
+# The variable of `make test`: all cases are `make test CASES=all`, or plain pytest.
 ONLY_SAMPLES = os.environ.get("CASES") == "sample"
 
 

@@ -1,4 +1,4 @@
-"""Where Spark's Python workers of the tests come from: `python -m tests.spark_workers`.
+"""The source of Spark's Python workers in the tests: `python -m tests.spark_workers`.
 
 Spark puts its Python code on their path inside of archives, and every single task then reads the
 directories of these again, for a tenth of a second. The same code is installed beside us.

@@ -1,4 +1,4 @@
-"""What a metastore tells readers about the statistics of a table."""
+"""The statistics of a table that a metastore returns to readers."""
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.metastore.statistics import exact_columns

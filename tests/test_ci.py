@@ -1,15 +1,19 @@
-"""What a push and a commit are judged by is what a developer runs: the targets of the Makefile."""
+"""A push and a commit are checked like a developer's change: by the targets of the Makefile."""
 
 import os
 import re
 import subprocess
+import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MAKEFILE = (ROOT / "Makefile").read_text()
 RECIPES = dict(re.findall(r"^([a-z]+): .*\n((?:\t.*\n)*)", MAKEFILE, re.M))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -19,25 +23,111 @@ def workflow() -> dict[str, Any]:
     return yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
 
 
-def test_the_workflow_runs_targets_of_the_makefile_and_nothing_else() -> None:
-    commands = [
-        step["run"] for job in workflow().values() for step in job["steps"] if "run" in step
-    ]
+def jobs() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for file in WORKFLOWS:
+        for name, job in yaml.safe_load(file.read_text())["jobs"].items():
+            yield file.name, name, job
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    for _, _, job in jobs():
+        yield from job["steps"]
+
+
+def test_workflows_run_targets_of_the_makefile_and_nothing_else() -> None:
+    commands = [step["run"] for step in steps() if "run" in step]
     assert {command.split()[0] for command in commands} == {"make"}
     targets = {command.split()[1] for command in commands}
-    assert {"lint", "unit", "test", "quickstart"} <= targets <= RECIPES.keys()
+    assert {"lint", "unit", "test", "quickstart", "release"} <= targets <= RECIPES.keys()
     settings = re.findall(r"(\w+)=", " ".join(commands))
     assert all(f"$({setting})" in MAKEFILE for setting in settings)
 
 
 def test_actions_are_pinned_by_commit() -> None:
-    actions = [
-        step["uses"] for job in workflow().values() for step in job["steps"] if "uses" in step
+    uses = [
+        line.split("uses: ")[1]
+        for file in WORKFLOWS
+        for line in file.read_text().splitlines()
+        if "uses: " in line
     ]
-    assert actions
-    assert [
-        each for each in actions if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each)
-    ] == []
+    assert len(uses) == len([step for step in steps() if "uses" in step]) > 10
+    pinned = re.compile(r"(actions|github|ossf|pypa)/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [each for each in uses if not pinned.fullmatch(each)] == []
+    # One version of each action.
+    assert len({each.split("@")[0] for each in uses}) == len({*uses})
+
+
+@pytest.mark.parametrize(
+    ("schema", "pattern"),
+    [
+        ("vendor.github-workflows", ".github/workflows/*.yml"),
+        ("custom.github-workflows-require-timeout", ".github/workflows/*.yml"),
+        ("vendor.dependabot", ".github/dependabot.yml"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/*_*.yml"),
+        ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+        ("vendor.citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_files_of_the_repository_s_host_follow_their_schema(schema: str, pattern: str) -> None:
+    files = sorted(map(str, ROOT.glob(pattern)))
+    assert files
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
+    checked = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_a_workflow_has_no_rights_that_a_job_does_not_ask_for() -> None:
+    for file in WORKFLOWS:
+        described = yaml.safe_load(file.read_text())
+        assert described["permissions"] in ({}, {"contents": "read"}), file.name
+        # YAML reads the key `on` as true. This trigger gives rights to the code of a fork.
+        assert "pull_request_target" not in described[True], file.name
+    for step in steps():
+        if "checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+        # A title or a branch of a contributor would be a part of the command.
+        assert "github.event" not in step.get("run", "")
+
+
+def test_only_a_job_that_runs_no_code_of_the_repository_may_publish() -> None:
+    described = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert described[True] == {"push": {"tags": ["v*"]}}
+    publish = described["jobs"]["publish"]
+    assert publish["needs"] == "build"
+    assert publish["environment"] == "release"
+    assert [step for step in publish["steps"] if "run" in step or "checkout" in step["uses"]] == []
+    # Trusted publishing takes the place of a password.
+    assert [step for step in publish["steps"] if "password" in step.get("with", {})] == []
+    writing = {
+        (file, name)
+        for file, name, job in jobs()
+        for right, value in job.get("permissions", {}).items()
+        if (right, value) in {("id-token", "write"), ("attestations", "write")}
+    }
+    assert writing == {
+        ("release.yml", "publish"),
+        ("release.yml", "pages"),
+        # Its results are signed.
+        ("scorecard.yml", "analyze"),
+    }
+
+
+def test_the_published_files_are_the_verified_ones() -> None:
+    described = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    build = described["jobs"]["build"]["steps"]
+    (command,) = [step["run"] for step in build if "run" in step]
+    assert command.split()[:2] == ["make", "release"]
+    assert "REHEARSAL" not in command
+    uploaded = {
+        step["with"]["name"]: step["with"]["path"]
+        for step in build
+        if "upload-artifact" in step.get("uses", "")
+    }
+    assert uploaded == {"dist": "build/release/dist/", "sbom": "build/release/sbom.cdx.json"}
+    # The tags and the history, which the release compares.
+    assert build[0]["with"]["fetch-depth"] == 0
+    # A cache is written by other workflows.
+    assert [step for step in build if "actions/cache@" in step.get("uses", "")] == []
 
 
 def test_a_changed_download_changes_the_key_of_the_cache() -> None:
@@ -64,13 +154,13 @@ def test_its_matrix_is_what_the_package_promises() -> None:
     assert f"apache-airflow>={matrix['airflow'][0]},<4" in PROJECT["dependencies"]
 
 
-def test_a_commit_is_judged_by_what_make_lint_runs() -> None:
+def test_a_commit_is_checked_like_make_lint() -> None:
     [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     of_commit = {hook["entry"].removeprefix(".venv/bin/").split()[0] for hook in repo["hooks"]}
     assert of_commit == set(re.findall(r"\$\(BIN\)/(\S+)", RECIPES["lint"]))
 
 
-def test_what_the_makefile_runs_is_there() -> None:
+def test_files_in_the_makefile_exist() -> None:
     paths = set(re.findall(r"(?<![\w./])(?:tests|bench|docs)/[\w./-]+", MAKEFILE))
     assert {"tests/airflow", "bench/first_hour.py", "docs/build_site.py"} <= paths
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
@@ -78,7 +168,7 @@ def test_what_the_makefile_runs_is_there() -> None:
 
 def test_the_help_has_a_line_for_every_target() -> None:
     targets = re.findall(r"^([a-z][a-z0-9]*):", MAKEFILE, re.M)
-    # A make around this test would have the inner one tell of its folder.
+    # A make around this test would let the inner one print its folder.
     own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     shown = subprocess.run(
         ["make", "help"], cwd=ROOT, env=own, check=True, capture_output=True, text=True

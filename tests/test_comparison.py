@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-# No test can show what is not there.
+# No test can show a missing feature.
 ABSENT = {"Branches and tags"}
 
 

@@ -1,17 +1,18 @@
-"""What the docs say can be done."""
+"""The examples of the docs work."""
 
 import argparse
 import ast
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-import airflow_hiveacid
 from airflow_hiveacid.cli.main import COMMANDS
+from airflow_hiveacid.public_names import PACKAGES
 from airflow_hiveacid.sql.script import to_steps
 
 ROOT = Path(__file__).parents[1]
@@ -61,9 +62,9 @@ def test_jars_of_hadoop_are_those_of_this_spark() -> None:
 def test_python_can_be_read_and_imports_what_there_is(page: Path) -> None:
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block.replace("…", "..."))):
-            if isinstance(node, ast.ImportFrom) and node.module == "airflow_hiveacid":
+            if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
                 names = {alias.name for alias in node.names}
-                assert names <= set(airflow_hiveacid.__all__)
+                assert names <= set(import_module(node.module).__all__)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -78,7 +79,7 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
         words = shlex.split(command, comments=True)
         words = words[words.index("hiveacid") + 1 :]
         if words and not words[0].startswith(("-", "…")):
-            # Where it is the same in a whole page, the address is left out.
+            # If it is the same in a whole page, the address is omitted.
             parser().parse_args(complete(words))
 
 

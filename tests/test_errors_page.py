@@ -24,7 +24,7 @@ def test_there_is_a_section_for_every_error_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_a_section_says_what_one_sees_why_and_what_to_do(name: str) -> None:
+def test_a_section_has_symptom_cause_and_remedy(name: str) -> None:
     assert re.match(
         r"- \*\*You see\*\* .*\n- \*\*Why\*\*.*\*\*(Do|what to do)\*\*", SECTIONS[name], re.S
     )
@@ -38,7 +38,7 @@ def test_the_log_links_to_the_section(name: str) -> None:
     assert anchor in anchors(PAGE)
 
 
-def test_where_somebody_serves_the_site_the_link_has_its_address(
+def test_links_use_the_configured_site(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HIVEACID_DOCS", "https://docs.example.com/hive/")
@@ -46,7 +46,7 @@ def test_where_somebody_serves_the_site_the_link_has_its_address(
     assert report.link == "https://docs.example.com/hive/docs/errors.html#locktimeout"
 
 
-def test_errors_stand_under_their_exit_status() -> None:
+def test_errors_are_listed_by_their_exit_status() -> None:
     for part in re.split(r"^## ", PAGE.read_text(), flags=re.M)[1:]:
         status = re.search(r"[Ee]xit status (\d+)", part)
         names = re.findall(r"^### (\w+)", part, re.M)

@@ -7,6 +7,7 @@ import pytest
 from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
+from airflow_hiveacid.errors import DirectoryMissing
 from airflow_hiveacid.layout.listing import list_files
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -14,7 +15,7 @@ FILE = "bucket_00000"
 
 
 class Restless(ReadOnlyStorage):
-    """A folder in which something happens after each request of whoever lists it."""
+    """A folder in which something changes after each request of a listing."""
 
     def __init__(self, folder: Path, *events: Callable[[], object]) -> None:
         super().__init__(str(folder), fs.LocalFileSystem(), str(folder))
@@ -70,5 +71,7 @@ def test_a_base_without_a_file_is_listed_by_its_name(base: Path) -> None:
     assert directories(list_files(Restless(base.parent))) == {"base_0000600/"}
 
 
-def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert list_files(Restless(tmp_path / "none")) == []
+def test_a_missing_folder_is_an_error_unless_it_counts_as_an_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(DirectoryMissing, match="none does not exist"):
+        list_files(Restless(tmp_path / "none"))
+    assert list_files(Restless(tmp_path / "none"), missing_ok=True) == []

@@ -1,4 +1,4 @@
-"""What an application tells its submitter, and what may stand there instead."""
+"""The reports of an application to its submitter, and invalid content in their place."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def files(tmp_path: Path) -> RunFiles:
     return RunFiles(f"{tmp_path}/report.json")
 
 
-def test_what_was_told_is_read(files: RunFiles) -> None:
+def test_reported_values_are_read(files: RunFiles) -> None:
     assert files.read_started() is None
     assert files.read_report(RunReport) is None
     files.write_started(Started(application_id="app"))
@@ -27,7 +27,7 @@ def test_what_was_told_is_read(files: RunFiles) -> None:
     assert files.read_report(RunReport) == REPORT
 
 
-def test_what_a_later_version_tells_is_read(files: RunFiles, tmp_path: Path) -> None:
+def test_records_of_a_later_version_are_read(files: RunFiles, tmp_path: Path) -> None:
     files.write_started(STARTED)
     files.write_report(REPORT)
     for path in tmp_path.iterdir():
@@ -40,7 +40,7 @@ def test_what_a_later_version_tells_is_read(files: RunFiles, tmp_path: Path) -> 
     "content",
     [b"", b'{"job"', b"[]", b"7", b"\xff", b"[" * 100_000, b'{"job": 7}', b'{"txn_ids": "x"}'],
 )
-def test_half_a_file_and_garbage_tell_nothing(
+def test_half_a_file_and_garbage_are_ignored(
     files: RunFiles, tmp_path: Path, content: bytes
 ) -> None:
     for name in ("report.json", "report.json.started"):

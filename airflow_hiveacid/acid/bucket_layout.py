@@ -87,23 +87,6 @@ def common_layout(notes: Iterable[Mapping[str, Any]]) -> BucketLayout | None:
     return layouts.pop() if len(layouts) == 1 else None
 
 
-def may_delete(delete_file: int | None, row_file: int | None, *, clustered: bool) -> bool:
-    """Whether a delete file may hold events for rows of a file, by the numbers of both.
-
-    Hive and this package put a delete event into the file of the number in the row id. In tables
-    without buckets, Trino 476 puts the events of rows in all files into file 0, and gives all new
-    rows the number 0. Such files remain when the table becomes clustered.
-
-    Args:
-        delete_file: The number of the delete file.
-        row_file: The number of the file with rows; rows of a file without one have no ids.
-        clustered: Whether the partition, or the table without partitions, has buckets now.
-    """
-    if row_file is None:
-        return False
-    return not clustered or delete_file in (row_file, 0)
-
-
 def _column(noted: object) -> BucketColumn | None:
     if not isinstance(noted, dict):
         return None

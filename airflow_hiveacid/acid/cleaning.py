@@ -18,17 +18,17 @@ from airflow_hiveacid.acid.names import (
     Base,
     Delta,
     is_hidden,
+    original_bucket,
     parse_directory,
     staging_txn,
 )
-from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, WriteIdList
 from airflow_hiveacid.errors import MalformedName
 
 _MOST_NAMED = 3
 _LONGEST_HOPE = timedelta(days=7)
 _NOTE_FORMAT = 1
-_NO_ORIGINAL = "It is nothing that Hive writes; look whose it is."
+_NO_ORIGINAL = "Hive does not write such files; identify the owner."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +89,20 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class KeptPath:
     """Directory or file that is kept, with the reason.
 
     Attributes:
         path: Its name.
         reason: The reason.
-        useless_from: The first write id in it, if it is only waiting for its removal.
+        unused_from: The first write id in it, if it is only waiting for its removal.
         retained: Whether it is kept for readers of earlier versions.
         bytes: The size of its files.
     """
 
     path: str
     reason: str
-    useless_from: int | None = None
+    unused_from: int | None = None
     retained: bool = False
     bytes: int = 0
 
@@ -120,7 +120,7 @@ class CleaningPlan:
     """
 
     remove: tuple[Removal, ...]
-    keep: tuple[Stay, ...]
+    keep: tuple[KeptPath, ...]
     unmarked: tuple[str, ...]
     partly_aborted: tuple[int, ...]
 
@@ -133,7 +133,9 @@ class CleaningPlan:
         Args:
             write_id: The last write id of the compaction; None for any compaction.
         """
-        waiting = [stay.useless_from for stay in self.keep if stay.useless_from is not None]
+        waiting = [
+            kept_path.unused_from for kept_path in self.keep if kept_path.unused_from is not None
+        ]
         left = (*waiting, *self.partly_aborted)
         return not any(write_id is None or first <= write_id for first in left)
 
@@ -169,19 +171,19 @@ def plan_cleaning(
         path.partition("/")[0] for path in state.originals if original_bucket(path) is not None
     }
     live = {*filter(None, [state.base]), *state.deltas, *originals}
-    strange = _strange(state.obsolete)
+    strange = _with_foreign_names(state.obsolete)
     for name in sorted(state.obsolete):
         if "/" in name:  # A file in a directory, which is judged as a whole.
             continue
         if parse_directory(name) is None and name in strange:
-            rules.keep.append(Stay(name, _NO_ORIGINAL))
+            rules.keep.append(KeptPath(name, _NO_ORIGINAL))
         else:
             rules.judge_obsolete(name)
     for name in sorted(state.aborted):
         rules.judge_aborted(name)
     for name in sorted({*directories} - live - {*state.obsolete, *state.aborted}):
         if not is_hidden(name):
-            rules.judge_unseen(name)
+            rules.judge_uncommitted(name)
     partly = [
         delta.min_write_id
         for delta in map(parse_directory, state.deltas)
@@ -272,14 +274,14 @@ class _Rules:
         self._retained = retained
         self._now = now
         self.remove: list[Removal] = []
-        self.keep: list[Stay] = []
+        self.keep: list[KeptPath] = []
         self.unmarked: set[str] = set()
 
     def judge_obsolete(self, name: str) -> None:
         parsed = parse_directory(name)
         covers = [cover for cover, read in self._covers if _covers(read, parsed)]
         if not covers:
-            self._stay(
+            self._keep(
                 name, parsed, "No directory that is read can hold its content: one may be missing."
             )
             return
@@ -288,9 +290,9 @@ class _Rules:
         note = self._notes.get(cover)
         readers = self._blockers if note is None else note.remaining(self._blockers)
         why = f"{cover} holds its content"
-        if self._may_go(name, parsed, readers, f"{why}, but these may still read it"):
+        if self._is_removable(name, parsed, readers, f"{why}, but these may still read it"):
             if name in self._retained:
-                self.keep.append(Stay(name, self._retained[name], retained=True))
+                self.keep.append(KeptPath(name, self._retained[name], retained=True))
             else:
                 self.remove.append(Removal(name, f"{why}.", cover))
         elif note is None:
@@ -300,28 +302,33 @@ class _Rules:
         parsed = parse_directory(name)
         assert parsed is not None, name
         if not self._txns.is_aborted(parsed.visibility_txn):
-            if self._may_go(name, parsed, ()):
+            if self._is_removable(name, parsed, ()):
                 self.remove.append(Removal(name, "Its write ids are aborted."))
             return
         # Trino does not check whether the compaction was committed.
         why = f"Its compaction, transaction {parsed.visibility_txn}, is aborted"
-        if self._may_go(name, parsed, self._on_table, f"{why}, but these may read it all the same"):
+        if self._is_removable(
+            name, parsed, self._on_table, f"{why}, but these may nevertheless read it"
+        ):
             self.remove.append(Removal(name, f"{why}."))
 
-    def judge_unseen(self, name: str) -> None:
+    def judge_uncommitted(self, name: str) -> None:
         parsed = parse_directory(name)
         if parsed is None:
-            self.keep.append(Stay(name, "It is no ACID directory."))
+            self.keep.append(KeptPath(name, "It is not an ACID directory."))
             return
         txn = parsed.visibility_txn
         writers = [blocker for blocker in self._blockers if txn and blocker.txn_id == txn]
         at_work = self._named(writers or self._on_table)
         what = f"compaction, transaction {txn}," if txn else "write"
         self.keep.append(
-            Stay(name, f"Its {what} was not committed when this was decided. At work: {at_work}.")
+            KeptPath(
+                name,
+                f"Its {what} was not committed at the time of the decision. Active: {at_work}.",
+            )
         )
 
-    def _may_go(
+    def _is_removable(
         self,
         name: str,
         parsed: Base | Delta | None,
@@ -329,27 +336,27 @@ class _Rules:
         because: str = "",
     ) -> bool:
         if name in self._forbidden:
-            self._stay(name, parsed, self._forbidden[name])
+            self._keep(name, parsed, self._forbidden[name])
         elif readers:
-            self._stay(name, parsed, f"{because}: {self._named(readers)}.")
+            self._keep(name, parsed, f"{because}: {self._named(readers)}.")
         else:
             return True
         return False
 
-    def _stay(self, name: str, parsed: Base | Delta | None, reason: str) -> None:
+    def _keep(self, name: str, parsed: Base | Delta | None, reason: str) -> None:
         if parsed is None:
             first = CONVERTED_BASE
         else:
             first = parsed.write_id if isinstance(parsed, Base) else parsed.min_write_id
-        self.keep.append(Stay(name, reason, first))
+        self.keep.append(KeptPath(name, reason, first))
 
     def _named(self, blockers: Sequence[Blocker]) -> str:
         named = [blocker.describe(self._now) for blocker in blockers[:_MOST_NAMED]]
         more = len(blockers) - _MOST_NAMED
-        return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody that shows"
+        return "; ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "unknown users"
 
 
-def _strange(obsolete: Iterable[str]) -> set[str]:
+def _with_foreign_names(obsolete: Iterable[str]) -> set[str]:
     """Return the original files, and directories with such, whose names differ from Hive's."""
     files: dict[str, list[str]] = {}
     for path in obsolete:

@@ -87,10 +87,10 @@ def plan_compaction(
         UnsupportedFile: A file has an unknown content.
     """
     directories = {file.path.partition("/")[0] for file in files if "/" in file.path}
-    deltas = _below_the_unfinished(state, directories)
+    deltas = _before_unfinished(state, directories)
     has_originals = bool(state.originals)
     misread = misread.among(deltas)
-    if (why_not := not_worth(type_, state.base, deltas, has_originals, misread)) is not None:
+    if (why_not := reason_to_skip(type_, state.base, deltas, has_originals, misread)) is not None:
         raise why_not
     parsed = {name: _parse_delta(name) for name in deltas}
     _check_ranges(state.base, parsed)
@@ -128,7 +128,7 @@ def plan_compaction(
     return plan
 
 
-def not_worth(
+def reason_to_skip(
     type_: CompactionType,
     base: str | None,
     deltas: Sequence[str],
@@ -153,7 +153,7 @@ def not_worth(
         if deltas or (originals and base is None):
             return None
         return NothingToCompact("There is no delta, and no other base of the same write id may be.")
-    if misread and type_ in (CompactionType.MAJOR, mending(misread, deltas)):
+    if misread and type_ in (CompactionType.MAJOR, repair_type(misread, deltas)):
         return None
     if type_ is CompactionType.MAJOR and originals:
         return None
@@ -161,7 +161,7 @@ def not_worth(
         return NothingToCompact("There is no delta to compact.")
     if type_ is CompactionType.MAJOR:
         if base is None and len(deltas) == 1:
-            return NothingToCompact(f"{deltas[0]} is all there is.")
+            return NothingToCompact(f"{deltas[0]} is the only directory.")
         return None
     if len(deltas) == 1:
         return NothingToCompact(f"{deltas[0]} is the only delta.")
@@ -170,13 +170,13 @@ def not_worth(
     if only_major(deltas):
         return NothingToCompact(
             f"The deltas are all of write id {_parse_delta(deltas[0]).min_write_id}, and some may "
-            "delete what others insert.",
+            "delete rows that others insert.",
             remedy="Make it a major compaction.",
         )
     return None
 
 
-def mending(misread: Misread, deltas: Sequence[str]) -> CompactionType:
+def repair_type(misread: Misread, deltas: Sequence[str]) -> CompactionType:
     """Return the smallest compaction that makes Trino read the deltas correctly."""
     parsed = [_parse_delta(name) for name in deltas]
     write_ids = {delta.min_write_id for delta in parsed} | {delta.max_write_id for delta in parsed}
@@ -226,16 +226,16 @@ def require_no_deletes(directories: Iterable[str]) -> None:
             )
 
 
-def _below_the_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:
+def _before_unfinished(state: AcidDirectory, directories: set[str]) -> tuple[str, ...]:
     """Return the deltas that end before the first directory that cannot be compacted yet.
 
     A streaming writer's directory may begin below the compactor's watermark. An output that ends
     within its range would overlap it, and no later compaction could take both.
     """
-    told = {*filter(None, [state.base]), *state.deltas, *state.obsolete, *state.aborted}
+    known = {*filter(None, [state.base]), *state.deltas, *state.obsolete, *state.aborted}
     begins = [
         delta.min_write_id
-        for name in directories - told
+        for name in directories - known
         if isinstance(delta := _parse(name), Delta) and not delta.visibility_txn
     ]
     first = min(begins, default=None)
@@ -287,8 +287,8 @@ def _check_files(inputs: Sequence[str], files: Sequence[FileStatus]) -> None:
             )
         if not inside.endswith(FLUSH_LENGTH_SUFFIX) and parse_file(inside) is None:
             raise UnsupportedFile(
-                f"{file.path} is in a directory of Hive's and has none of Hive's names.",
-                remedy="Look who wrote it, and move it away.",
+                f"{file.path} is in a directory of Hive, but its name is not one of Hive's.",
+                remedy="Identify its writer, and move it away.",
             )
 
 

@@ -8,9 +8,9 @@ from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction import (
     CompactionType,
     has_deletes,
-    mending,
-    not_worth,
     only_major,
+    reason_to_skip,
+    repair_type,
 )
 from airflow_hiveacid.acid.compaction_policy import USUAL_DELTAS, Budget, CompactionPolicy
 from airflow_hiveacid.acid.trino import RIGHT, Misread
@@ -39,7 +39,7 @@ class PartitionSize:
         delta_rows: The rows and delete events of the deltas; None if they were not counted.
         obsolete: Directories with a newer replacement.
         aborted: Directories that will never be read.
-        useless: The sizes of both, by their names.
+        awaiting_removal: The sizes of both, by their names.
         invisible: Directories that cannot be compacted yet, because a write id in them is open.
         aborted_write_ids: The number of aborted write ids of the table.
         oldest_abort_hours: The age of the oldest of them, if known.
@@ -61,7 +61,7 @@ class PartitionSize:
     delta_rows: int | None = None
     obsolete: tuple[str, ...] = ()
     aborted: tuple[str, ...] = ()
-    useless: Mapping[str, int] = field(default_factory=dict)
+    awaiting_removal: Mapping[str, int] = field(default_factory=dict)
     invisible: tuple[str, ...] = ()
     aborted_write_ids: int = 0
     oldest_abort_hours: float | None = None
@@ -187,7 +187,11 @@ def decide(
         type_ = CompactionType.MAJOR
     if (
         type_ is not None
-        and (why_not := not_worth(type_, size.base, size.deltas, size.has_originals, size.misread))
+        and (
+            why_not := reason_to_skip(
+                type_, size.base, size.deltas, size.has_originals, size.misread
+            )
+        )
         is not None
     ):
         type_, reason = None, f"{reason} {why_not.what}"
@@ -282,7 +286,7 @@ def _call_for_trino(size: PartitionSize) -> tuple[CompactionType | None, str]:
     if size.one_by_one and not size.deltas:
         # Without a suffix, a new base cannot get the name of the old one.
         return None, f"{why} Clean the table, which removes what the base replaces."
-    return mending(size.misread, size.deltas), why
+    return repair_type(size.misread, size.deltas), why
 
 
 def _call_of_aborts(

@@ -120,6 +120,27 @@ class Budget:
                 raise InvalidJob(f"budget.{name} must be at least 1, or None.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """Limits of the work that runs in the worker, without Spark, if the job leaves the choice open.
+
+    Attributes:
+        max_copied_bytes: The maximum size of all stripes that are copied.
+        max_encoded_bytes: The maximum size of all stripes that are decoded and written again.
+        max_delete_events: The maximum number of delete events, which need memory.
+    """
+
+    max_copied_bytes: int = 2 << 30
+    max_encoded_bytes: int = 256 << 20
+    max_delete_events: int = 2_000_000
+
+    def validate(self) -> None:
+        """Raise InvalidJob if a limit is invalid."""
+        for name in ("max_copied_bytes", "max_encoded_bytes", "max_delete_events"):
+            if getattr(self, name) < 0:
+                raise InvalidJob(f"worker.{name} must not be negative.")
+
+
 def auto_compaction_off(
     parameters: Mapping[str, str], database_parameters: Mapping[str, str]
 ) -> bool:
@@ -157,6 +178,6 @@ def _table_number(parameters: Mapping[str, str], name: str, type_: Callable[[str
 def _require_one_of(words: Sequence[str], given: str, name: str) -> None:
     if given not in words:
         raise InvalidJob(
-            f"policy.{name}: {given!r} is none of {', '.join(words)}.",
+            f"policy.{name}: {given!r} is not one of {', '.join(words)}.",
             remedy=did_you_mean(given, words),
         )

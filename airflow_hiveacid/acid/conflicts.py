@@ -173,4 +173,4 @@ def _all_of(finished: Sequence[Finished]) -> str:
         where = "" if each.partition is None else f" in {each.partition}"
         named.append(f"{KIND_NAMES[each.kind]} ({each.what}{where}, {each.by})")
     more = f"; and {len(finished) - _MOST_NAMED} more" if len(finished) > _MOST_NAMED else ""
-    return f"{'; '.join(named) or 'what has been removed again'}{more}"
+    return f"{'; '.join(named) or 'writes that were removed again'}{more}"

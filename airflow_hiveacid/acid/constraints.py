@@ -325,7 +325,7 @@ def _validate_flags(constraint: Constraint) -> None:
     if not isinstance(constraint, Key):
         return
     if constraint.type not in get_args(KeyType):
-        raise InvalidJob(f"{constraint.type!r} is none of {', '.join(get_args(KeyType))}.")
+        raise InvalidJob(f"{constraint.type!r} is not one of {', '.join(get_args(KeyType))}.")
     if constraint.enabled:
         raise InvalidJob("Hive has no enabled keys.", remedy="Write DISABLE NOVALIDATE.")
     if not constraint.columns:

@@ -19,10 +19,10 @@ from airflow_hiveacid.acid.names import (
     SIDECAR_FILE,
     Base,
     Delta,
+    hive_order,
     is_hidden,
     parse_directory,
 )
-from airflow_hiveacid.acid.originals import hive_order
 from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteIdList
 from airflow_hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
 
@@ -203,12 +203,12 @@ class _Markers:
         self._texts = texts
         self._rules = rules
 
-    def says_compacted(self, directory: str) -> bool:
+    def is_marked_compacted(self, directory: str) -> bool:
         data_format = self._data_format(directory)
         if data_format is not None and data_format.lower() not in self._rules.data_formats:
             raise BadMetadataFile(
-                f"{directory}/{METADATA_FILE} says {data_format!r}, "
-                f"which {self._rules} does not know."
+                f"{directory}/{METADATA_FILE} has the data format {data_format!r}, "
+                f"which {self._rules} does not support."
             )
         return data_format is not None and data_format.lower() == _COMPACTED
 
@@ -337,7 +337,7 @@ class _Choice:
         return self._write_ids.is_valid(base.write_id)
 
     def _is_compacted(self, directory: str, base: Base) -> bool:
-        return base.visibility_txn > 0 or self._markers.says_compacted(directory)
+        return base.visibility_txn > 0 or self._markers.is_marked_compacted(directory)
 
     def _sorted_deltas(self) -> list[tuple[str, Delta]]:
         deltas = sorted(

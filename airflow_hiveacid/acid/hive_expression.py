@@ -107,7 +107,7 @@ def check_as_spark(text: str, columns: Mapping[str, str]) -> str:
     parser = _Parser(text, columns, None)
     value = parser.whole()
     if value.kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise UnsupportedTable("It is no condition.")
+        raise UnsupportedTable("The text is not a condition.")
     nan = "".join(f" AND NOT coalesce(isnan({name}), false)" for name in sorted(parser.floating))
     return f"(coalesce({value.sql}, true){nan})"
 

@@ -205,6 +205,15 @@ def read_lock_components(
     )
 
 
+def exclusively_locked(components: Sequence[LockComponent]) -> list[TableRef]:
+    """Return the tables that components lock exclusively, as a whole or in part."""
+    return [
+        TableRef(component.database, component.table)
+        for component in components
+        if component.type is LockType.EXCLUSIVE
+    ]
+
+
 def blocks(version: MetastoreVersion, held: LockType, asked: LockType) -> bool:
     """Whether an earlier lock makes a later request wait."""
     return held in _BLOCKED_BY[version][asked]

@@ -8,7 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import quote
 
+from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.errors import MalformedName
 
 ACID_VERSION_FILE = "_orc_acid_version"
@@ -43,6 +45,8 @@ _ORIGINAL_FILE = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+))?")
 _STAGING = re.compile(rf"{STAGING_PREFIX}([0-9]+)_.*")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))}
+# Characters that Java does not escape in the path of a URI.
+_PLAIN_IN_URI = "/;:@&=+$,_-!.~'()*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,23 @@ def delete_applies(data: Base | Delta | None, delete: Delta) -> bool:
     )
 
 
+def may_delete(delete_file: int | None, row_file: int | None, *, clustered: bool) -> bool:
+    """Whether a delete file may hold events for rows of a file, by the numbers of both.
+
+    Hive and this package put a delete event into the file of the number in the row id. In tables
+    without buckets, Trino 476 puts the events of rows in all files into file 0, and gives all new
+    rows the number 0. Such files remain when the table becomes clustered.
+
+    Args:
+        delete_file: The number of the delete file.
+        row_file: The number of the file with rows; rows of a file without one have no ids.
+        clustered: Whether the partition, or the table without partitions, has buckets now.
+    """
+    if row_file is None:
+        return False
+    return not clustered or delete_file in (row_file, 0)
+
+
 def parse_file(name: str) -> BucketFile | OriginalFile | None:
     """Parse the name of a data file; None for a name without a bucket number.
 
@@ -187,6 +208,31 @@ def parse_file(name: str) -> BucketFile | OriginalFile | None:
         copy = None if original[3] is None else _whole(original[3], name)
         return OriginalFile(_whole(original[1], name), _whole(original[2], name), copy)
     return None
+
+
+def original_bucket(path: str) -> int | None:
+    """Return the bucket number in the name of a file without row ids; None without a number.
+
+    Rows of a file without a number can be read, but not deleted, because a delete event needs a
+    number.
+    """
+    name = parse_file(path.rpartition("/")[2])
+    if isinstance(name, OriginalFile) and name.bucket <= MAX_WRITER_ID:
+        return name.bucket
+    return None
+
+
+def hive_order(path: str) -> bytes:
+    """Return the key that sorts files as Hive does: by URI, in Java's order of text."""
+    spelled = (
+        quote(path, safe=_PLAIN_IN_URI)
+        if path.isascii()
+        else "".join(
+            character if ord(character) > 0x7F else quote(character, safe=_PLAIN_IN_URI)
+            for character in path
+        )
+    )
+    return spelled.encode("utf-16-be", "surrogatepass")
 
 
 def is_hidden(name: str) -> bool:
@@ -261,3 +307,8 @@ def _whole(digits: str, name: str) -> int:
 
 def _malformed(name: str, expected: str) -> MalformedName:
     return MalformedName(f"The name {name!r} cannot be read: expected {expected}.")
+
+
+def holds_deletes(directory: str) -> bool:
+    """Whether a directory of such a name holds delete events."""
+    return directory.startswith("delete_delta_")

@@ -6,16 +6,17 @@ these ids, so the order of the files and the parsing of their names are part of 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
 
-from airflow_hiveacid.acid.names import Base, Delta, OriginalFile, parse_file
-from airflow_hiveacid.acid.row_id import MAX_WRITER_ID, encode_bucket
+from airflow_hiveacid.acid.names import (
+    Base,
+    Delta,
+    hive_order,
+    original_bucket,
+)
+from airflow_hiveacid.acid.row_id import encode_bucket
 
 # The write id of rows that are older than the table's first write id.
 ORIGINAL_WRITE_ID = 0
-
-# Characters that Java does not escape in the path of a URI.
-_PLAIN_IN_URI = "/;:@&=+$,_-!.~'()*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +37,6 @@ class SyntheticIds:
     bucket: int | None
     first_row: int
     rows: int
-
-
-def original_bucket(path: str) -> int | None:
-    """Return the bucket number in the name of a file without row ids; None without a number.
-
-    Rows of a file without a number can be read, but not deleted, because a delete event needs a
-    number.
-    """
-    name = parse_file(path.rpartition("/")[2])
-    if isinstance(name, OriginalFile) and name.bucket <= MAX_WRITER_ID:
-        return name.bucket
-    return None
-
-
-def hive_order(path: str) -> bytes:
-    """Return the key that sorts files as Hive does: by URI, in Java's order of text."""
-    spelled = (
-        quote(path, safe=_PLAIN_IN_URI)
-        if path.isascii()
-        else "".join(
-            character if ord(character) > 0x7F else quote(character, safe=_PLAIN_IN_URI)
-            for character in path
-        )
-    )
-    return spelled.encode("utf-16-be", "surrogatepass")
 
 
 def synthetic_ids(

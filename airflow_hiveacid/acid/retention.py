@@ -118,10 +118,10 @@ def retained(
         The reasons, by the names of directories and original files.
     """
     reasons: dict[str, str] = {}
-    told = list(replacements)
+    remaining = list(replacements)
     # Regardless of its name, a directory whose writer omitted aborted rows does not contain any.
-    mixed = set(paths) - {replacement.directory for replacement in told}
-    for replacement in sorted(told, key=lambda one: (_since(one, now), one.directory)):
+    mixed = set(paths) - {replacement.directory for replacement in remaining}
+    for replacement in sorted(remaining, key=lambda one: (_since(one, now), one.directory)):
         replaced, since = replacement.replaced, _since(replacement, now)
         known = since == replacement.since
         reason = retention.reason(replacement.directory, since, now, known=known)

@@ -30,10 +30,10 @@ class SortColumn:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse a column with its direction, like "ts DESC NULLS LAST" or "`my column`"."""
-        told = _DIRECTION.fullmatch(text.strip())
-        if told is None:
+        match_ = _DIRECTION.fullmatch(text.strip())
+        if match_ is None:
             raise InvalidJob(f"Rows cannot be sorted by {text!r}: that names no column.")
-        name, direction, nulls = told.groups()
+        name, direction, nulls = match_.groups()
         if quoted := _QUOTED.fullmatch(name):
             name = quoted[1].replace("``", "`")
         return cls(

@@ -127,28 +127,28 @@ class Misread:
 
     def describe(self) -> str:
         """Describe the misread directories in a sentence."""
-        said = []
+        parts = []
         if self.base is not None:
-            said.append(
-                f"shows what {self.base} replaces, which has no file that it sees (a cleaning mends"
-                " that, too)"
+            parts.append(
+                f"shows the rows that {self.base} replaces, because it sees no file of it (a"
+                " cleaning repairs this, too)"
             )
         if self.deletes:
-            said.append(
-                f"shows rows that {_some(self.deletes)} deletes, of which it does not find the files"
+            parts.append(
+                f"shows rows that {_some(self.deletes)} deletes, because it does not find the deletes"
             )
         if self.aborted:
-            said.append(f"shows rows of aborted writes in {_some(self.aborted)}")
+            parts.append(f"shows rows of aborted writes in {_some(self.aborted)}")
         if self.copies:
-            said.append(
-                f"shows rows twice that are in {_some(self.copies)} (a cleaning mends that, too)"
+            parts.append(
+                f"shows rows twice that are in {_some(self.copies)} (a cleaning repairs this, too)"
             )
         if self.halves:
-            said.append(
+            parts.append(
                 f"shows other rows because of {_some(self.halves)}, half of a compaction that was"
-                " not committed (a cleaning mends that, too)"
+                " not committed (a cleaning repairs this, too)"
             )
-        return f"Trino {', and '.join(said)}."
+        return f"Trino {', and '.join(parts)}."
 
 
 RIGHT = Misread()

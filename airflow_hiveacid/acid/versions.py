@@ -102,6 +102,32 @@ def _up_to(now: ValidWriteIdList, last: int, unseen: Sequence[int]) -> ValidWrit
     return ValidWriteIdList(now.table, last, min(open_, default=NO_OPEN), open_, aborted)
 
 
+def check_order(table: str, then: ValidWriteIdList, later: ValidWriteIdList) -> None:
+    """Refuse two versions unless the table has gone from one to the other.
+
+    Args:
+        table: The full name of the table.
+        then: The earlier version.
+        later: The later one.
+
+    Raises:
+        VersionUnknown: It has not.
+    """
+    if then.high_watermark > later.high_watermark:
+        raise VersionUnknown(
+            f"{table} has had version {then.high_watermark} only after version"
+            f" {later.high_watermark}."
+        )
+    if not precedes(then, later):
+        late = next(filter(then.is_valid, later.open))
+        raise VersionUnknown(
+            f"{table} was never at version {then.high_watermark} and then at version"
+            f" {later.high_watermark} as they are requested: only the first one has write id {late},"
+            " which was committed late.",
+            remedy="Ask for both by their numbers, or for both by a time.",
+        )
+
+
 @dataclass(frozen=True)
 class PartitionVersions:
     """Readable versions of a partition, or of a table without partitions.
@@ -194,9 +220,9 @@ class PartitionVersions:
         for name, _ in hiding:
             if not self._intact(name):
                 raise VersionGone(
-                    f"Version {newest_version(then)} of {self.location} is gone: {name} has taken its"
-                    " place, and what that replaced is not all there any more. The oldest version"
-                    f" that is left is {self.oldest}, the newest {newest_version(self.now)}."
+                    f"Version {newest_version(then)} of {self.location} is not available: {name} has"
+                    " replaced it, and some of the replaced directories were removed. The oldest"
+                    f" available version is {self.oldest}, the newest {newest_version(self.now)}."
                 )
         overwrites = {name for name, _ in hiding if name not in hidden and self._is_overwrite(name)}
         hidden = hidden | ({name for name, _ in hiding} - overwrites)
@@ -238,7 +264,7 @@ class PartitionVersions:
                     raise VersionGone(
                         f"{self.location}: version {base.write_id} has been rebalanced, which gave its"
                         f" rows other row ids, and {name} names rows by these: what was changed"
-                        f" between {then.high_watermark} and {later.high_watermark} cannot be told.",
+                        f" between {then.high_watermark} and {later.high_watermark} cannot be determined.",
                         remedy=f"Begin again with version {base.write_id}, or with a later one.",
                     )
 

@@ -162,7 +162,7 @@ def taken_over(
     """
     known: dict[int, WriteFacts] = {}
     for name, note in notes.items():
-        for facts in _told_in(name, note, table):
+        for facts in _facts_in(name, note, table):
             known.setdefault(facts.write_id, facts)
     for write_id, time in (others or {}).items():
         known.setdefault(write_id, WriteFacts(write_id=write_id, time=time))
@@ -203,8 +203,8 @@ def merged_ranges(directory: str, note: Mapping[str, Any]) -> tuple[tuple[int, i
         directory: The output directory.
         note: The note in it; an empty mapping without a note.
     """
-    told = replaced_by(note)
-    replaced = None if told is None else told.paths
+    replacement = replaced_by(note)
+    replaced = None if replacement is None else replacement.paths
     oldest = min((facts.write_id for facts in merged_writes(directory, note)), default=None)
     spans = []
     for parsed in map(_parse, [directory] if replaced is None else replaced):
@@ -273,7 +273,7 @@ def moment(value: object) -> float | None:
         return None
 
 
-def _told_in(name: str, note: Mapping[str, Any], table: str) -> Iterator[WriteFacts]:
+def _facts_in(name: str, note: Mapping[str, Any], table: str) -> Iterator[WriteFacts]:
     """Yield the facts on writes from the note of an input of a compaction."""
     write_id = whole(note.get("write_id"))
     if write_id and is_own(name, write_id) and MERGED_WRITES not in note:

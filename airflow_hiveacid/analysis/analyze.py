@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Context
+from decimal import Decimal as Number
+from typing import Any
+
+import numpy as np
 
 from airflow_hiveacid.acid.column_statistics import kind_of_statistics
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.acid.schema import TableKind, parse_type
+from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive, TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.analysis.partition_statistics import (
     PartitionStatistics,
     partition_statistics,
 )
-from airflow_hiveacid.analysis.shown_values import shown
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnknownColumn, UserError
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import (
@@ -38,6 +42,7 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, see_table
 
 _NO_VALUE = "it has no value, or null alone"
+_EXACT = Context(prec=80)
 
 
 def analyze(
@@ -114,12 +119,12 @@ def _wanted(table: HiveTable, job: AnalyzeJob) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Result:
     """The statistics of a directory, and the columns whose stored statistics remain exact."""
 
     directory: PartitionDirectory
     statistics: PartitionStatistics
-    kept: frozenset[str]
+    still_exact: frozenset[str]
 
 
 class _Analysis:
@@ -143,7 +148,7 @@ class _Analysis:
         self._txn = txn
         self._write_id = write_id
         self._wanted = wanted
-        self._found: list[_Found] = []
+        self._results: list[_Result] = []
         self._partitions: dict[str, HivePartition] = {}
         self._writer = StatisticsWriter(client, table, Writer(write_id, self._seen))
 
@@ -173,8 +178,8 @@ class _Analysis:
         for directory in visible.partitions:
             part = visible.part(directory)
             statistics = partition_statistics(part, self._table.columns, self._wanted)
-            self._found.append(
-                _Found(
+            self._results.append(
+                _Result(
                     directory,
                     self._storable(statistics),
                     exact.get(directory.name, frozenset()) - {*self._wanted},
@@ -183,7 +188,7 @@ class _Analysis:
 
     def store(self) -> set[str | None]:
         """Store the computed statistics and return the partitions with a promise of exactness."""
-        if not self._found:
+        if not self._results:
             return set()
         require_same_definition(
             self._client,
@@ -193,25 +198,25 @@ class _Analysis:
         )
         names = list(self._partitions)
         self._writer.announce(names)
-        stored = [self._stored(found) for found in self._found]
+        stored = [self._stored(found) for found in self._results]
         busy = self._who_writes()
         if busy is not None:
             self.warnings.append(
-                f"The statistics are not exact: {busy}. Planners use what is stored of columns."
+                f"The statistics are not exact: {busy}. Planners use the stored column statistics."
             )
             self._writer.store_columns(stored)
             self._writer.forget(names)
             return set()
         self._writer.store_columns(stored)
-        promised = self._writer.promise(stored)
-        if len(promised) < len(stored):
+        marked = self._writer.mark_accurate(stored)
+        if len(marked) < len(stored):
             self.warnings.append(
-                f"{len(stored) - len(promised)} of {len(stored)} statistics are not exact: another"
+                f"{len(stored) - len(marked)} of {len(stored)} statistics are not exact: another"
                 " transaction was writing."
             )
-        return promised
+        return marked
 
-    def confirm(self, promised: set[str | None]) -> set[str | None]:
+    def confirm(self, marked: set[str | None]) -> set[str | None]:
         """Revoke promises on a metastore that does not detect concurrent writers.
 
         Returns:
@@ -219,7 +224,7 @@ class _Analysis:
         """
         now = Snapshot.take(self._client, [self._table.ref])
         if now.write_ids[self._table.ref.full_name].high_watermark == self._write_id:
-            return promised
+            return marked
         self.warnings.append("The statistics are not exact: another transaction was writing.")
         self._writer.forget(list(self._partitions))
         return set()
@@ -238,7 +243,7 @@ class _Analysis:
                 stripes_decoded=found.statistics.decoded,
                 accurate=found.directory.name in accurate,
             )
-            for found in self._found
+            for found in self._results
         )
 
     def _storable(self, statistics: PartitionStatistics) -> PartitionStatistics:
@@ -273,7 +278,7 @@ class _Analysis:
             return f"write id {now.high_watermark} of {name} is newer"
         return None
 
-    def _stored(self, found: _Found) -> StoredStatistics:
+    def _stored(self, found: _Result) -> StoredStatistics:
         columns = []
         for column in self._table.columns:
             kind = kind_of_statistics(parse_type(column.type))
@@ -282,7 +287,12 @@ class _Analysis:
                 columns.append(StoredColumn(column, kind, statistics))
         counted = found.statistics
         return StoredStatistics(
-            found.directory.name, counted.rows, counted.files, counted.bytes, columns, found.kept
+            found.directory.name,
+            counted.rows,
+            counted.files,
+            counted.bytes,
+            columns,
+            found.still_exact,
         )
 
     def _column_reports(self, statistics: PartitionStatistics) -> list[AnalyzedColumn]:
@@ -316,3 +326,17 @@ def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None)
             )
         chosen |= found
     return [name for name in names if name in chosen]
+
+
+def shown(value: Any, hive_type: HiveType) -> str | None:
+    """Format a bound of a column's values as SQL writes it; null remains null."""
+    if value is None:
+        return None
+    match hive_type:
+        case Decimal(_, scale):
+            return format(Number(value).scaleb(-scale, _EXACT), "f")
+        case Primitive("date"):
+            return str(np.datetime64(value, "D"))
+        case Primitive("timestamp"):
+            return str(np.datetime64(value, "s")).replace("T", " ")
+    return str(value)

@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.key_stream import read_keys
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.values.exact_statistics import has_statistics
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _KEY = (EnvelopeColumn.ORIGINAL_TRANSACTION, EnvelopeColumn.BUCKET, EnvelopeColumn.ROW_ID)
@@ -69,7 +69,10 @@ def _visible_events(
     storage: ReadOnlyStorage, file: DataFile, write_ids: WriteIdList
 ) -> Iterable[Keys]:
     tail = read_tail(storage, file.path, file.size)
-    with os_errors_as_ours(f"{storage.location}/{file.path}"), open_data(storage, file) as source:
+    with (
+        translated_os_errors(f"{storage.location}/{file.path}"),
+        open_data(storage, file) as source,
+    ):
         for keys in read_keys(source, tail):
             current = keys.current_write_ids
             visible = [each for each in np.unique(current).tolist() if write_ids.is_valid(each)]

@@ -1,10 +1,13 @@
 """Progress bar of a command in a terminal."""
 
+import io
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from types import TracebackType
 from typing import Self
 
-from airflow_hiveacid.progress import Phase, PhaseObserver
+from airflow_hiveacid.progress import Phase, PhaseObserver, watching
 from airflow_hiveacid.text.printable import printable, raw_stream
 
 
@@ -72,3 +75,24 @@ class Bar(PhaseObserver):
     def one_more(self) -> None:
         """Count one more object of an unknown total."""
         self._progress.advance(self._task)
+
+
+@contextmanager
+def progress_on_stderr(what: str) -> Iterator[Sequence[PhaseObserver]]:
+    """Provide observers that show progress on stderr: a bar in a terminal, else a log.
+
+    Args:
+        what: The description until the first step begins.
+    """
+    if not Bar.fits():
+        with redirect_stdout(sys.stderr):
+            yield watching()
+        return
+    log = io.StringIO()
+    try:
+        with Bar(what) as bar, redirect_stdout(log):
+            yield watching([bar])
+    except BaseException:
+        # The bar has shown the same in one line; after a failure each of them counts.
+        print(log.getvalue(), end="", file=sys.stderr)
+        raise

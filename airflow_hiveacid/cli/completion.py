@@ -133,7 +133,7 @@ def command_for(others: Sequence[Command]) -> Command:
     """Return the command that completes itself and all other commands."""
     return Command(
         name="completion",
-        help="print what completes commands when Tab is pressed",
+        help="print the completion script for a shell",
         description="Print a script that lets a shell complete commands, options and their values, and, "
         f"where {METASTORE_VARIABLE} is set, names of tables. In ~/.bashrc or ~/.zshrc: "
         'eval "$(hiveacid completion bash)", or zsh.',

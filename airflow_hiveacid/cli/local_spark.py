@@ -37,13 +37,13 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
 
         if not Bar.fits():
             return run(spark, job)
-        told = io.StringIO()
+        printed = io.StringIO()
         try:
-            with Bar(name) as bar, redirect_stdout(told):
+            with Bar(name) as bar, redirect_stdout(printed):
                 return run(spark, job, [bar])
         except BaseException:
             # The bar has shown the same in one line; where it broke off, each of them counts.
-            print(told.getvalue(), end="", file=sys.stderr)
+            print(printed.getvalue(), end="", file=sys.stderr)
             raise
 
 
@@ -81,20 +81,20 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
     a terminal they are shown only if the command fails.
     """
     # Java and this process share the place in the file: who appends writes over nothing.
-    with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as said:
+    with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as output:
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             # Its own bar would overwrite ours.
             f"--master {shlex.quote(master)} --conf spark.ui.showConsoleProgress=false pyspark-shell"
         )
         # Spark and all that comes with it is only for those who need it.
-        from airflow_hiveacid.engine.failures import spark_errors_as_ours
+        from airflow_hiveacid.engine.failures import translated_spark_errors
         from airflow_hiveacid.engine.session import application_session
 
         try:
-            with spark_errors_as_ours("Starting Spark"), _stderr_taken(said):
+            with translated_spark_errors("Starting Spark"), _stderr_taken(output):
                 spark = application_session(name)
             yield spark
         except BaseException:
-            said.seek(0)
-            sys.stderr.write(said.read().decode(errors="replace"))
+            output.seek(0)
+            sys.stderr.write(output.read().decode(errors="replace"))
             raise

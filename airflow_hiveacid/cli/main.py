@@ -11,6 +11,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.commands import (
     analyze,
     cat,
+    changes,
     clean,
     compact,
     consumers,
@@ -28,7 +29,7 @@ from airflow_hiveacid.cli.commands import (
     txns,
 )
 
-DESCRIPTION = "Look at Hive ACID tables, and look after them."
+DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _TABLE_COMMANDS = tuple(
     module.COMMAND
     for module in (
@@ -36,6 +37,7 @@ _TABLE_COMMANDS = tuple(
         inspect,
         history,
         diff,
+        changes,
         cat,
         sql,
         restore,
@@ -64,14 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name in a table need not be a text that can be printed.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    if parsed.command is None:
+        parser.print_help()
+        return 0
     return {command.name: command for command in COMMANDS}[parsed.command].execute(parsed)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hiveacid", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=airflow_hiveacid.__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         command.configure(
             commands.add_parser(command.name, help=command.help, description=command.description)

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy.add_argument(
         "--right-for",
         choices=get_args(Engine),
-        help="where this engine would show other rows than Hive (default: do not look)",
+        help="compact partitions that this engine misreads (default: do not check)",
     )
     budget = parser.add_argument_group("how much at once, the most useful first")
     budget.add_argument("--max-bytes", type=int, metavar="N", help="read at most N bytes")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.cli.connection import connection_options
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
@@ -117,7 +118,7 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
         "--write-id-kind",
         choices=("reader", "compactor"),
         default="reader",
-        help="see what a reader (the default) or a compactor sees",
+        help="use the view of a reader (the default) or of a compactor",
     )
     parser.add_argument(
         "--rules",
@@ -151,9 +152,9 @@ def add_conflict_policy(parser: argparse.ArgumentParser) -> None:
         "--conflict-policy",
         choices=get_args(ConflictPolicy),
         default="hive",
-        help="what becomes of it when others commit in the same partitions meanwhile: what the "
-        "metastore decides, or also what `hiveacid plan --conflicts` shows, or changes of different "
-        "rows work side by side (default: %(default)s)",
+        help="the outcome if others commit concurrently in the same partitions: the metastore "
+        "decides; or it fails also in the cases that `hiveacid plan --conflicts` shows; or changes of "
+        "different rows are both applied (default: %(default)s)",
     )
 
 
@@ -203,8 +204,23 @@ def kerberos(arguments: argparse.Namespace | None = None) -> dict[str, Any]:
         arguments: The arguments of a command.
     """
     given = {name: getattr(arguments, name, None) for name in _OF_KERBEROS}
-    told = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
-    return {name: value for name, value in told.items() if value}
+    options = {name: given[name] or os.environ.get(f"HIVEACID_{name.upper()}") for name in given}
+    return {name: value for name, value in options.items() if value}
+
+
+def job_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a job on a table and on some of its partitions.
+
+    Raises:
+        InvalidConnection: The Airflow connection cannot be used.
+        InvalidJob: The address, or the name of a partition, cannot be read.
+        UserError: No metastore is named, or it is named in two ways.
+    """
+    return {
+        "target": TableRef.parse(arguments.table).full_name,
+        "metastore": metastore(arguments),
+        "partitions": partitions(arguments),
+    }
 
 
 def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:

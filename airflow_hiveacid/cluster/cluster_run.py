@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import SCRIPT_NOTES
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_master import applications_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 # A cluster that was restarted may not know its applications for a moment.
-_LOOKS_BEFORE_LOST = 5
+_POLLS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
 _SECONDS_TO_END = 20
 # Spark redacts variables with such names. No connection's token uses this name.
@@ -117,18 +118,17 @@ class ClusterRun(SparkRun):
         :param env_vars: Environment variables of the driver.
         """
         with MetastoreClient(job.connection) as client:
-            folder = _folder(client, job)
-        report = RunFiles.below(folder, self.tag)
+            report = _report_location(client, job, self.tag)
         application = self._live()
         adopted = application is not None
         if application is not None:
-            self._log.info("An earlier try has submitted %s: waiting for it.", application.id)
+            self._log.info("An earlier attempt has submitted %s: waiting for it.", application.id)
         else:
             application = self._submit(job, report, options, env_vars)
         self._submitted = Submitted(application.id, report, adopted)
         push_application(self._xcoms, application.id, application.tracking_url)
 
-    def look(self) -> Application | None:
+    def poll(self) -> Application | None:
         """Poll once, without waiting, and publish news.
 
         :return: The application once it has ended or has disappeared.
@@ -143,7 +143,7 @@ class ClusterRun(SparkRun):
             self._unknown += 1
             trouble = f"The cluster does not know {application_id}."
             self._log.warning("%s", trouble)
-            if self._unknown < _LOOKS_BEFORE_LOST:
+            if self._unknown < _POLLS_BEFORE_LOST:
                 return None
             return Application(application_id, ApplicationState.LOST, trouble)
         self._unknown = 0
@@ -151,7 +151,7 @@ class ClusterRun(SparkRun):
             self._log.info("%s: %s", application_id, application.diagnostics)
         self._diagnostics = application.diagnostics
         try:
-            self._tell()
+            self._push_started()
         except HiveAcidError as error:
             self._log.warning("%s", error)
         return application if application.state.ended else None
@@ -163,20 +163,26 @@ class ClusterRun(SparkRun):
 
         :param job: The job.
         """
-        self._tell()
-        return self._files.read_report(job.report)
+        self._push_started()
+        report = self._files.read_report(job.report)
+        if report is not None and SCRIPT_NOTES in self.submitted.report.split("/"):
+            try:
+                self._files.remove()
+            except HiveAcidError as error:
+                self._log.warning("A later cleaning removes the report: %s", error)
+        return report
 
     def failure(self, application: Application) -> AirflowException:
         """Return the cluster's message about a failed application.
 
         The end of the driver's log goes to the log of the task.
 
-        :param application: As ``look`` has returned it.
+        :param application: As ``poll`` has returned it.
         """
         for line in self._applications.log_tail(application.id):
             self._log.info("%s", line)
-        told = f"Application {application.id}: {application.state}. {application.diagnostics}"
-        return AirflowException(told.strip())
+        message = f"Application {application.id}: {application.state}. {application.diagnostics}"
+        return AirflowException(message.strip())
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the application ends by itself in time.
@@ -216,7 +222,7 @@ class ClusterRun(SparkRun):
     def _files(self) -> RunFiles:
         return RunFiles(self.submitted.report).of(self.submitted.application_id)
 
-    def _tell(self) -> None:
+    def _push_started(self) -> None:
         started = self._files.read_started()
         if started is not None and started != self._started:
             self._started = started
@@ -238,7 +244,7 @@ class ClusterRun(SparkRun):
             self._run_spark_submit(of_driver, report, secrets, options, env_vars)
             return self._appeared(known)
         except BaseException:  # A timeout of the task is no Exception.
-            if self._has_begun_nothing(known):
+            if self._has_not_started(known):
                 self._release()
             raise
 
@@ -272,7 +278,7 @@ class ClusterRun(SparkRun):
         if release is not None:
             release()
 
-    def _has_begun_nothing(self, known: set[str]) -> bool:
+    def _has_not_started(self, known: set[str]) -> bool:
         """Whether certainly no driver runs or will run after a failed submission.
 
         :param known: The ids of the applications that existed before.
@@ -360,10 +366,10 @@ def _spark_defaults() -> Path | None:
     return defaults if defaults is not None and defaults.is_file() else None
 
 
-def _folder(client: MetastoreClient, job: Job) -> str:
-    """Return the folder of the job's table, or the future folder if the job creates it.
+def _report_location(client: MetastoreClient, job: Job, tag: str) -> str:
+    """Return the location of the report: below the folder, or future folder, of the job's table.
 
-    A view has no folder: the folder of its database takes its place.
+    A view has no folder. Its report is beside the notes on scripts in the folder of its database.
 
     :raises TableNotFound: The table does not exist, and the job does not create it.
     """
@@ -372,7 +378,7 @@ def _folder(client: MetastoreClient, job: Job) -> str:
     try:
         table = client.get_table(ref)
         if not table.is_view:
-            return table.folder
+            return RunFiles.below(table.folder, tag)
     except TableNotFound:
         statements = job.statements if isinstance(job, ScriptJob) else ()
         names_target = (each for each in statements if each.target.lower() == ref.full_name)
@@ -380,10 +386,11 @@ def _folder(client: MetastoreClient, job: Job) -> str:
         if created is None:
             raise
     if location := getattr(created, "location", None):
-        return str(location)
+        return RunFiles.below(str(location), tag)
     database = client.get_database(ref.database)
-    below = database.managed_location or database.location
-    if below is None:
+    folder = database.managed_location or database.location
+    if folder is None:
         raise UnsupportedTable(f"The database {ref.database} has no folder.")
-    is_view = created is None or isinstance(created, CreateViewJob)
-    return below if is_view else f"{below}/{ref.name}"
+    if created is None or isinstance(created, CreateViewJob):
+        return RunFiles.below(folder, tag, SCRIPT_NOTES)
+    return RunFiles.below(f"{folder}/{ref.name}", tag)

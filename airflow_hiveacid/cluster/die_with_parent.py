@@ -21,7 +21,7 @@ def die_with_parent() -> None:
     """End this process as soon as its submitter or its parent ends, when the submitter asked so."""
     submitter = os.environ.get(DIE_WITH_PARENT)
     if submitter is not None:
-        watch({int(submitter), os.getppid()}, _die)
+        watch({int(submitter), os.getppid()}, _exit)
 
 
 def watch(pids: Collection[int], on_end: Callable[[], None]) -> threading.Thread:
@@ -60,6 +60,6 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _die() -> None:
+def _exit() -> None:
     # No clean-up on purpose: the next attempt may already be working on the same files.
     os.kill(os.getpid(), signal.SIGKILL)

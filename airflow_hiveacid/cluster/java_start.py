@@ -50,7 +50,7 @@ class ClassArchive:
         status = folder.stat()
         if status.st_uid != os.getuid() or status.st_mode & _WRITABLE_BY_OTHERS:
             raise UserError(
-                f"Others than {os.getuid()}, who runs this, may write to the folder {folder} of"
+                f"Users other than {os.getuid()}, the current one, may write to the folder {folder} of"
                 " [hive_acid] java_archive.",
                 remedy="Name a folder of the worker's own user, or none.",
             )
@@ -88,10 +88,10 @@ def _digest_of_programs(environment: Mapping[str, str]) -> str:
     """Return a digest of the Java and the Spark that an environment starts."""
     path, home = environment.get("PATH"), environment.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
-    told = [environment.get("SPARK_HOME", ""), environment.get("SPARK_CONF_DIR", "")]
+    parts = [environment.get("SPARK_HOME", ""), environment.get("SPARK_CONF_DIR", "")]
     for program in (java, "spark-submit"):
         if (found := shutil.which(program, path=path)) is not None:
             real = Path(found).resolve()
             status = real.stat()
-            told += [str(real), str(status.st_size), str(status.st_mtime_ns)]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()[:16]
+            parts += [str(real), str(status.st_size), str(status.st_mtime_ns)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -222,8 +222,8 @@ def _require_tls(configuration: Any) -> None:
     here = host in ("localhost", "::1") or host.startswith("127.")
     if server.scheme == "http" and not here and (configuration.api_key or configuration.password):
         raise InvalidConnection(
-            f"The token for Kubernetes would go to {host} without TLS: whoever is on the way could "
-            "read and use it.",
+            f"The token for Kubernetes would go to {host} without TLS: others on the network "
+            "could read and use it.",
             remedy="Write https:// as the cluster's server in the kubeconfig.",
         )
 

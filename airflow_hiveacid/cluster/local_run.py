@@ -58,7 +58,7 @@ class LocalRun(SparkRun):
                 connection=self._connection,
                 in_cluster=False,
                 options=options,
-                on_progress=lambda: self._tell(files.read_started()),
+                on_progress=lambda: self._push_started(files.read_started()),
             )
             try:
                 self._submission.run()
@@ -66,7 +66,7 @@ class LocalRun(SparkRun):
                 self._failure = error
             self._report = _with_end(files.read_report(job.report), Path(location))
 
-    def look(self) -> Application | None:
+    def poll(self) -> Application | None:
         """Return how the application has ended."""
         state = ApplicationState.SUCCEEDED if self._failure is None else ApplicationState.FAILED
         return Application("" if self._started is None else self._started.application_id, state)
@@ -81,7 +81,7 @@ class LocalRun(SparkRun):
     def failure(self, application: Application) -> AirflowException:
         """Return spark-submit's message about a failed application.
 
-        :param application: As ``look`` has returned it.
+        :param application: As ``poll`` has returned it.
         """
         return self._failure or AirflowException(f"The application {application.state}.")
 
@@ -97,7 +97,7 @@ class LocalRun(SparkRun):
         if self._submission is not None:
             self._submission.kill()
 
-    def _tell(self, started: Started | None) -> None:
+    def _push_started(self, started: Started | None) -> None:
         if started is None or started == self._started:
             return
         if self._started is None:

@@ -55,7 +55,7 @@ def package_zip(folder: Path) -> Path:
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for module in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.glob("*.pyi")]):
+        for module in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.pyi")]):
             inside = module.relative_to(_PACKAGE)
             if _NOT_SHIPPED.isdisjoint(inside.parts):
                 entry = zipfile.ZipInfo(f"{_PACKAGE.name}/{inside.as_posix()}", _ZIP_TIME)

@@ -56,14 +56,15 @@ class RunFiles:
         self._folder, _, self._name = location.rpartition("/")
 
     @staticmethod
-    def below(table_folder: str, tag: str) -> str:
+    def below(folder: str, tag: str, notes: str = RUN_NOTES) -> str:
         """Return the files for a run whose driver and submitter are on different machines.
 
         Args:
-            table_folder: The folder of the table.
+            folder: The folder of the table or of the database.
             tag: The tag that identifies the applications of the run.
+            notes: The folder in it that holds the files.
         """
-        return f"{table_folder.rstrip('/')}/{RUN_NOTES}/{tag}.{APPLICATION_ID}.json"
+        return f"{folder.rstrip('/')}/{notes}/{tag}.{APPLICATION_ID}.json"
 
     @property
     def known(self) -> bool:
@@ -97,6 +98,12 @@ class RunFiles:
             return kind.from_dict(data)
         except InvalidJob:
             return None
+
+    def remove(self) -> None:
+        """Remove both files."""
+        storage = Storage.of(self._folder)
+        for name in (_started(self._name), self._name):
+            storage.delete_file(name)
 
     def _write(self, name: str, data: Any) -> None:
         Storage.of(self._folder).write_file(name, json.dumps(data).encode(), replace=True)

@@ -30,7 +30,7 @@ def require_master(connection: "Connection", driver_is_here: bool) -> None:
     match = _MASTER.fullmatch(master)
     if match is None:
         raise InvalidConnection(
-            f"Spark connection {connection.conn_id!r} has the master {master!r}, which is none.",
+            f"Spark connection {connection.conn_id!r} has the invalid master {master!r}.",
             remedy="It is local[*], spark://host:port, yarn or k8s://https://host:port.",
         )
     if not driver_is_here or match["hosts"] is None:

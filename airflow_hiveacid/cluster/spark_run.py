@@ -30,7 +30,7 @@ class SparkRun(Protocol):
         :param env_vars: Environment variables of the driver.
         """
 
-    def look(self) -> Application | None:
+    def poll(self) -> Application | None:
         """Return the application if it has ended or cannot be found, without waiting."""
 
     def report(self, job: Job) -> Report | None:
@@ -42,7 +42,7 @@ class SparkRun(Protocol):
     def failure(self, application: Application) -> "AirflowException":
         """Return the cause of the failure of an application.
 
-        :param application: The result of ``look``.
+        :param application: The result of ``poll``.
         """
 
     def ends_within(self, seconds: float) -> bool:

@@ -26,6 +26,7 @@ from airflow_hiveacid.cluster.java_start import (
     ClassArchive,
 )
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
+from airflow_hiveacid.cluster.spark_support import installed_spark, require_supported_spark
 from airflow_hiveacid.cluster.spark_text import require_conf, require_environment, require_lines
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
 from airflow_hiveacid.jobs.job import Job
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 _POLL_SECONDS = 0.2
+_LOG_LEVEL = "spark.log.level"
 _EXIT_CODE = re.compile(r"Error code is: -?\d+\.")
 # Beginnings of error messages of Java, Python and spark-submit.
 _RAISED = re.compile(
@@ -62,6 +64,7 @@ class SparkSubmission:
     :param options: Further arguments of ``SparkSubmitHook``.
     :param on_progress: Function called before a line about progress goes to the log.
     :raises InvalidJob: A text has several lines, which would change its meaning.
+    :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is unsupported.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class SparkSubmission:
         given = job_file.name if in_cluster else str(job_file)
         # All users of the machine can read the command line, so it contains no secrets.
         arguments = ["--job", given, "--report", report]
+        options = {**options, "conf": _with_log_level(options, connection.host or "", in_cluster)}
         for field, value in options.items():
             require_lines(field, value)
         require_conf("conf", options.get("conf") or {})
@@ -130,10 +134,10 @@ class SparkSubmission:
             if "UnsupportedClassVersionError" in str(error):
                 raise JavaMissing("The Java that spark-submit found is too old.") from error
             code = _EXIT_CODE.search(str(error))
-            said = f" It has said: {why.rstrip('.')}." if (why := self._output.why) else ""
+            reason = f" Its message: {why.rstrip('.')}." if (why := self._output.why) else ""
             failed = ErrorReport(
                 id=SparkJobFailed.__name__,
-                message=f"spark-submit has failed. {code.group() if code else error}{said}",
+                message=f"spark-submit has failed. {code.group() if code else error}{reason}",
                 remedy="Its complete output is above.",
             )
             # The message of the Spark provider repeats the command, and pages of output.
@@ -187,6 +191,19 @@ class SparkSubmission:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
         self._hook.on_kill()
+
+
+def _with_log_level(
+    options: Mapping[str, Any], master: str, in_cluster: bool
+) -> Mapping[str, str] | None:
+    """Return the configuration, by which Spark's own log only has warnings in the log of the task.
+
+    On YARN, the hook reads the id of the application from the other lines.
+    """
+    configured: Mapping[str, str] | None = options.get("conf")
+    if in_cluster or master.startswith("yarn") or options.get("properties_file"):
+        return configured
+    return {_LOG_LEVEL: "WARN", **(configured or {})}
 
 
 def _submit_hook(**arguments: Any) -> "SparkSubmitHook":
@@ -292,8 +309,10 @@ def _check_programs(connection: "Connection", environment: Mapping[str, str]) ->
     if shutil.which(binary, path=path) is None:
         raise InvalidConnection(
             f"Spark connection {connection.conn_id!r} needs {binary!r}, which is not on the PATH.",
-            remedy="Install Spark or pyspark on the worker.",
+            remedy="Install Spark on the worker, or pip install 'airflow-hiveacid[spark]'.",
         )
+    if (spark := installed_spark(binary, environment)) is not None:
+        require_supported_spark(spark[0], str(spark[1]))
     java_home = environment.get("JAVA_HOME")
     java = str(Path(java_home, "bin", "java")) if java_home else "java"
     if shutil.which(java, path=path) is None:

@@ -1,9 +1,12 @@
 """XComs that a run pushes before its work begins."""
 
+import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.links import SparkApplicationLink, spark_application_url
+from airflow_hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cluster.run_files import Started
@@ -45,3 +48,23 @@ def push_started(xcoms: TaskXComs, started: "Started") -> None:
         xcoms.xcom_push(key="write_ids", value=dict(started.write_ids))
     if started.stream is not None:
         xcoms.xcom_push(key="stream", value=codec.to_record(started.stream))
+
+
+class StartedXComs(PhaseObserver):
+    """Pushes the transactions that the worker itself opens, before they are used.
+
+    :param xcoms: The destination.
+    """
+
+    def __init__(self, xcoms: TaskXComs) -> None:
+        self._xcoms = xcoms
+        self._txn_ids: list[int] = []
+        # Several compactions run concurrently.
+        self._one_at_a_time = threading.Lock()
+
+    def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
+        """Push one more transaction."""
+        with self._one_at_a_time:
+            self._txn_ids.append(txn_id)
+            self._xcoms.xcom_push(key="txn_id", value=txn_id)
+            self._xcoms.xcom_push(key="txn_ids", value=list(self._txn_ids))

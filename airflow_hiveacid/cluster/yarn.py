@@ -77,8 +77,8 @@ class YarnApplications:
         addresses = _listed(connection, ADDRESS_EXTRA)
         if not addresses:
             raise InvalidConnection(
-                f"Spark connection {connection.conn_id!r} does not say where YARN's "
-                "ResourceManager answers.",
+                f"Spark connection {connection.conn_id!r} has no address of YARN's "
+                "ResourceManager.",
                 remedy=f"Set its extra {ADDRESS_EXTRA}, for example to http://rm.example.com:8088.",
             )
         submitter = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
@@ -178,7 +178,7 @@ class YarnApplications:
                 method=method,
             )
             try:
-                told = json.loads(ask(request, TIMEOUT_SECONDS))
+                parsed = json.loads(ask(request, TIMEOUT_SECONDS))
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code == 404:
@@ -200,7 +200,7 @@ class YarnApplications:
             else:
                 # The next question goes first to the one that is active.
                 self._addresses = [address, *(a for a in self._addresses if a != address)]
-                return told if isinstance(told, dict) else {}
+                return parsed if isinstance(parsed, dict) else {}
         raise ClusterUnreachable(f"No YARN ResourceManager answers ({'; '.join(trouble)}).")
 
 

@@ -1,8 +1,9 @@
 """CREATE DATABASE and DROP DATABASE."""
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.ddl.drops import drop_held
-from airflow_hiveacid.errors import MetastoreCallFailed, TableExists, TableNotFound, UserError
+from airflow_hiveacid.errors import MetastoreCallFailed, TableNotFound, UserError
 from airflow_hiveacid.jobs.catalog_jobs import CreateDatabaseJob, DropDatabaseJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.catalog import HiveDatabase
@@ -23,26 +24,19 @@ def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[st
         raise UserError(
             "A metastore of version 3 knows no MANAGEDLOCATION.", remedy="Write LOCATION alone."
         )
-    existing = _find(client, name)
-    if existing is None:
-        try:
-            client.create_database(
-                name,
-                location=job.location,
-                managed_location=job.managed_location,
-                comment=job.comment,
-                parameters={**job.properties, **({RUN_PROPERTY: token} if token else {})},
-            )
-            return ()
-        except MetastoreCallFailed:
-            existing = _find(client, name)
-            if existing is None:
-                raise  # Otherwise another process has created it meanwhile.
-    if token is not None and existing.parameters.get(RUN_PROPERTY) == token:
-        return (f"The database {name} was created by an earlier try.",)
-    if not job.if_not_exists:
-        raise TableExists(f"The database {name} is there already.")
-    return (f"The database {name} was there already, and is left as it was.",)
+    return create_once(
+        f"The database {name}",
+        lambda: _find(client, name),
+        lambda: client.create_database(
+            name,
+            location=job.location,
+            managed_location=job.managed_location,
+            comment=job.comment,
+            parameters={**job.properties, **({RUN_PROPERTY: token} if token else {})},
+        ),
+        run_token=token,
+        if_not_exists=job.if_not_exists,
+    )
 
 
 def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
         if not job.if_exists:
             raise TableNotFound(
                 f"There is no {kind} {ref}.",
-                remedy=f"Write DROP {kind.upper()} IF EXISTS where an earlier try may have dropped it.",
+                remedy=f"Write DROP {kind.upper()} IF EXISTS where an earlier attempt may have dropped it.",
             )
         return (f"There was no {kind} {ref}.",)
     if table.is_view is not job.view:

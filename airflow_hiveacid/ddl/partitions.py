@@ -1,28 +1,33 @@
 """ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any
 
-from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
+from airflow_hiveacid.acid.dropped_partitions import (
+    DROPS_OF_RUNS,
+    PARTITIONS_DROPPED,
+    DroppedPartitions,
+)
 from airflow_hiveacid.acid.locks import LockType, TableRef
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import parse_directory, parse_partition_name
 from airflow_hiveacid.acid.partition_filter import (
     KeyComparison,
     matching_partitions,
     values_of_partition,
 )
+from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.errors import (
     MalformedName,
-    SharedLocation,
     TableExists,
     TableNotFound,
+    UnprovenRun,
     UnsupportedTable,
     UserError,
 )
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
+from airflow_hiveacid.maintenance.partition_folders import require_own_folders
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -30,6 +35,8 @@ from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.run_drops import RunDrop, RunDrops
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _NAMED = 5
@@ -42,10 +49,12 @@ class ChangedPartitions:
     Attributes:
         names: The partitions.
         warnings: The facts that its author should know.
+        already_done: Whether an earlier attempt of the run has completed it.
     """
 
     names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    already_done: bool = False
 
 
 def change_partitions(
@@ -56,7 +65,9 @@ def change_partitions(
     Raises:
         NotTransactional: The table is a plain one.
         TableExists: A partition to add exists.
+        SharedLocation: Others have files in the folder of a partition to drop.
         TableNotFound: A clause of a drop matches no partition.
+        UnprovenRun: Others have added rows to a partition that an earlier attempt began to drop.
         UnsupportedTable: The folder of a partition to add has files.
     """
     table = transactional_table(client, ref)
@@ -124,52 +135,95 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
 
 
 def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
+    earlier = RunDrops.of(table.parameters).of_run(job.run_token)
+    if earlier is not None and earlier.done:
+        warning = f"The partitions of {table.ref} were dropped by an earlier attempt."
+        return ChangedPartitions((), (warning,), already_done=True)
     # Another attempt does not find the partitions that the first one has dropped.
     lenient = job.lenient or job.run_token is not None
     names = client.get_partition_names(table.ref)
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
+    warnings = []
     # As Hive: the statement waits for readers and writers of these partitions, or of the whole
     # table.
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
     ) as held:
-        require_same_table(client, table)
-        _require_own_folders(table, partition_locations(client, table), dropped)
-        record = DroppedPartitions(
-            client.allocate_write_id(held.txn_id, table.ref), datetime.now(UTC)
-        )
-
-        def change(raw: Any) -> bool:
-            raw.parameters[PARTITIONS_DROPPED] = str(record)
-            mark_changed(raw)
-            return True
-
-        # First: a version without the rows is refused even if this ends in the middle of the drop.
-        alter_table(client, table.ref, change)
+        earlier = RunDrops.of(require_same_table(client, table).parameters).of_run(job.run_token)
+        seen = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
+        if earlier is not None:
+            kept = _written_since(client, table, dropped, earlier, seen)
+            dropped = tuple(name for name in dropped if name not in kept)
+            warnings = [f"{name} was written after an earlier attempt dropped it." for name in kept]
+        require_own_folders(client, table, dropped)
+        write_id = client.allocate_write_id(held.txn_id, table.ref)
+        last = DroppedPartitions(write_id, datetime.now(UTC))
+        if earlier is None and job.run_token is not None:
+            settled = min(seen.open, default=seen.high_watermark + 1) - 1
+            earlier = RunDrop.begun(job.run_token, settled)
         held.confirm_alive()
-        client.drop_partitions(table.ref, dropped)
-    return ChangedPartitions(dropped, tuple(held.warnings))
+        # First: a version without the rows is refused even if this ends in the middle of the drop.
+        _record(client, table.ref, last, earlier)
+        client.drop_partitions(table.ref, dropped, held.confirm_alive)
+        if earlier is not None:
+            held.confirm_alive()
+            _record(client, table.ref, last, replace(earlier, done=True))
+    return ChangedPartitions(dropped, (*warnings, *held.warnings))
 
 
-def _require_own_folders(
-    table: HiveTable, locations: Mapping[str, str], dropped: Sequence[str]
+def _record(
+    client: MetastoreClient, ref: TableRef, last: DroppedPartitions, drop: RunDrop | None
 ) -> None:
-    """Raise SharedLocation if a folder that would be removed is that of rows which stay, or has it inside."""
-    kept = {table.ref.full_name: table.folder}
-    kept |= {name: at for name, at in locations.items() if name not in set(dropped)}
-    around = {
-        str(parent): name
-        for name, at in kept.items()
-        for parent in (PurePosixPath(at), *PurePosixPath(at).parents)
-    }
-    for name in dropped:
-        at = locations.get(name)
-        if at is not None and (other := around.get(str(PurePosixPath(at)))) is not None:
-            raise SharedLocation(
-                f"The folder of the partition {name} in {table.ref}, {at}, has the files of {other}."
+    """Record the version of a drop, and its run, in the properties of the table."""
+
+    def change(raw: Any) -> bool:
+        before = DroppedPartitions.of(raw.parameters)
+        # An attempt that was paused may have a smaller write id than the one that overtook it.
+        if before is None or before.version < last.version:
+            raw.parameters[PARTITIONS_DROPPED] = str(last)
+        if drop is not None:
+            raw.parameters[DROPS_OF_RUNS] = str(RunDrops.of(raw.parameters).with_drop(drop))
+        mark_changed(raw)
+        return True
+
+    alter_table(client, ref, change)
+
+
+def _written_since(
+    client: MetastoreClient,
+    table: HiveTable,
+    names: Sequence[str],
+    earlier: RunDrop,
+    seen: ValidWriteIdList,
+) -> list[str]:
+    """List the partitions that others have created after an earlier attempt dropped them.
+
+    Raises:
+        UnprovenRun: A partition has rows from before and after that attempt.
+    """
+    created = []
+    for partition in client.get_partitions(table.ref, list(names)):
+        storage = ReadOnlyStorage.of(partition.folder)
+        covered = [
+            directory.write_ids
+            for directory in map(parse_directory, storage.list_directories(missing_ok=True))
+            if directory is not None
+        ]
+        new = (range(max(ids[0], earlier.settled + 1), ids[-1] + 1) for ids in covered)
+        if not any(ids and seen.range_valid(ids[0], ids[-1]) is not Range.NONE for ids in new):
+            continue
+        if any(ids[0] <= earlier.settled for ids in covered) or _has_files(
+            partition.folder, recursive=False
+        ):
+            raise UnprovenRun(
+                f"An earlier attempt has begun to drop {partition.name} of {table.ref}, and others"
+                " have written into it since.",
+                remedy="If the new rows may be dropped as well, drop the partition by another run.",
             )
+        created.append(partition.name)
+    return created
 
 
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
@@ -215,8 +269,8 @@ def _folders(
             yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))
 
 
-def _has_files(folder: str) -> bool:
-    return bool(ReadOnlyStorage.of(folder).list_files(recursive=True, missing_ok=True))
+def _has_files(folder: str, *, recursive: bool = True) -> bool:
+    return bool(ReadOnlyStorage.of(folder).list_files(recursive=recursive, missing_ok=True))
 
 
 def _require_empty(table: HiveTable, with_files: Sequence[str]) -> None:

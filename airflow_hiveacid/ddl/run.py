@@ -60,6 +60,7 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
             target=job.target.lower(),
             partitions=changed.names,
             warnings=changed.warnings,
+            already_done=changed.already_done,
         )
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
 

@@ -161,7 +161,7 @@ class _Progress:
     def _write(self, note: ScriptNote) -> None:
         found = self._file.read()
         if found is None or found.attempt != self._note.attempt:
-            raise ScriptOvertaken(f"Another try has written {self._file.location}.")
+            raise ScriptOvertaken(f"Another attempt has written {self._file.location}.")
         self._file.write(note)
         self._note = note
 
@@ -176,7 +176,7 @@ class _Progress:
         if changed or (begun.tables and was_applied(begun)):
             what = ", ".join(begun.tables or taken)
             raise ScriptChanged(
-                f"An earlier try had begun another statement here, which has changed {what}, or may "
+                f"An earlier attempt had begun another statement here, which has changed {what}, or may "
                 "have.",
                 remedy="Put the statement back as it was. If the progress of the script, "
                 f"{self._file.location}, is deleted, the script begins with its first statement.",
@@ -185,15 +185,11 @@ class _Progress:
 
 def _taken(client: MetastoreClient, job: ScriptedJob) -> Mapping[str, TableIdentity | None]:
     """The tables, or the database, that a statement takes away; with the identity of each table."""
-    match job:
-        case DropTableJob() | RenameTableJob():
-            return {job.target.lower(): _identity(client, job.target)}
-        case DropDatabaseJob():
-            name = job.target.lower()
-            tables = _tables_of(client, name)
-            here = {name: _identity(client, name)}
-            return here | {table: _identity(client, table) for table in tables}
-    return {}
+    if not job.removes:
+        return {}
+    name = job.target.lower()
+    names = (name, *(() if job.tables else _tables_of(client, name)))
+    return {each: _identity(client, each) for each in names}
 
 
 def _completed(
@@ -211,7 +207,7 @@ def _completed(
     name = job.target.lower()
     was, now = taken.get(name), _identity(client, name)
     changed = not _is_same(was, now)
-    by = "by an earlier try"
+    by = "by an earlier attempt"
     match job:
         case DropTableJob() if changed:
             stays = "" if now is None else "; the table that is there now is another one, and stays"
@@ -222,7 +218,7 @@ def _completed(
             raise UnprovenRun(
                 f"{name} was about to be renamed to {job.new_name} {by}, and now neither is the table "
                 "that it was.",
-                remedy="Find out what has become of the table, and rename it where that is missing.",
+                remedy="Check which tables exist now, and complete the rename if necessary.",
             )
         case DropDatabaseJob() if changed:
             return _done("drop_database", job, f"The database {name} was dropped {by}.")

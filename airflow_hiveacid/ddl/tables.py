@@ -6,12 +6,8 @@ from typing import Any
 from airflow_hiveacid.acid.constraints import typed_default
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import (
-    MetastoreCallFailed,
-    TableExists,
-    TableNotFound,
-    UnsupportedTable,
-)
+from airflow_hiveacid.ddl.creation import create_once
+from airflow_hiveacid.errors import MetastoreCallFailed, TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
@@ -114,22 +110,15 @@ def create(
         TableExists: Another table of the name exists.
     """
     ref = table.ref
-    existing = find_table(client, ref)
-    if existing is None:
-        if run_token:
-            table.raw.parameters[RUN_PROPERTY] = run_token
-        try:
-            client.create_table(table, constraints)
-            return ()
-        except MetastoreCallFailed:
-            existing = find_table(client, ref)
-            if existing is None:
-                raise  # Otherwise another process has created it meanwhile.
-    if run_token is not None and existing.parameters.get(RUN_PROPERTY) == run_token:
-        return (f"{ref.full_name} was created by an earlier try.",)
-    if not if_not_exists:
-        raise TableExists(f"{ref.full_name} is there already.")
-    return (f"{ref.full_name} was there already, and is left as it was.",)
+    if run_token:
+        table.raw.parameters[RUN_PROPERTY] = run_token
+    return create_once(
+        ref.full_name,
+        lambda: find_table(client, ref),
+        lambda: client.create_table(table, constraints),
+        run_token=run_token,
+        if_not_exists=if_not_exists,
+    )
 
 
 def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> tuple[str, ...]:
@@ -159,7 +148,7 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
         except MetastoreCallFailed as error:
             if _STRANGE_FILES in error.what:
                 raise UnsupportedTable(
-                    f"{ref.full_name} has files whose names contain no bucket: {error.what}",
+                    f"{ref.full_name} has files without a bucket in their names: {error.what}",
                     remedy="Create a full-ACID table and INSERT INTO it SELECT * FROM this one.",
                 ) from error
             raise

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import (
     DecoratedOperator,
     TaskDecorator,
-    task_decorator_factory,
 )
 
-from airflow_hiveacid.decorators.function import FunctionOperator
+from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
@@ -101,10 +100,4 @@ def hive_acid_changes_task(
     :param kwargs: ``table``, ``after``, ``net`` and ``keys`` of the ChangesSource; the fields of
         InsertJob but ``source``; the parameters of HiveAcidChangesOperator but ``job``.
     """
-    return task_decorator_factory(
-        python_callable=python_callable,
-        # The report is one dict, regardless of the function's own annotation.
-        multiple_outputs=False,
-        decorated_operator_class=_HiveAcidChangesDecoratedOperator,
-        **kwargs,
-    )
+    return decorator_of(_HiveAcidChangesDecoratedOperator, python_callable, kwargs)

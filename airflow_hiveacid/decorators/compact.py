@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import (
     AirflowSkipException,
     TaskDecorator,
-    task_decorator_factory,
 )
 
-from airflow_hiveacid.decorators.function import FunctionOperator
+from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.field_checks import require_partition_names
@@ -72,10 +71,4 @@ def hive_acid_compact_task(
     :param kwargs: The fields of CompactJob but ``partitions`` and ``pool``; the parameters of
         HiveAcidCompactOperator but ``job`` and ``need``.
     """
-    return task_decorator_factory(
-        python_callable=python_callable,
-        # The report is one dict, regardless of the function's own annotation.
-        multiple_outputs=False,
-        decorated_operator_class=_HiveAcidCompactDecoratedOperator,
-        **kwargs,
-    )
+    return decorator_of(_HiveAcidCompactDecoratedOperator, python_callable, kwargs)

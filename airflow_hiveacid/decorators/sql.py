@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import (
     DecoratedOperator,
     TaskDecorator,
-    task_decorator_factory,
 )
 
-from airflow_hiveacid.decorators.function import FunctionOperator
+from airflow_hiveacid.decorators.function import FunctionOperator, decorator_of
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
@@ -78,10 +77,4 @@ def hive_acid_sql_task(
     :param python_callable: The function.
     :param kwargs: The parameters of HiveAcidSqlOperator but ``sql``.
     """
-    return task_decorator_factory(
-        python_callable=python_callable,
-        # The report is one dict, regardless of the function's own annotation.
-        multiple_outputs=False,
-        decorated_operator_class=_HiveAcidSqlDecoratedOperator,
-        **kwargs,
-    )
+    return decorator_of(_HiveAcidSqlDecoratedOperator, python_callable, kwargs)

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.table_changes import (
     CHANGE,
     DELETE,
@@ -113,18 +113,18 @@ class _Export:
     def _write(self, table: HiveTable, path: str) -> int:
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        told = Observation()
+        counted = Observation()
         with Transaction(self._client, reads=[table.ref], phases=self._phases) as txn:
             session, reader = scan_session(self._spark), TableReader(self._client, txn)
             changes = reader.changes(session, table, self._job.source)
-            rows = self._enveloped(changes).observe(told, F.count(F.lit(1)).alias("rows"))
+            rows = self._enveloped(changes).observe(counted, F.count(F.lit(1)).alias("rows"))
             writer = rows.write.format(self._job.format)
             with (
                 self._phases(Phase.WRITE, "the changes"),
-                spark_errors_as_ours(f"The export to {path}"),
+                translated_spark_errors(f"The export to {path}"),
             ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
-        return int(told.get["rows"])
+        return int(counted.get["rows"])
 
     def _enveloped(self, changes: DataFrame) -> DataFrame:
         if self._job.envelope == "debezium":
@@ -190,7 +190,7 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
 
     source = F.struct(F.lit(job.target).alias("table"), F.col(VERSION).alias("version"))
     updates = F.col(CHANGE).isin(UPDATE_BEFORE, UPDATE_AFTER)
-    told = changes.where(~updates).select(
+    counted = changes.where(~updates).select(
         side(DELETE).alias("before"),
         side(INSERT).alias("after"),
         F.when(F.col(CHANGE) == DELETE, "d").otherwise("c").alias("op"),
@@ -203,7 +203,7 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
         pairs = changes.where(updates).groupBy(
             *[key.alias(f"_k{n}") for n, key in enumerate(together)]
         )
-        told = told.unionByName(
+        counted = counted.unionByName(
             pairs.agg(
                 F.first(side(UPDATE_BEFORE), ignorenulls=True).alias("before"),
                 F.first(side(UPDATE_AFTER), ignorenulls=True).alias("after"),
@@ -212,4 +212,4 @@ def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:
             ).select("before", "after", "op", "source")
         )
     now = F.lit(int(time.time() * 1000)).cast("bigint")
-    return told.select("before", "after", "op", now.alias("ts_ms"), "source")
+    return counted.select("before", "after", "op", now.alias("ts_ms"), "source")

@@ -12,6 +12,7 @@ from pyspark.errors import (
 )
 
 from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file
+from airflow_hiveacid.engine.spark_versions import error_condition
 from airflow_hiveacid.errors import (
     BadCondition,
     ClusterUnreachable,
@@ -28,7 +29,7 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.storage.filesystems import filesystem_of, translated_errors
 
 # Marks in the text of errors that are raised inside of a Spark expression.
 MISMATCH = "hiveacid-type-mismatch:"
@@ -68,7 +69,7 @@ _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
 
 @contextmanager
-def spark_errors_as_ours(what: str) -> Iterator[None]:
+def translated_spark_errors(what: str) -> Iterator[None]:
     """Translate Spark errors of the body.
 
     Args:
@@ -128,7 +129,7 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
 
 
 def _translate_analysis(error: AnalysisException, what: str, first_line: str) -> HiveAcidError:
-    condition = error.getCondition() or ""
+    condition = error_condition(error)
     if condition in _UNKNOWN_COLUMN:
         return UnknownColumn(f"{what} names an unknown column: {first_line}")
     if condition.startswith("DATATYPE_MISMATCH"):
@@ -154,7 +155,7 @@ def _reading(text: str) -> str:
 
 def _kind_of(file: str) -> str | None:
     """Detect a file's kind by its first bytes; None if unknown or unreadable for the driver."""
-    with suppress(HiveAcidError), in_our_words(file):
+    with suppress(HiveAcidError), translated_errors(file):
         filesystem, path = filesystem_of(file)
         with filesystem.open_input_file(path) as source:
             return kind_of_file(source.read(HEAD))

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-from airflow_hiveacid.engine.session import cloned_session, in_session, java_class
+from airflow_hiveacid.engine.session import cloned_session, in_session
+from airflow_hiveacid.engine.spark_versions import java_class
 
 _NO_MARK = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 _PROTOCOL = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol"

@@ -1,34 +1,22 @@
-"""Parallel work: waiting work in threads of the driver, computing work in tasks of Spark."""
+"""Tasks of Spark, one for each item of a list."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from zipimport import zipimporter
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.compaction.scheduling import Caught, Tasks
 from airflow_hiveacid.errors import HiveAcidError
-
-# Listing mostly waits for the file system: more threads than cores help.
-THREADS = 16
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Apply a function to many items in threads, since it mostly waits."""
-    listed = list(items)
-    if len(listed) < 2:
-        return [work(item) for item in listed]
-    with ThreadPoolExecutor(min(THREADS, len(listed))) as pool:
-        return list(pool.map(work, listed))
-
-
 @dataclass(frozen=True)
-class SparkTasks:
+class SparkTasks(Tasks):
     """Runs Spark tasks, one for each item.
 
     Attributes:
@@ -37,37 +25,21 @@ class SparkTasks:
 
     spark: SparkSession
 
-    def run(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return the results.
-
-        Raises:
-            HiveAcidError: The error of the first task that failed.
-        """
-        return [result_of(tried) for tried in self.tried(work, items)]
-
     def tried(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
-        """Return the results; an error of this package becomes a result."""
+        """See the base class."""
         if not items:
             return []
         tasks = self.spark.sparkContext.parallelize(items, len(items))
-        return tasks.map(caught(work)).collect()
+        return tasks.map(in_spark_task(work)).collect()
 
 
-def result_of(tried: R | HiveAcidError) -> R:
-    """Return the result of a task, or raise its error."""
-    if isinstance(tried, HiveAcidError):
-        raise tried
-    return tried
-
-
-def caught(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
+def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
     """Return errors of a task as results, since Spark would convert them to a page of text."""
+    caught = Caught(work)
 
     def run(item: T) -> R | HiveAcidError:
         try:
-            return work(item)
-        except HiveAcidError as error:
-            return error
+            return caught(item)
         finally:
             _forget_archives()
 

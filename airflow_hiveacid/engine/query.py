@@ -3,8 +3,9 @@
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.spark_versions import to_arrow
 from airflow_hiveacid.engine.statements.source import SourceFrame
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import QuerySource
@@ -27,5 +28,5 @@ def query_rows(
         source = SourceFrame(spark, client, query)
         with Transaction(client, reads=source.acid_tables) as txn:
             rows = source.frame(TableReader(client, txn)).limit(limit)
-            with spark_errors_as_ours("The query"):
-                return rows.toArrow()
+            with translated_spark_errors("The query"):
+                return to_arrow(rows)

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.script_progress import run_script
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.export import export_changes
-from airflow_hiveacid.engine.pulse import Pulse
+from airflow_hiveacid.engine.spark_progress_log import SparkProgressLog
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.statements.table_of_query import create_table_of, create_view_of
 from airflow_hiveacid.engine.streaming.run import StreamRun
@@ -35,8 +35,8 @@ from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import RowJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
-from airflow_hiveacid.progress import FaultInjector, PhaseLog, PhaseObserver
-from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierTries
+from airflow_hiveacid.progress import PhaseObserver, watching
+from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from airflow_hiveacid.records.script_note import BegunStatement
 
 
@@ -58,9 +58,8 @@ class Driver:
 
     @property
     def watching(self) -> list[PhaseObserver]:
-        """All observers. The log is last, so that everything it reports can be looked up."""
-        fault = FaultInjector.from_environment()
-        return [*self.observers, PhaseLog(self.about), *([fault] if fault else [])]
+        """All observers."""
+        return watching(self.observers, self.about)
 
     def client(self) -> MetastoreClient:
         """Return a client of the metastore, to be used as a context manager."""
@@ -77,7 +76,7 @@ def run(spark: SparkSession, job: Job, observers: Sequence[PhaseObserver] = ()) 
     """
     job.validate()
     driver = Driver(spark, job.connection, observers)
-    with Pulse(spark):
+    with SparkProgressLog(spark):
         return execute(job, driver)
 
 
@@ -111,7 +110,7 @@ def _script(job: ScriptJob, driver: Driver) -> ScriptReport:
 def _was_applied(client: MetastoreClient, begun: BegunStatement) -> bool:
     """Whether an earlier attempt has applied a statement; if not, it never will."""
     try:
-        EarlierTries(client, map(TableRef.parse, begun.tables), begun.transaction).end()
+        EarlierAttempts(client, map(TableRef.parse, begun.tables), begun.transaction).end()
     except AlreadyApplied:
         return True
     return False
@@ -134,7 +133,7 @@ def _compact(job: CompactJob, driver: Driver) -> CompactReport:
         # Partitions that an earlier attempt has compacted are skipped; its transactions must end.
         if job.tokens:
             abort_open_transactions(client, *job.tokens)
-        return TableCompactor(driver.spark, client, job, driver.watching).run()
+        return compact_table(lambda: driver.spark, client, job, driver.watching)
 
 
 @execute.register
@@ -147,7 +146,7 @@ def _create_as(job: CreateTableAsJob, driver: Driver) -> RunReport:
         done = _write(job.insert, driver)
     except HiveAcidError as error:
         again = (
-            "another try of this statement goes on with it, and another statement needs it dropped"
+            "another attempt of this statement continues with it; drop it before another one"
             if job.run_token
             else "drop it to try again"
         )

@@ -1,15 +1,19 @@
 """The Spark session: its required settings, and separate sessions for scans."""
 
-import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from copy import copy
 
-from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.engine.spark_versions import (
+    java_class,
+    java_datasets,
+    silence,
+    stable_shuffles,
+)
 from airflow_hiveacid.errors import UserError
 
 SCAN_SETTINGS = {
@@ -26,21 +30,30 @@ SCAN_SETTINGS = {
     # Otherwise ${env:SECRET} would be replaced by the driver's variable, anywhere in a statement,
     # and could end quotes.
     "spark.sql.variable.substitute": "false",
-    # The result of a statement must not depend on the cluster: these are Spark's own defaults.
+}
+# The result of a statement must not depend on the cluster, or on the version of Spark: these are
+# the defaults of Spark 4.1. docs/sql.md lists them.
+SQL_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.groupByAliases": "true",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.orderByOrdinal": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Not their older values, which are the defaults of Spark 3.5.
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
 }
-# A missing file is an error, never an empty result. Spark reads these options from the session that
-# runs a frame, not from the session of the scan: so every scan sets them itself.
-_READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-# A recomputed stage, after its output was lost, may yield other rows. Spark must then repeat all
-# work that depends on the first rows, or fail.
-_STABLE_SHUFFLES = {
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
-}
+# Each restores an earlier meaning of SQL. Other options with this prefix are of file formats.
+_LEGACY = "spark.sql.legacy."
+_OF_FILES = (f"{_LEGACY}avro.", f"{_LEGACY}csv.", f"{_LEGACY}json.", f"{_LEGACY}parquet.")
 APPLICATION_SETTINGS = {
     # Hive's timestamps have no zone; ORC stores them by the writer's clock.
     "spark.sql.session.timeZone": "UTC",
@@ -63,7 +76,7 @@ def application_session(name: str) -> SparkSession:
     for key, value in APPLICATION_SETTINGS.items():
         builder = builder.config(key, value)
     for logger in _REPEATING_LOGGERS:
-        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
+        silence(logger)
     return builder.getOrCreate()
 
 
@@ -74,23 +87,26 @@ def scan_session(spark: SparkSession) -> SparkSession:
     session or joined with its frames: the user's own session is not changed.
     """
     session = spark.newSession()
-    for key, value in (SCAN_SETTINGS | _STABLE_SHUFFLES).items():
+    configured = session._jsparkSession.conf()
+    for key in configured.getAll().keySet().mkString("\n").split("\n"):
+        legacy = key.startswith(_LEGACY) and not key.startswith(_OF_FILES)
+        if legacy and configured.isModifiable(key):
+            session.conf.unset(key)
+    for key, value in (SCAN_SETTINGS | SQL_SETTINGS | stable_shuffles()).items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
 
 
-def java_class(spark: SparkSession, name: str) -> Any:
-    """A Java class by its full name.
+def session_holding(spark: SparkSession, kept: object) -> SparkSession:
+    """Return the same session as another object, which refers to an object.
 
-    If the name is resolved in parts, Java searches all archives for each part.
+    A frame refers to its session, as do the frames that are made from it: so the object is kept
+    until the last of them is collected.
     """
-    return getattr(spark._jvm, name)
-
-
-def file_reader(session: SparkSession) -> DataFrameReader:
-    """Return a reader of files in a session made by ``scan_session``."""
-    return session.read.options(**_READ_OPTIONS)
+    same = copy(spark)
+    vars(same)["_kept"] = kept
+    return same
 
 
 def evaluating_session(spark: SparkSession) -> SparkSession:
@@ -99,7 +115,7 @@ def evaluating_session(spark: SparkSession) -> SparkSession:
     The original session is not changed; views that are created in it later are not visible.
     """
     session = cloned_session(spark)
-    for key, value in _STABLE_SHUFFLES.items():
+    for key, value in stable_shuffles().items():
         session.conf.set(key, value)
     return session
 
@@ -115,8 +131,7 @@ def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
     Names and time zones that were resolved in the old session do not change.
     """
     # A view for all sessions would also work, but costs the driver thirty times as much.
-    dataset = java_class(session, "org.apache.spark.sql.classic.Dataset")
-    rows = dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
+    rows = java_datasets(session).ofRows(session._jsparkSession, frame._jdf.logicalPlan())
     return DataFrame(rows, session)
 
 

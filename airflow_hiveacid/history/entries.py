@@ -139,14 +139,14 @@ def write_entry(
         overwrites: The overwrites of the table.
     """
     write_id = trace.last
-    told = facts or WriteFacts(write_id=write_id)
+    known = facts or WriteFacts(write_id=write_id)
     own = [each for each in trace.directories if each.first_write_id == each.last_write_id]
     times = [each.time for each in trace.directories if each.time is not None]
-    if told.time is not None:
-        times = [told.time] if told.is_noted else [*times, told.time]
+    if known.time is not None:
+        times = [known.time] if known.is_noted else [*times, known.time]
     named = {each.partition for each in trace.directories if each.partition is not None}
-    partitions = tuple(sorted({*told.partitions, *named}))
-    size = told.bytes
+    partitions = tuple(sorted({*known.partitions, *named}))
+    size = known.bytes
     if size is None and own and len(own) == len(trace.directories):
         # The size of a directory of several writes cannot be divided among them.
         size = sum(each.bytes for each in own)
@@ -154,7 +154,7 @@ def write_entry(
         state = HistoryState.ABORTED
     elif not now.is_valid(write_id):
         state = HistoryState.OPEN
-    elif told.files == 0 and not trace.directories:
+    elif known.files == 0 and not trace.directories:
         state = HistoryState.CURRENT
     else:
         state = _state(trace, overwrites)
@@ -162,22 +162,22 @@ def write_entry(
         write_id=write_id,
         first_write_id=write_id,
         last_write_id=write_id,
-        operation=told.operation,
+        operation=known.operation,
         kinds=_kinds(trace),
         state=state,
         # A transaction is committed after the last of its directories.
         time=max(times, default=None),
-        seconds=told.seconds,
-        rows_inserted=told.rows_inserted,
-        rows_updated=told.rows_updated,
-        rows_deleted=told.rows_deleted,
+        seconds=known.seconds,
+        rows_inserted=known.rows_inserted,
+        rows_updated=known.rows_updated,
+        rows_deleted=known.rows_deleted,
         bytes=size,
         partitions=partitions,
-        partition_count=max(len(partitions), told.partition_count or 0),
-        txn_id=told.txn_id,
-        run_token=told.run_token,
-        run_id=told.run_id,
-        user=told.user,
+        partition_count=max(len(partitions), known.partition_count or 0),
+        txn_id=known.txn_id,
+        run_token=known.run_token,
+        run_id=known.run_id,
+        user=known.user,
         directory_count=len(trace.directories),
     )
 
@@ -193,28 +193,28 @@ def compaction_entry(
         overwrites: The overwrites of the table.
     """
     first = trace.directories[0]
-    said = note or {}
+    content = note or {}
     parsed = parse_directory(first.name)
     times = [each.time for each in trace.directories if each.time is not None]
-    told = moment(said.get("time"))
+    known = moment(content.get("time"))
     return HistoryEntry(
         write_id=None,
         first_write_id=trace.first,
         last_write_id=trace.last,
-        operation=text(said.get("operation")) or first.kind,
+        operation=text(content.get("operation")) or first.kind,
         kinds=_kinds(trace),
         state=_state(trace, overwrites),
-        time=told if told is not None else max(times, default=None),
-        seconds=seconds_of(said.get("seconds")),
+        time=known if known is not None else max(times, default=None),
+        seconds=seconds_of(content.get("seconds")),
         bytes=sum(each.bytes for each in trace.directories),
         partitions=() if first.partition is None else (first.partition,),
         partition_count=0 if first.partition is None else 1,
-        txn_id=whole(said.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
-        run_token=text(said.get("run_token")),
-        run_id=text(said.get("run_id")),
-        user=text(said.get("user")),
-        merged=merged_ranges(first.name, said),
-        proof=_proof(said.get("proof")),
+        txn_id=whole(content.get("txn_id")) or (parsed and parsed.visibility_txn) or None,
+        run_token=text(content.get("run_token")),
+        run_id=text(content.get("run_id")),
+        user=text(content.get("user")),
+        merged=merged_ranges(first.name, content),
+        proof=_proof(content.get("proof")),
         directory_count=len(trace.directories),
     )
 

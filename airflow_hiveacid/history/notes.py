@@ -54,10 +54,10 @@ class NoteReading:
             pairs = zip(traces, notes, strict=True)
             return {trace.key: note for trace, note in pairs if note is not None}
 
-    def looked_into(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
+    def with_details(self, directories: Iterable[HistoryDirectory]) -> list[HistoryDirectory]:
         """Return the directories with rows from their notes, or engines from their footers."""
         with ThreadPoolExecutor(_READERS) as pool:
-            return list(pool.map(self._look_into, directories))
+            return list(pool.map(self._with_details, directories))
 
     def _note_of(self, trace: Trace) -> dict[str, Any] | None:
         if trace.write_id is not None:
@@ -94,7 +94,7 @@ class NoteReading:
     def _enough(self) -> bool:
         return self.late or self._bytes > self._most
 
-    def _look_into(self, directory: HistoryDirectory) -> HistoryDirectory:
+    def _with_details(self, directory: HistoryDirectory) -> HistoryDirectory:
         note = self._note(directory)
         if note is not None:
             written = written_files(note)

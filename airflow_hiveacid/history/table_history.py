@@ -88,9 +88,9 @@ def table_history(
         return entries
     # A directory of a streaming writer belongs to several writes.
     all_ = list(dict.fromkeys(each for entry in entries for each in entry.directories))
-    looked_into = dict(zip(all_, folders.reading.looked_into(all_), strict=True))
+    with_details = dict(zip(all_, folders.reading.with_details(all_), strict=True))
     return [
-        replace(entry, directories=tuple(looked_into[each] for each in entry.directories))
+        replace(entry, directories=tuple(with_details[each] for each in entry.directories))
         for entry in entries
     ]
 
@@ -140,26 +140,24 @@ def version_directories(
     trace = Trace.of_write(write_id)
     trace.directories = own[:limit]
     folders.with_sizes([trace])
-    return folders.reading.looked_into(trace.directories)
+    return folders.reading.with_details(trace.directories)
 
 
 def version_of(
-    client: MetastoreClient, ref: TableRef, as_of: AsOf | None, now: ValidWriteIdList
+    client: MetastoreClient, ref: TableRef, as_of: AsOf, now: ValidWriteIdList
 ) -> ValidWriteIdList:
     """Return the write ids of a requested version.
 
     Args:
         client: The metastore.
         ref: The table.
-        as_of: The version; None is the newest.
+        as_of: The version.
         now: The write ids that a new reader sees.
 
     Raises:
         VersionUnknown: The version does not exist.
         VersionGone: Partitions of the version were dropped later.
     """
-    if as_of is None:
-        return now
     if dropped := DroppedPartitions.of(existing_table(client, ref).parameters):
         dropped.require_later(ref.full_name, as_of)
     if as_of.write_id is not None:
@@ -252,20 +250,22 @@ class _Folders:
             if trace.write_id is not None and trace.key in notes
         }
         # Facts on other writes, from notes of compactions and of runs.
-        told: dict[int, WriteFacts] = {}
+        elsewhere: dict[int, WriteFacts] = {}
         for trace in traces:
             if trace.write_id is None:
                 for merged in merged_writes(trace.directories[0].name, notes.get(trace.key, {})):
-                    told[merged.write_id] = told.get(merged.write_id, merged).joined(merged)
+                    elsewhere[merged.write_id] = elsewhere.get(merged.write_id, merged).joined(
+                        merged
+                    )
         known = {facts.txn_id for facts in own.values() if facts.txn_id is not None}
         for run in self._run_notes(limit, known, None if older_runs else self.reading.since):
             facts = WriteFacts.of_note(_as_sidecar(run), run.write_ids[table], table)
-            if facts.files or facts.write_id not in told:
-                told[facts.write_id] = facts
+            if facts.files or facts.write_id not in elsewhere:
+                elsewhere[facts.write_id] = facts
         there = {trace.write_id for trace in traces}
         gone = [
             Trace.of_write(write_id)
-            for write_id in told
+            for write_id in elsewhere
             if write_id not in there and write_id >= oldest and now.is_valid(write_id)
         ]
         overwrites = Overwrites(self.located)
@@ -274,7 +274,7 @@ class _Folders:
             if trace.write_id is None:
                 entry = compaction_entry(trace, notes.get(trace.key), overwrites)
             else:
-                known_facts = own.get(trace.last) or told.get(trace.last)
+                known_facts = own.get(trace.last) or elsewhere.get(trace.last)
                 entry = write_entry(trace, known_facts, now, overwrites)
             entries.append(replace(entry, directories=tuple(trace.directories)))
         return entries
@@ -290,8 +290,8 @@ class _Folders:
         Returns:
             The traces, without compactions whose directories no longer exist.
         """
-        if self.home.unseen:
-            self.home.look_into(each.name for trace in traces for each in trace.directories)
+        if self.home.unlisted:
+            self.home.list_contents(each.name for trace in traces for each in trace.directories)
             sizes = self.home.contents([""])[""]
             for trace in traces:
                 trace.directories = [
@@ -363,11 +363,11 @@ def _listed(table: HiveTable, limit: int) -> DirectorySizes:
     """List a table's folder, or only the directories needed for the limit if that is less."""
     if table.partition_keys or limit > _FEW:
         return DirectorySizes.of(table.folder)
-    home = DirectorySizes.unseen_in(table.folder)
+    home = DirectorySizes.names_in(table.folder)
     unclear = [*filter(_UNCLEAR.fullmatch, home.bytes)]
     if len(unclear) > _FEW:
         return DirectorySizes.of(table.folder)
-    home.look_into(unclear)
+    home.list_contents(unclear)
     return home
 
 

@@ -14,9 +14,9 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseHook
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
@@ -187,7 +187,7 @@ class HiveAcidMetastoreHook(BaseHook):
         """
         from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 
-        result = CompactionPoll(self.options(), policy or CompactionPolicy()).look([table])
+        result = CompactionPoll(self.options(), policy or CompactionPolicy()).survey([table])
         for line in result.log:
             self.log.info("%s", line)
         return [need.to_dict() for need in result.needs]

@@ -28,7 +28,7 @@ class Patience:
         if self._since:
             self._remember(0.0)
 
-    def bears(self, error: HiveAcidError) -> bool:
+    def tolerates(self, error: HiveAcidError) -> bool:
         """Whether to poll again later, in place of failing.
 
         :param error: The error.

@@ -40,8 +40,8 @@ def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:
 
     :param error: The error, here or in the Spark application.
     """
-    told = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
-    if not told.retryable:
-        return HiveAcidTaskRefused(told)
-    conflict = told.exit_code == ConflictError.exit_code
-    return HiveAcidTaskConflict(told) if conflict else HiveAcidTaskTrouble(told)
+    report = error if isinstance(error, ErrorReport) else ErrorReport.of(error)
+    if not report.retryable:
+        return HiveAcidTaskRefused(report)
+    conflict = report.exit_code == ConflictError.exit_code
+    return HiveAcidTaskConflict(report) if conflict else HiveAcidTaskTrouble(report)

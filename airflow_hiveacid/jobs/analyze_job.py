@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import (
@@ -29,6 +30,8 @@ class AnalyzeJob(CatalogJob):
 
     tag: ClassVar[str] = "analyze"
     done: ClassVar[str] = "analyzed"
+    effect: ClassVar[str] = "computes statistics of the table"
+    affects_files: ClassVar[bool] = True
 
     partitions: Sequence[str] | None = None
     columns: Sequence[str] | None = None
@@ -42,6 +45,11 @@ class AnalyzeJob(CatalogJob):
     def defines(self) -> tuple[str, ...]:
         """No table: statistics are not part of the definition."""
         return ()
+
+    @property
+    def definition_lock(self) -> LockType:
+        """Readers and writers may continue."""
+        return LockType.SHARED_READ
 
     def _validate_own(self) -> None:
         if self.partitions is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.locks import LockType, TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table, require_text
@@ -44,6 +44,7 @@ class CreateDatabaseJob(DatabaseJob):
     tag: ClassVar[str] = "create_database"
     done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
+    effect: ClassVar[str] = "creates the database"
 
     comment: str | None = None
     location: str | None = None
@@ -67,6 +68,7 @@ class DropDatabaseJob(DatabaseJob):
     tag: ClassVar[str] = "drop_database"
     done: ClassVar[str] = "dropped"
     removes: ClassVar[bool] = True
+    effect: ClassVar[str] = "drops the database with its tables"
 
     if_exists: bool = False
     cascade: bool = False
@@ -95,6 +97,7 @@ class CreateTableLikeJob(CatalogJob):
     tag: ClassVar[str] = "create_table_like"
     done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
+    effect: ClassVar[str] = "creates the table"
 
     like: str
     location: str | None = None
@@ -123,6 +126,8 @@ class DropTableJob(CatalogJob):
     tag: ClassVar[str] = "drop_table"
     done: ClassVar[str] = "dropped"
     removes: ClassVar[bool] = True
+    effect: ClassVar[str] = "drops the table with its rows"
+    affects_files: ClassVar[bool] = True
 
     if_exists: bool = False
     view: bool = False
@@ -142,6 +147,8 @@ class RenameTableJob(CatalogJob):
     tag: ClassVar[str] = "rename_table"
     done: ClassVar[str] = "renamed"
     removes: ClassVar[bool] = True
+    effect: ClassVar[str] = "gives the table another name"
+    affects_files: ClassVar[bool] = True
 
     new_name: str
 
@@ -178,6 +185,7 @@ class AddColumnsJob(CatalogJob):
 
     tag: ClassVar[str] = "add_columns"
     done: ClassVar[str] = "columns added"
+    effect: ClassVar[str] = "adds columns to the table"
 
     columns: Sequence[ColumnSpec]
 
@@ -204,6 +212,7 @@ class AlterColumnsJob(CatalogJob):
 
     tag: ClassVar[str] = "alter_columns"
     done: ClassVar[str] = "altered"
+    effect: ClassVar[str] = "changes columns of the table"
 
     change: ColumnChange | None = None
     columns: Sequence[ColumnSpec] = ()
@@ -236,6 +245,7 @@ class TablePropertiesJob(CatalogJob):
 
     tag: ClassVar[str] = "table_properties"
     done: ClassVar[str] = "properties changed"
+    effect: ClassVar[str] = "sets properties of the table"
 
     set: Mapping[str, str] = field(default_factory=dict)
     unset: Sequence[str] = ()
@@ -243,6 +253,11 @@ class TablePropertiesJob(CatalogJob):
 
     def __post_init__(self) -> None:
         freeze(self, "unset")
+
+    @property
+    def definition_lock(self) -> LockType:
+        """Readers and writers may continue unless a property is removed."""
+        return LockType.EXCLUSIVE if self.unset else LockType.SHARED_READ
 
     def _validate_own(self) -> None:
         if not self.set and not self.unset:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value, encode_value
+from airflow_hiveacid.text.spelling import did_you_mean
 
 # Format number of all records; increased when a field of one is removed or renamed.
 FORMAT = 1
@@ -156,7 +157,8 @@ def _decode_dataclass(class_: Any, data: Any, where: str, tolerant: bool) -> Any
     if tolerant:
         given = {key: value for key, value in given.items() if key in hints}
     elif unknown := given.keys() - hints.keys():
-        raise InvalidJob(f"{where} has the unknown key {min(unknown)!r}.")
+        name = min(unknown)
+        raise InvalidJob(f"{where} has the unknown key {name!r}.", remedy=did_you_mean(name, hints))
     required = {
         f.name for f in fields(class_) if f.default is MISSING and f.default_factory is MISSING
     }

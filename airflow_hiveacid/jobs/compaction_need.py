@@ -79,7 +79,7 @@ def parse_needs(data: object) -> list[CompactionNeed]:
     listed = [data] if isinstance(data, Mapping) else data
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         raise InvalidJob(
-            f"need must be what a sensor found, not {data!r}.",
+            f"need must be the result of a sensor, not {data!r}.",
             remedy="Pass one element of a compaction sensor's output, or a list of such.",
         )
     needs: list[CompactionNeed] = [
@@ -89,7 +89,7 @@ def parse_needs(data: object) -> list[CompactionNeed]:
     if tables := sorted({need.table for need in needs} - {needs[0].table}):
         raise InvalidJob(
             f"need has partitions of {needs[0].table} and of {tables[0]}.",
-            remedy="Group what the sensor found by table, as compaction_groups does.",
+            remedy="Group the result of the sensor by table, as compaction_groups does.",
         )
     return needs
 

@@ -1,19 +1,19 @@
 """Job that creates a table from the result of a query."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableFormat
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableLayout
 from airflow_hiveacid.jobs.field_checks import freeze, is_template
-from airflow_hiveacid.jobs.job import Job, ScriptedJob
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableAsJob(ScriptedJob):
+class CreateTableAsJob(TableLayout):
     """Create a transactional table with the columns of a query, then insert the query's rows.
 
     The metastore creates tables outside of transactions: until the insert commits, others see the
@@ -23,23 +23,12 @@ class CreateTableAsJob(ScriptedJob):
     Attributes:
         source: The query.
         partition_keys: The names of the query's columns that are partition keys, in order.
-        bucket_columns: See CreateTableJob, also for all further attributes.
     """
 
     tag: ClassVar[str] = "create_table_as"
-    done: ClassVar[str] = "created"
-    creates: ClassVar[bool] = True
 
     source: QuerySource
     partition_keys: Sequence[str] = ()
-    bucket_columns: Sequence[str] = ()
-    num_buckets: int = -1
-    insert_only: bool = False
-    format: TableFormat | str = "ORC"
-    serde_parameters: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
-    location: str | None = None
-    if_not_exists: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "partition_keys")
@@ -86,13 +75,7 @@ class CreateTableAsJob(ScriptedJob):
             target=self.target,
             columns=tuple(column for column in columns if column.name.lower() not in keys),
             partition_keys=tuple(given[name] for name in keys),
-            bucket_columns=self.bucket_columns,
-            num_buckets=self.num_buckets,
-            insert_only=self.insert_only,
-            format=self.format,
-            serde_parameters=self.serde_parameters,
-            properties=self.properties,
-            location=self.location,
+            **{**self.layout, "if_not_exists": False},
         ).bind(self)
         job.validate()
         return job

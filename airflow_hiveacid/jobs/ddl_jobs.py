@@ -1,11 +1,11 @@
 """Jobs that create, convert or empty a table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, validate_declared
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import LockType, Operation
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import NestedType, parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
@@ -51,14 +51,17 @@ class CatalogJob(ScriptedJob):
         """The target."""
         return self.tables
 
+    @property
+    def definition_lock(self) -> LockType | None:
+        """An exclusive lock, unless the table is new."""
+        return None if self.creates else LockType.EXCLUSIVE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTableJob(CatalogJob):
-    """Create a transactional table; it needs no Spark.
+class TableLayout(ScriptedJob):
+    """Base of the jobs that choose how a new transactional table stores its rows.
 
     Attributes:
-        columns: The columns without the partition keys.
-        partition_keys: The partition keys, in order.
         bucket_columns: The columns that distribute the rows over the buckets.
         num_buckets: The number of buckets; -1 without distribution.
         insert_only: The table accepts inserts only, in any format; else it is full ACID, in ORC.
@@ -67,15 +70,11 @@ class CreateTableJob(CatalogJob):
         properties: More table properties.
         location: Its folder; if None, the metastore chooses one.
         if_not_exists: Accept an existing table of this name, unchanged.
-        constraints: Conditions on rows, default values, and keys; see ``acid.constraints``.
     """
 
-    tag: ClassVar[str] = "create_table"
     done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
 
-    columns: Sequence[ColumnSpec]
-    partition_keys: Sequence[ColumnSpec] = ()
     bucket_columns: Sequence[str] = ()
     num_buckets: int = -1
     insert_only: bool = False
@@ -84,6 +83,33 @@ class CreateTableJob(CatalogJob):
     properties: Mapping[str, str] = field(default_factory=dict)
     location: str | None = None
     if_not_exists: bool = False
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The fields of this class, for another job that creates a table."""
+        inherited = {each.name for each in fields(ScriptedJob)}
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(TableLayout)
+            if each.name not in inherited
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableJob(CatalogJob, TableLayout):
+    """Create a transactional table; it needs no Spark.
+
+    Attributes:
+        columns: The columns without the partition keys.
+        partition_keys: The partition keys, in order.
+        constraints: Conditions on rows, default values, and keys; see ``acid.constraints``.
+    """
+
+    tag: ClassVar[str] = "create_table"
+    effect: ClassVar[str] = "creates the table"
+
+    columns: Sequence[ColumnSpec]
+    partition_keys: Sequence[ColumnSpec] = ()
     constraints: Sequence[NotNull | Check | Default | Key] = ()
 
     def __post_init__(self) -> None:
@@ -100,7 +126,7 @@ class CreateTableJob(CatalogJob):
                 raise InvalidJob(f"{self.target} would have the column {column.name} twice.")
             seen.add(column.name.lower())
         if self.format not in FORMATS:
-            raise InvalidJob(f"format: {self.format!r} is none of {', '.join(FORMATS)}.")
+            raise InvalidJob(f"format: {self.format!r} is not one of {', '.join(FORMATS)}.")
         if self.format != "ORC" and not self.insert_only:
             raise InvalidJob(
                 f"{self.target}: a full-ACID table is stored as ORC, not as {self.format}.",
@@ -110,8 +136,8 @@ class CreateTableJob(CatalogJob):
             raise InvalidJob("bucket_columns and num_buckets belong together.")
         if self.num_buckets > MAX_WRITER_ID + 1:
             raise InvalidJob(
-                f"{self.target}: {self.num_buckets} buckets are too many; row ids can tell"
-                f" {MAX_WRITER_ID + 1} apart."
+                f"{self.target}: {self.num_buckets} buckets are too many; row ids"
+                f" can distinguish {MAX_WRITER_ID + 1}."
             )
         for key in self.partition_keys:
             if not is_template(key.type) and isinstance(parse_type(key.type), NestedType):
@@ -140,6 +166,8 @@ class ConvertJob(CatalogJob):
 
     tag: ClassVar[str] = "convert"
     done: ClassVar[str] = "converted"
+    effect: ClassVar[str] = "makes the table transactional"
+    affects_files: ClassVar[bool] = True
 
     def _validate_own(self) -> None:
         return

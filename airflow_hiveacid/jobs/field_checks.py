@@ -18,7 +18,7 @@ def is_template(text: str) -> bool:
 def require_text(text: object, what: str) -> None:
     """Raise InvalidJob unless the value is a text that is not empty."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidJob(f"{what} must be a text that is not empty, not {text!r}.")
+        raise InvalidJob(f"{what} must be a non-empty text, not {text!r}.")
 
 
 def require_sql(text: object, what: str, *, query: bool = False) -> None:
@@ -33,6 +33,29 @@ def require_sql(text: object, what: str, *, query: bool = False) -> None:
         require_expression(text, what, query=query)
 
 
+def require_condition(where: object, all_rows: bool, change: str) -> None:
+    """Raise InvalidJob if a condition is missing although not all rows are meant, or is superfluous.
+
+    Args:
+        where: The condition; None is none.
+        all_rows: Whether the author has stated that all rows change.
+        change: The change in SQL, "DELETE FROM db.t".
+    """
+    if where is None and not all_rows:
+        truncate = (
+            " TRUNCATE TABLE removes all rows as well." if change.startswith("DELETE") else ""
+        )
+        raise InvalidJob(
+            f"{change} has no condition: it would change all rows of the table.",
+            remedy="Add a condition, or state that all rows are meant: all_rows=True, or"
+            f" --all-rows of `hiveacid sql`.{truncate}",
+        )
+    if where is not None and all_rows:
+        raise InvalidJob(
+            f"{change} has a condition, and all_rows=True.", remedy="Remove one of them."
+        )
+
+
 def require_table(name: str, what: str) -> None:
     """Raise InvalidJob unless the text is the name of a table, or a template."""
     require_text(name, what)
@@ -45,7 +68,7 @@ def require_choice(text: str, choices: Collection[str], what: str) -> None:
     require_text(text, what)
     if not is_template(text) and text not in choices:
         raise InvalidJob(
-            f"{what}: {text!r} is none of {', '.join(sorted(choices))}.",
+            f"{what}: {text!r} is not one of {', '.join(sorted(choices))}.",
             remedy=did_you_mean(text, choices),
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import LockType, Operation
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import require_table
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.report import Report, RunReport
 from airflow_hiveacid.jobs.run_options import RunOptions
 from airflow_hiveacid.jobs.run_token import marked_token, source_token
 from airflow_hiveacid.jobs.sources import QuerySource, Source
+from airflow_hiveacid.text.spelling import did_you_mean
 
 # The action of an access that only reads; other actions are tags of jobs.
 READ = "read"
@@ -48,7 +49,10 @@ class Job(RunOptions):
 
     - ``tag`` identifies the class in JSON, records, and audit logs;
     - ``report`` is the type of the report, ``done`` the result in words if no row was changed;
-    - ``creates`` and ``removes`` state whether the name of the target appears or disappears.
+    - ``creates`` and ``removes`` state whether the name of the target appears or disappears;
+    - ``effect`` is the effect on a definition or on files in words, for EXPLAIN; changes of rows,
+      which EXPLAIN describes by their operation, have none. ``affects_files`` states whether the
+      files of the table are affected.
 
     Attributes:
         target: The table, "database.table".
@@ -60,10 +64,22 @@ class Job(RunOptions):
     done: ClassVar[str] = "no row changed"
     creates: ClassVar[bool] = False
     removes: ClassVar[bool] = False
+    effect: ClassVar[str] = ""
+    affects_files: ClassVar[bool] = False
     _concrete: ClassVar[dict[str, type["Job"]]] = {}
 
     target: str
     metastore: MetastoreOptions | None = None
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse an unknown field, with a suggestion."""
+        known = [field.name for field in fields(cls)]
+        if unknown := [name for name in given if name not in known]:
+            raise InvalidJob(
+                f"{cls.__name__} has no field {unknown[0]!r}.",
+                remedy=did_you_mean(unknown[0], known) or f"Its fields are {', '.join(known)}.",
+            )
+        return object.__new__(cls)
 
     def __init_subclass__(cls) -> None:
         # A dataclass with slots is defined twice; the second class has the same tag.
@@ -139,6 +155,11 @@ class Job(RunOptions):
     def operation(self) -> Operation:
         """The operation on the target, which determines locks and permitted kinds of tables."""
         return Operation.INSERT
+
+    @property
+    def definition_lock(self) -> LockType | None:
+        """The lock on the table while its definition changes, or its files; None without a lock."""
+        return None
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield the accesses of the job, without those of its sources and of jobs inside it."""

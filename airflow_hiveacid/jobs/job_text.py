@@ -44,15 +44,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Clause):
         return _clause(value)
     if is_dataclass(value) and not isinstance(value, type):
-        told = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
-        if "options" in told:
-            told["options"] = without_secrets(told["options"])
-        if "params" in told:
-            told["params"] = dict.fromkeys(told["params"], "***")
-        if isinstance(told.get("sql"), str):
+        shown = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
+        if "options" in shown:
+            shown["options"] = without_secrets(shown["options"])
+        if "params" in shown:
+            shown["params"] = dict.fromkeys(shown["params"], "***")
+        if isinstance(shown.get("sql"), str):
             # In a DAG file, the text is indented and begins with an empty line.
-            told["sql"] = textwrap.dedent(told["sql"]).strip("\n ")
-        return codec.tag_of(value) | {name: _plain(entry) for name, entry in told.items()}
+            shown["sql"] = textwrap.dedent(shown["sql"]).strip("\n ")
+        return codec.tag_of(value) | {name: _plain(entry) for name, entry in shown.items()}
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName
-from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
@@ -20,6 +21,7 @@ from airflow_hiveacid.jobs.report import CompactReport, Report
 from airflow_hiveacid.text.quantities import parse_duration
 
 CompactionMode = Literal["auto", "queue", "worker"]
+CompactionPlace = Literal["auto", "worker", "spark"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,16 @@ class CompactJob(ScriptedJob):
         reason: The reason for the job, for the log.
         parallel: The number of partitions that are compacted concurrently.
         pool: The pool whose requests are served in worker mode; None for requests without a pool.
+        run_in: The processes that do the work. "worker" is the process of the task or command, and
+            others on its machine, without Java. "spark" is a Spark application. "auto" is the worker
+            for work within its limits, and Spark for more, and where rows must be sorted.
+        worker: The limits of the worker with ``run_in="auto"``.
     """
 
     tag: ClassVar[str] = "compact"
     report: ClassVar[type[Report]] = CompactReport
+    effect: ClassVar[str] = "compacts the table"
+    affects_files: ClassVar[bool] = True
 
     partitions: Sequence[str] | None = None
     type: CompactionTypeName | str | None = None
@@ -56,10 +64,17 @@ class CompactJob(ScriptedJob):
     reason: str = ""
     parallel: int = 2
     pool: str | None = None
+    run_in: CompactionPlace | str = "auto"
+    worker: WorkerLimits = field(default_factory=WorkerLimits)
 
     def __post_init__(self) -> None:
         freeze(self, "partitions")
         freeze(self, "order_by")
+
+    @property
+    def definition_lock(self) -> LockType:
+        """Readers and writers may continue."""
+        return LockType.SHARED_READ
 
     def _validate_own(self) -> None:
         if self.partitions is not None:
@@ -88,10 +103,17 @@ class CompactJob(ScriptedJob):
             require_text(self.pool, "pool")
         if self.mode == "worker" and (self.partitions is not None or self.type is not None):
             raise InvalidJob(
-                "A worker serves what the requests ask for; it takes no partitions and no type."
+                "A worker serves requests, which determine the partitions and the type."
+                " Omit both fields."
             )
+        require_choice(self.run_in, get_args(CompactionPlace), "run_in")
+        if self.run_in == "worker" and self.type == CompactionType.REBALANCE:
+            raise InvalidJob(
+                "A rebalance sorts rows, which requires Spark; it takes no run_in='worker'."
+            )
+        self.worker.validate()
         if self.conflict_policy == "strict" and self.mode == "worker":
-            raise InvalidJob("A worker compacts for others, who have chosen no conflict_policy.")
+            raise InvalidJob("A worker compacts for other users, who chose no conflict_policy.")
         if self.pool is not None and self.mode in ("auto", "queue"):
             raise InvalidJob(
                 "pool selects the requests that a worker serves; it needs mode='worker'."
@@ -129,8 +151,8 @@ class CleanJob(Job):
         if self.keep_notes_days < 0:
             raise InvalidJob("keep_notes_days must not be negative.")
         for name in ("retention", "consumer_retention"):
-            told = getattr(self, name)
-            if told is not None:
-                require_text(told, name)
-                if not is_template(told):
-                    parse_duration(told, name)
+            period = getattr(self, name)
+            if period is not None:
+                require_text(period, name)
+                if not is_template(period):
+                    parse_duration(period, name)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.field_checks import (

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
 from airflow_hiveacid.jobs import codec
 
 # The address of the documentation site, as `make docs` builds it.
@@ -43,9 +43,17 @@ class ErrorReport:
             )
         return cls(id=type(error).__name__, message=str(error) or repr(error))
 
+    def exception(self) -> HiveAcidError:
+        """Return the error as an exception; one of an unknown kind as SparkJobFailed."""
+        kinds = [HiveAcidError]
+        for kind in kinds:
+            kinds += kind.__subclasses__()
+        known = {kind.__name__: kind for kind in kinds}
+        return known.get(self.id, SparkJobFailed)(self.message, remedy=self.remedy)
+
     def __str__(self) -> str:
-        told = f"{self.id}: {self.message} {self.remedy}".strip()
-        return f"{told} See {self.link}"
+        text = f"{self.id}: {self.message} {self.remedy}".strip()
+        return f"{text} See {self.link}"
 
     @property
     def link(self) -> str:

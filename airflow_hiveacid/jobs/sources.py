@@ -18,6 +18,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.parameters import Parameters, require_parameters
+from airflow_hiveacid.jobs.schema_text import require_types
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))
@@ -111,8 +112,10 @@ class PathSource:
     Attributes:
         path: A file, a folder or a pattern that Spark can read.
         format: "orc", "parquet", "csv" or "json".
-        options: Spark's options of the format.
-        schema: Columns as DDL text, "id bigint, name string"; None lets Spark infer them.
+        options: Spark's options of the format. Without ``mode``, a malformed line of CSV or JSON is
+            an error.
+        schema: Columns as DDL text, "id bigint, name string"; None lets Spark infer them. A column
+            ``_corrupt_record string`` receives malformed lines.
     """
 
     kind: ClassVar[str] = "path"
@@ -128,6 +131,7 @@ class PathSource:
         require_choice(self.format, PATH_FORMATS, "source.format")
         if self.schema is not None:
             require_text(self.schema, "source.schema")
+            require_types(self.schema, "source.schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
     for name, source in inputs.items():
         if not isinstance(source, Input):
             raise InvalidJob(
-                f"{what}: {name} is {source!r}, which can be no view.",
+                f"{what}: {name} is {source!r}, which cannot be a view.",
                 remedy="Use a TableSource, a ChangesSource or a PathSource.",
             )
         if not re.fullmatch(r"\w+", name):

@@ -11,6 +11,7 @@ from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, req
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import statement_token
+from airflow_hiveacid.jobs.schema_text import require_types
 from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -61,6 +62,7 @@ class StreamSource:
         require_text(self.format, "source.format")
         if self.schema is not None:
             require_text(self.schema, "source.schema")
+            require_types(self.schema, "source.schema")
         require_mapping(self.options, "source.options", '{"subscribe": "orders"}')
         for name, value in self.options.items():
             require_text(name, "source.options")
@@ -91,7 +93,7 @@ class StreamJob(StatementsJob):
             available, in as many batches as the source's limits require, and end.
         run_for: The time after which the stream ends by itself, between two batches, like
             "55 min"; None for no limit.
-        begin_anew: The id of a query whose position is given up, if its checkpoint is lost. The
+        reset_query: The id of a query whose position is discarded if its checkpoint is lost. The
             error for the lost checkpoint contains this id.
         target: The table of the first statement, which is set automatically.
     """
@@ -104,7 +106,7 @@ class StreamJob(StatementsJob):
     checkpoint: str
     trigger: str = "10 s"
     run_for: str | None = None
-    begin_anew: str | None = None
+    reset_query: str | None = None
 
     @property
     def transaction(self) -> TransactionJob:
@@ -153,7 +155,7 @@ class StreamJob(StatementsJob):
             if text is None or (what, text) == ("trigger", AVAILABLE_NOW) or is_template(text):
                 continue
             if not parse_duration(text, what):
-                raise InvalidJob(f"{what} is no time at all.")
+                raise InvalidJob(f"{what} must be positive.")
 
 
 def stream_token(name: str, query_id: str, batch_id: int) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
-from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
+from airflow_hiveacid.acid.dropped_partitions import DROPS_OF_RUNS, PARTITIONS_DROPPED
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.text.quantities import parse_duration
@@ -23,7 +23,7 @@ _CHOICES: Mapping[str, Sequence[str]] = {
 }
 _SETTABLE = (RETENTION, CONSUMER_RETENTION, *_CHOICES)
 _STATISTICS = "Engines keep their statistics in it."
-_OURS = "This package keeps what it needs in it."
+_OURS = "This package stores its own state in it."
 _KIND = "A transactional table stays one of its kind."
 _RESERVED = {
     "transactional": _KIND,
@@ -42,6 +42,7 @@ _RESERVED = {
     "transient_lastddltime": "The metastore keeps the time of the last change in it.",
     RUN_PROPERTY: _OURS,
     PARTITIONS_DROPPED: _OURS,
+    DROPS_OF_RUNS: _OURS,
 }
 
 

@@ -35,6 +35,7 @@ class CreateViewJob(ScriptedJob):
     tag: ClassVar[str] = "create_view"
     done: ClassVar[str] = "created"
     creates: ClassVar[bool] = True
+    effect: ClassVar[str] = "creates or replaces the view"
 
     text: str
     expanded: str

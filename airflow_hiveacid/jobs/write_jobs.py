@@ -17,6 +17,7 @@ from airflow_hiveacid.jobs.field_checks import (
     freeze,
     is_template,
     require_alias,
+    require_condition,
     require_list,
     require_mapping,
     require_sql,
@@ -152,13 +153,14 @@ class UpdateJob(RowJob):
 
     Attributes:
         set: Column to SQL expression, or DEFAULT for the column's default value.
-        where: The condition for rows; None means all rows.
+        where: The condition for rows, which only ``all_rows`` replaces.
         inputs: The inputs of subqueries: view name to table or files.
         target_alias: The table's name in expressions.
         params: The values of parameters in the condition and the expressions: name to value,
             ``{"id": 7}`` for ``:id``.
         trusted: Whether they may run scripts (TRANSFORM), call Java and read files by
             their paths.
+        all_rows: Change all rows of the table. Without it, a missing condition is an error.
     """
 
     tag: ClassVar[str] = "update"
@@ -169,6 +171,7 @@ class UpdateJob(RowJob):
     target_alias: str = "t"
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
+    all_rows: bool = False
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -193,7 +196,7 @@ class UpdateJob(RowJob):
         validate_assignments(self.set, "set")
         for column, expression in self.set.items():
             require_sql(expression, f"set: the expression of {column}")
-        _validate_condition(self)
+        _validate_condition(self, "UPDATE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,13 +204,14 @@ class DeleteJob(RowJob):
     """Delete rows.
 
     Attributes:
-        where: The condition for rows; None means all rows.
+        where: The condition for rows, which only ``all_rows`` replaces.
         inputs: The inputs of subqueries: view name to table or files.
         target_alias: The table's name in the condition.
         params: The values of parameters in the condition: name to value,
             ``{"id": 7}`` for ``:id``.
         trusted: Whether it may run scripts (TRANSFORM), call Java and read files by
             their paths.
+        all_rows: Delete all rows of the table. Without it, a missing condition is an error.
     """
 
     tag: ClassVar[str] = "delete"
@@ -217,6 +221,7 @@ class DeleteJob(RowJob):
     target_alias: str = "t"
     params: Parameters = field(default_factory=dict, repr=False)
     trusted: bool = False
+    all_rows: bool = False
 
     @property
     def inputs_read(self) -> Mapping[str, Source]:
@@ -234,7 +239,7 @@ class DeleteJob(RowJob):
         return _condition(self)
 
     def _validate_own(self) -> None:
-        _validate_condition(self)
+        _validate_condition(self, "DELETE FROM")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,12 +324,13 @@ def _condition(job: UpdateJob | DeleteJob) -> tuple[str, ...]:
     return () if job.where is None else (job.where,)
 
 
-def _validate_condition(job: UpdateJob | DeleteJob) -> None:
+def _validate_condition(job: UpdateJob | DeleteJob, change: str) -> None:
     if job.where is not None:
         require_sql(job.where, "where")
     require_parameters(job.params, job.expressions, "params")
     require_inputs(job.inputs, "inputs")
     require_alias(job.target_alias, "target_alias")
+    require_condition(job.where, job.all_rows, f"{change} {job.target}")
 
 
 def _require_partitions(partitions: Sequence[PartitionSpec], what: str = "partitions") -> None:

@@ -33,7 +33,7 @@ class DirectorySizes:
         marked: The directories with the marker file of a base.
         noted: The directories with a note of this package, and the time of the note.
         with_attempts: The directories with a file that is named after a task attempt.
-        unseen: The directories known by name only.
+        unlisted: The directories known by name only.
     """
 
     storage: ReadOnlyStorage
@@ -42,7 +42,7 @@ class DirectorySizes:
     marked: set[str] = field(default_factory=set)
     noted: dict[str, int | None] = field(default_factory=dict)
     with_attempts: set[str] = field(default_factory=set)
-    unseen: set[str] = field(default_factory=set)
+    unlisted: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, location: str) -> "DirectorySizes":
@@ -52,15 +52,15 @@ class DirectorySizes:
         return sizes
 
     @classmethod
-    def unseen_in(cls, location: str) -> "DirectorySizes":
+    def names_in(cls, location: str) -> "DirectorySizes":
         """List the names of the directories in a folder, without their content."""
         storage = ReadOnlyStorage.of(location)
         names = storage.list_directories(missing_ok=True)
-        return cls(storage, dict.fromkeys(names, 0), unseen=set(names))
+        return cls(storage, dict.fromkeys(names, 0), unlisted=set(names))
 
-    def look_into(self, names: Iterable[str]) -> None:
+    def list_contents(self, names: Iterable[str]) -> None:
         """List the content of directories known by name only; some may be missing by now."""
-        new = self.unseen.intersection(names)
+        new = self.unlisted.intersection(names)
         with ThreadPoolExecutor(_LISTERS) as pool:
             listings = pool.map(lambda name: list(self.storage.walk(name)), new)
             for name, listed in zip(new, listings, strict=True):
@@ -68,7 +68,7 @@ class DirectorySizes:
                     self._take(listed)
                 else:
                     del self.bytes[name]
-        self.unseen -= new
+        self.unlisted -= new
 
     def _take(self, listed: Iterable[tuple[str, int | None, int | None]]) -> None:
         for path, size, written in listed:

@@ -23,10 +23,10 @@ from airflow_hiveacid.acid.names import (
     Delta,
     OriginalFile,
     is_hidden,
+    original_bucket,
     parse_directory,
     parse_file,
 )
-from airflow_hiveacid.acid.originals import original_bucket
 from airflow_hiveacid.acid.sidecar import disagreements, parse_note, replaced_by, written_files
 from airflow_hiveacid.acid.versions import PartitionVersions, Replaced
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
@@ -42,11 +42,18 @@ _RESTORE = (
 )
 
 
-def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
+def list_files(storage: ReadOnlyStorage, *, missing_ok: bool = False) -> list[FileStatus]:
     """List everything below a partition, hidden files included.
 
     A base without a file also has a meaning: all rows before it are removed. It is listed by the
     name of its directory.
+
+    Args:
+        storage: The folder of the partition.
+        missing_ok: Whether a missing folder counts as an empty one.
+
+    Raises:
+        DirectoryMissing: The folder does not exist.
     """
     while True:
         # One listing, as a directory that appears between two listings would seem to be empty.
@@ -57,6 +64,8 @@ def list_files(storage: ReadOnlyStorage) -> list[FileStatus]:
                 files.append(FileStatus(path, size))
             elif "/" not in path:
                 directories.append(path)
+        if not files and not directories and not missing_ok:
+            storage.require_folder()
         filled = {file.path.partition("/")[0] for file in files}
         empty = sorted(name for name in directories if name not in filled)
         # A directory whose files were not there yet, or have been removed, would seem empty, too.
@@ -218,7 +227,7 @@ def check_notes(
             more = f" And {len(problems) - 1} more like this." if len(problems) > 1 else ""
             raise CorruptFile(
                 f"{storage.location.rstrip('/')}/{problems[0]}{more} The note {SIDECAR_FILE} of the"
-                " directory says so.",
+                " directory records this.",
                 remedy=_RESTORE,
             )
         rows |= {f"{directory}/{file.name}": file.rows for file in written}
@@ -296,9 +305,9 @@ def data_files(storage: ReadOnlyStorage, state: AcidDirectory) -> Iterator[DataF
             file = parse_file(status.path.rpartition("/")[2])
             if file is None:
                 raise UnsupportedFile(
-                    f"{storage.location}/{status.path} is in a directory of Hive's and has none of "
-                    "Hive's names.",
-                    remedy="Look who wrote it, and move it away.",
+                    f"{storage.location}/{status.path} is in a directory of Hive, but its name is "
+                    "not one of Hive's.",
+                    remedy="Identify its writer, and move it away.",
                 )
             plainly_named = isinstance(file, OriginalFile)
             if plainly_named and raw is None:
@@ -356,9 +365,9 @@ def _length(
     if note is None:
         return file.size
     with storage.open_input(note.path) as lengths:
-        told = lengths.read()
-    whole = len(told) // 8 * 8
-    return int.from_bytes(told[whole - 8 : whole], "big", signed=True) if whole else 0
+        trailer = lengths.read()
+    whole = len(trailer) // 8 * 8
+    return int.from_bytes(trailer[whole - 8 : whole], "big", signed=True) if whole else 0
 
 
 def _is_raw(storage: ReadOnlyStorage, directory: Base | Delta, file: FileStatus) -> bool:

@@ -38,9 +38,9 @@ def blockers_of(
         and txn.txn_id != besides
         and (everywhere or txn.txn_id in by_txn)
     ]
-    told = {txn.txn_id for txn in infos}
+    listed = {txn.txn_id for txn in infos}
     blockers = [_of_txn(txn, by_txn.get(txn.txn_id)) for txn in infos]
-    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in told]
+    blockers += [_of_lock(lock) for lock in locks if lock.txn_id not in listed]
     return sorted(blockers, key=_age)
 
 

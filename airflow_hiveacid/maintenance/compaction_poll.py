@@ -63,7 +63,7 @@ class CompactionPoll:
         """The tables that need nothing until their next write; see ``Survey``."""
         return self._survey.quiet
 
-    def look(
+    def survey(
         self,
         tables: Iterable[str],
         partitions: Sequence[str] | None = None,
@@ -89,17 +89,19 @@ class CompactionPoll:
             *_summary(others, len(refs)),
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
-            log = (*log, f"Not written since the last look, or empty: {_tables(unwritten)}.")
+            log = (*log, f"Not written since the last survey, or empty: {_tables(unwritten)}.")
         return PollResult(needs, log, tuple(_problems(others)))
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
     """Return a line for each of a few, or the most important of many."""
-    told = list(others)
+    ordered = list(others)
     if len(others) > _NAMED:
         # Unreadable partitions come first, then those that will soon be due.
-        told.sort(key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas)))
-    for decision in told[:_NAMED]:
+        ordered.sort(
+            key=lambda decision: (decision.size.problem is None, -len(decision.size.deltas))
+        )
+    for decision in ordered[:_NAMED]:
         size = decision.size
         yield f"{_name(size)} needs none: {decision.reason}"
     if len(others) > _NAMED:

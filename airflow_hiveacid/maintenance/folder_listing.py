@@ -44,7 +44,7 @@ class FolderListing:
         return {file.path.partition("/")[0] for file in self.files if "/" in file.path}
 
     @property
-    def useless(self) -> set[str]:
+    def awaiting_removal(self) -> set[str]:
         """The directories that wait for removal."""
         return {*self.state.obsolete, *self.state.aborted}
 
@@ -53,7 +53,7 @@ class FolderListing:
         """The directories that a new reader does not open."""
         shown = {name for name in self.names if not is_hidden(name)}
         originals = {path.partition("/")[0] for path in self.state.originals}
-        return (shown | self.useless) - {self.state.base, *self.state.deltas, *originals}
+        return (shown | self.awaiting_removal) - {self.state.base, *self.state.deltas, *originals}
 
     @property
     def unfinished(self) -> list[FileStatus]:

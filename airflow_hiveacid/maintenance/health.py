@@ -81,7 +81,7 @@ class HealthMeter:
             queue.setdefault(entry.table, []).append(entry)
         self._mistrust_compacted(queue)
         blockers = blockers_by_table(self._client) if wanted else {}
-        for ref, outcome in self._survey.look(wanted, now=now, described=known):
+        for ref, outcome in self._survey.survey_tables(wanted, now=now, described=known):
             if isinstance(outcome, TableNotFound) and tables is None:
                 continue
             yield self._health(
@@ -158,10 +158,10 @@ class HealthMeter:
             # A cleaning could not determine the retained directories either.
             return replace(health, verdict=f"{health.verdict} It cannot be cleaned: {error}")
         retained = [
-            sizes[each.folder.partition].useless.get(stay.path)
+            sizes[each.folder.partition].awaiting_removal.get(kept_path.path)
             for each in inspected
-            for stay in each.keep
-            if stay.retained
+            for kept_path in each.keep
+            if kept_path.retained
         ]
         known = [size for size in retained if size is not None]
         return replace(
@@ -184,7 +184,7 @@ class HealthMeter:
             folders = [folder_of(table.folder, one.name, one.folder) for one in found]
         else:
             folders = [folder_of(table.folder, None, table.folder)]
-        return inspection.look(folders)
+        return inspection.inspect(folders)
 
 
 def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:
@@ -208,7 +208,7 @@ def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime)
         delete_bytes=delete_bytes,
         delete_ratio=round(delete_bytes / read, 4) if read else 0.0,
         base_written_at=now.timestamp() - 3600 * max(ages) if ages else None,
-        obsolete_bytes=sum(sum(size.useless.values()) for size in sizes),
+        obsolete_bytes=sum(sum(size.awaiting_removal.values()) for size in sizes),
         obsolete_directories=sum(len(size.obsolete) for size in sizes),
         aborted_directories=sum(len(size.aborted) for size in sizes),
         needs=tuple(need.to_dict() for need in map(CompactionNeed.of, needs) if need),

@@ -215,7 +215,7 @@ def _for_deltas(decisions: Sequence[Decision], policy: CompactionPolicy) -> Iter
         yield Penalty(points, f"{deltas} of deltas above a base of {base}.")
     share = max((excess.delete_share for excess in called if excess.deleted), default=0.0)
     if share:
-        yield Penalty(10, f"{100 * share:.0f} % of what is read are deletes, without a base.")
+        yield Penalty(10, f"{100 * share:.0f} % of the read rows are deletes, without a base.")
 
 
 def _for_garbage(health: TableHealth) -> Iterator[Penalty]:

@@ -1,6 +1,6 @@
 """Finding out that a compaction has nothing to do, before anything is started for it."""
 
-from airflow_hiveacid.acid.compaction import CompactionType, not_worth
+from airflow_hiveacid.acid.compaction import CompactionType, reason_to_skip
 from airflow_hiveacid.acid.compaction_decision import Decision, choose
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
@@ -67,7 +67,7 @@ def _reason(job: CompactJob, decision: Decision) -> str | None:
         return None
     if job.type is None:
         return decision.reason if decision.type is None else None
-    nothing = not_worth(
+    nothing = reason_to_skip(
         CompactionType(job.type), size.base, size.deltas, size.has_originals, size.misread
     )
     return None if nothing is None else nothing.what

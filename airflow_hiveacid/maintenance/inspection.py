@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.cleaning import (
     CleaningPlan,
-    Stay,
+    KeptPath,
     is_stale_upload,
     plan_cleaning,
     stale_staging,
@@ -35,7 +35,7 @@ from airflow_hiveacid.records.stream_places import digests_of_next_batches
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.uploads import Uploads
 
-_HALF_A_NOTE = "This is the beginning of a note on who could still read what was replaced."
+_HALF_A_NOTE = "This is an unfinished note on the readers of replaced directories."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
 _ABORTED = "The run that this note is about was not committed."
@@ -80,7 +80,7 @@ class InspectedFolder:
 
     folder: PartitionFolder
     garbage: tuple[Garbage, ...] = ()
-    keep: tuple[Stay, ...] = ()
+    keep: tuple[KeptPath, ...] = ()
     plan: CleaningPlan | None = None
     committed_notes: tuple[NoteFile, ...] = ()
     names: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class Inspection:
         self._retention = retention
         self._now = datetime.now(UTC)
 
-    def look(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
+    def inspect(self, folders: Sequence[PartitionFolder]) -> list[InspectedFolder]:
         """Find removable files in the folders of partitions, or of an unpartitioned table."""
         listings = [self._list(folder) for folder in folders]
         dirty = [
@@ -138,7 +138,7 @@ class Inspection:
             for listing in listings
         ]
 
-    def look_beside(self, keep_notes_days: float) -> InspectedFolder:
+    def inspect_table_folder(self, keep_notes_days: float) -> InspectedFolder:
         """Find removable files outside the data, in the folder of the table.
 
         Args:
@@ -150,7 +150,7 @@ class Inspection:
         storage = ReadOnlyStorage.of(folder.location)
         garbage = self._stale_uploads(folder.location)
         committed: list[NoteFile] = []
-        keep: list[Stay] = []
+        keep: list[KeptPath] = []
         if self._table.partition_keys:
             names = storage.list_directories(missing_ok=True)
             for name in stale_staging(names, self.txns, self._min_open):
@@ -161,7 +161,7 @@ class Inspection:
                     [FileStatus(f"{name}/{file.path}", file.size) for file in files],
                 )
         if not storage.is_link(RUN_NOTES):
-            garbage += self._useless_notes(storage, keep_notes_days)
+            garbage += self._obsolete_notes(storage, keep_notes_days)
             old = {file.path for file in garbage}
             notes = RunNoteFolder(self._client, storage, self._table)
             for note in notes.unmarked():
@@ -177,12 +177,12 @@ class Inspection:
                     and note.note is not None
                     and (foreign := notes.foreign_directory(note.note))
                 ):
-                    keep.append(Stay(note.path, _FOREIGN.format(foreign)))
+                    keep.append(KeptPath(note.path, _FOREIGN.format(foreign)))
         return InspectedFolder(
             folder, tuple(garbage), tuple(keep), committed_notes=tuple(committed)
         )
 
-    def _useless_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
+    def _obsolete_notes(self, storage: ReadOnlyStorage, keep_days: float) -> list[Garbage]:
         """Find the files among the notes on runs that are too old, or were never completed."""
         files = [*storage.walk(RUN_NOTES)]
         expired = self._expiry(files, keep_days)
@@ -196,7 +196,7 @@ class Inspection:
                 continue
             if written is not None and written <= expired:
                 garbage.append(Garbage(path, size, why, is_file=True))
-            elif self._nobody_finishes(path):
+            elif self._is_orphaned(path):
                 garbage.append(Garbage(path, size, _UNFINISHED, is_file=True))
         return garbage
 
@@ -209,7 +209,7 @@ class Inspection:
         now = min(newest, int(self._now.timestamp() * 1e9))
         return now - int(keep_days * _NANOSECONDS_PER_DAY)
 
-    def look_at_scripts(self, keep_notes_days: float) -> list[InspectedFolder]:
+    def inspect_scripts(self, keep_notes_days: float) -> list[InspectedFolder]:
         """Find old progress of scripts, in the table and beside the tables of its database.
 
         Args:
@@ -226,7 +226,7 @@ class Inspection:
             try:
                 files = [] if storage.is_link(SCRIPT_NOTES) else list(storage.walk(SCRIPT_NOTES))
             except StorageError as error:
-                found.append(InspectedFolder(folder, keep=(Stay(SCRIPT_NOTES, str(error)),)))
+                found.append(InspectedFolder(folder, keep=(KeptPath(SCRIPT_NOTES, str(error)),)))
                 continue
             expired = self._expiry(files, keep_notes_days)
             garbage = [
@@ -252,7 +252,7 @@ class Inspection:
             )
         ]
 
-    def _nobody_finishes(self, path: str) -> bool:
+    def _is_orphaned(self, path: str) -> bool:
         """Whether the file is an unfinished note on a transaction that has ended."""
         name = NoteName.parse_unfinished(path.rpartition("/")[2])
         if name is None or name.txn_id is None or name.txn_id > self.txns.high_watermark:
@@ -261,7 +261,7 @@ class Inspection:
 
     def _list(self, folder: PartitionFolder) -> FolderListing | InspectedFolder:
         if folder.leads_through_link():
-            return InspectedFolder(folder, keep=(Stay("", "It is behind a symbolic link."),))
+            return InspectedFolder(folder, keep=(KeptPath("", "It is behind a symbolic link."),))
         storage = ReadOnlyStorage.of(folder.location)
         files = list_files(storage)
         try:
@@ -269,7 +269,7 @@ class Inspection:
                 storage, files, self._write_ids, self.txns, rules=Rules.HIVE4, strict=True
             )
         except DataError as error:
-            return InspectedFolder(folder, keep=(Stay("", str(error)),))
+            return InspectedFolder(folder, keep=(KeptPath("", str(error)),))
         return FolderListing(folder, storage, files, state)
 
     def _blockers(self) -> list[Blocker]:
@@ -279,8 +279,8 @@ class Inspection:
         """Return partitions (or the table) whose properties forbid cleaning, and the reasons."""
         # With a retention, the properties only disable the metastore's own cleaner, which supports
         # no retention.
-        told = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
-        if not told and (reason := _forbids("table", self._table.parameters)):
+        overrides = not {RETENTION, CONSUMER_RETENTION}.isdisjoint(self._table.parameters)
+        if not overrides and (reason := _forbids("table", self._table.parameters)):
             return {folder.partition: reason for folder in folders}
         names = [folder.partition for folder in folders if folder.partition is not None]
         partitions = self._client.get_partitions(self._table.ref, names) if names else ()
@@ -297,9 +297,9 @@ class Inspection:
     ) -> InspectedFolder:
         folder, state, storage = listing.folder, listing.state, listing.storage
         if folder.partition in protected:
-            forbidden = dict.fromkeys(listing.useless, protected[folder.partition])
+            forbidden = dict.fromkeys(listing.awaiting_removal, protected[folder.partition])
         else:
-            links = filter(storage.is_link, listing.useless)
+            links = filter(storage.is_link, listing.awaiting_removal)
             forbidden = dict.fromkeys(links, "It is a symbolic link.")
             if damage := _damage(listing):
                 forbidden |= dict.fromkeys(state.obsolete, damage)
@@ -333,7 +333,7 @@ class Inspection:
         staging = self._stale_staging(storage, sorted(names), listing.files)
         if folder.partition is not None and not folder.path:  # Outside of the table's folder.
             staging += self._stale_uploads(folder.location)
-        keep = tuple(replace(stay, bytes=sizes[stay.path]) for stay in plan.keep)
+        keep = tuple(replace(kept_path, bytes=sizes[kept_path.path]) for kept_path in plan.keep)
         return InspectedFolder(folder, (*garbage, *staging), keep, plan, names=frozenset(names))
 
     def _retained(self, listing: FolderListing) -> dict[str, str]:

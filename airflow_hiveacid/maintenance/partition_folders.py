@@ -1,9 +1,10 @@
 """The folders of a table and its partitions, and the check that no other table uses them."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, Place, places
@@ -71,6 +72,32 @@ def partition_folders(
     return [folder for folder in folders if folder.partition in named]
 
 
+def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequence[str]) -> None:
+    """Check that nothing else has files in the folders of partitions that will be dropped.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        dropped: The names of its partitions; missing partitions have no folder.
+
+    Raises:
+        SharedLocation: Another table, or a partition that remains, may have its files in a folder,
+            around it or inside it.
+    """
+    places_of = _resolver()
+    locations = partition_locations(client, table)
+    removed = {name: places_of(locations.pop(name)) for name in dropped if name in locations}
+    root = places_of(table.folder)
+    for name, found in removed.items():
+        if any(place.may_be_inside(partition) for place in root for partition in found):
+            raise _shared(f"{table.ref}/{name}", table.ref.full_name, table.folder)
+    own = OwnPlaces((f"{table.ref}/{name}", found) for name, found in removed.items())
+    kept = ((f"{table.ref}/{name}", location) for name, location in locations.items())
+    for other, location in chain(kept, other_locations(client, table)):
+        if (overlapping := own.overlapping(places_of(location))) is not None:
+            raise _shared(overlapping, other, location)
+
+
 def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
     """Return the folder of a partition, from its table's folder and its own location."""
     root = table.rstrip("/")
@@ -82,23 +109,7 @@ def folder_of(table: str, partition: str | None, location: str) -> PartitionFold
 def _refuse_shared(
     table: HiveTable, folders: Sequence[PartitionFolder], others: Iterable[tuple[str, str]]
 ) -> None:
-    mounts = MountTables(hadoop_properties())
-    # Most partitions lie in few directories, whose links are followed once.
-    real_directory = lru_cache(maxsize=1000)(os.path.realpath)
-
-    def resolve(path: str) -> str:
-        above, name = os.path.split(path)
-        try:
-            real = os.path.join(real_directory(above), name)
-            if name in ("", ".", "..") or os.path.islink(real):
-                return os.path.realpath(path)
-        except ValueError:  # It holds a null character, which no directory can have.
-            return path
-        return real
-
-    def places_of(location: str) -> frozenset[Place]:
-        return places(location, mounts, resolve)
-
+    places_of = _resolver()
     root = places_of(table.folder)
     locations = {
         f"{table.ref}/{folder.partition}": folder.location
@@ -117,6 +128,25 @@ def _refuse_shared(
     for other, location in others:
         if (overlapping := everything.overlapping(places_of(location))) is not None:
             raise _shared(overlapping, other, location)
+
+
+def _resolver() -> Callable[[str], frozenset[Place]]:
+    """Return a function that lists every directory that a location may mean."""
+    mounts = MountTables(hadoop_properties())
+    # Most partitions lie in few directories, whose links are followed once.
+    real_directory = lru_cache(maxsize=1000)(os.path.realpath)
+
+    def resolve(path: str) -> str:
+        above, name = os.path.split(path)
+        try:
+            real = os.path.join(real_directory(above), name)
+            if name in ("", ".", "..") or os.path.islink(real):
+                return os.path.realpath(path)
+        except ValueError:  # It holds a null character, which no directory can have.
+            return path
+        return real
+
+    return lambda location: places(location, mounts, resolve)
 
 
 def _shared(one: str, other: str, where: str) -> SharedLocation:

@@ -127,7 +127,7 @@ class PartitionSizes:
             delta_rows=delta_rows,
             obsolete=state.obsolete,
             aborted=state.aborted,
-            useless={name: sizes[name] for name in (*state.obsolete, *state.aborted)},
+            awaiting_removal={name: sizes[name] for name in (*state.obsolete, *state.aborted)},
             invisible=state.invisible,
             aborted_write_ids=len(self._write_ids.aborted),
             oldest_abort_hours=folder.age((f"{prefix}{name}" for name in state.aborted), now),
@@ -140,7 +140,7 @@ class PartitionSizes:
     def _misread(
         self, folder: DirectorySizes, prefix: str, state: _State, originals: bool
     ) -> Misread:
-        def those(paths: Collection[str], names: Iterable[str]) -> set[str]:
+        def matching(paths: Collection[str], names: Iterable[str]) -> set[str]:
             return {name for name in names if f"{prefix}{name}" in paths}
 
         bases = [] if state.base is None else [state.base]
@@ -152,9 +152,9 @@ class PartitionSizes:
             state.obsolete,
             beside,
             self._write_ids,
-            filled=those(folder.written, everything),
-            with_attempts=those(folder.with_attempts, state.deltas),
-            noted=those(folder.noted, state.deltas),
+            filled=matching(folder.written, everything),
+            with_attempts=matching(folder.with_attempts, state.deltas),
+            noted=matching(folder.noted, state.deltas),
             originals=originals,
         )
 

@@ -45,9 +45,9 @@ Runner = Callable[[str, Callable[[], Any]], Any]
 _TRUSTED = timedelta(hours=1)
 
 
-def at_once(table: str, look: Callable[[], Any]) -> Any:
+def at_once(table: str, survey_tables: Callable[[], Any]) -> Any:
     """Open the files of a table in this thread, however long it takes."""
-    return look()
+    return survey_tables()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _Measured:
 
 
 @dataclass(slots=True)
-class _Look:
+class _Context:
     """The state shared by all tables of one survey.
 
     Attributes:
@@ -209,7 +209,7 @@ class Survey:
         """
         now = now or datetime.now(UTC)
         decisions: list[Decision] = []
-        for table, outcome in self.look(tables, partitions, now):
+        for table, outcome in self.survey_tables(tables, partitions, now):
             if not isinstance(outcome, HiveAcidError):
                 decisions += outcome
             elif len(tables) == 1:
@@ -219,7 +219,7 @@ class Survey:
                 decisions.append(decide(unknown, self._policy, now=now))
         return decisions
 
-    def look(
+    def survey_tables(
         self,
         tables: Sequence[TableRef],
         partitions: Sequence[str] | None = None,
@@ -241,26 +241,28 @@ class Survey:
         Raises:
             MetastoreError: The metastore does not answer.
         """
-        look = _Look(
+        survey_tables = _Context(
             self._client,
             Snapshot.take(self._client, tables),
             now or datetime.now(UTC),
             None if partitions is None else tuple(partitions),
             described or {},
         )
-        look.waiting.extend(table for table in tables if self._must_measure(table, look))
+        survey_tables.waiting.extend(
+            table for table in tables if self._must_measure(table, survey_tables)
+        )
         for table in tables:
             try:
-                yield table, self._run(table.full_name, partial(self._survey, table, look))
+                yield table, self._run(table.full_name, partial(self._survey, table, survey_tables))
             except (MetastoreUnreachable, AnswerLost, AuthenticationFailed):
                 raise
             except HiveAcidError as error:
-                self._measured.pop((table, look.partitions), None)
+                self._measured.pop((table, survey_tables.partitions), None)
                 yield table, error
             except Exception as error:
                 # The content of one table must not prevent the survey of the others.
                 log.warning("%s could not be measured", table, exc_info=True)
-                self._measured.pop((table, look.partitions), None)
+                self._measured.pop((table, survey_tables.partitions), None)
                 what = f"{table} could not be measured: {type(error).__name__}: {error}."
                 yield table, DataError(what)
 
@@ -270,11 +272,11 @@ class Survey:
             if key[0] == table:
                 self._measured[key] = replace(known, needed=True)
 
-    def _survey(self, ref: TableRef, look: _Look) -> list[Decision]:
-        key, now = (ref, look.partitions), look.now
+    def _survey(self, ref: TableRef, survey_tables: _Context) -> list[Decision]:
+        key, now = (ref, survey_tables.partitions), survey_tables.now
         known = self._measured.get(key)
-        if self._must_measure(ref, look):
-            known = self._measure(ref, look, known)
+        if self._must_measure(ref, survey_tables):
+            known = self._measure(ref, survey_tables, known)
         if known is None:
             return []
         sizes = known.sizes_at(now)
@@ -286,36 +288,38 @@ class Survey:
         self._measured[key] = replace(known, needed=needed)
         return decisions
 
-    def _must_measure(self, ref: TableRef, look: _Look) -> bool:
+    def _must_measure(self, ref: TableRef, survey_tables: _Context) -> bool:
         """Whether no cached measurement of the table is valid."""
-        write_ids = look.write_ids(ref)
-        known = self._measured.get((ref, look.partitions))
+        write_ids = survey_tables.write_ids(ref)
+        known = self._measured.get((ref, survey_tables.partitions))
         if known is None:
-            return not self._is_quiet(ref, write_ids, look.now)
-        return not known.holds(write_ids, look.now)
+            return not self._is_quiet(ref, write_ids, survey_tables.now)
+        return not known.holds(write_ids, survey_tables.now)
 
     def _is_quiet(self, ref: TableRef, write_ids: ValidWriteIdList, now: datetime) -> bool:
         then, at = self._quiet.get(ref.full_name, ("", ""))
         return then == write_ids.format() and now - datetime.fromisoformat(at) < _TRUSTED
 
-    def _measure(self, ref: TableRef, look: _Look, before: _Measured | None) -> _Measured:
-        table, now, why_not = look.table(ref), look.now, None
+    def _measure(
+        self, ref: TableRef, survey_tables: _Context, before: _Measured | None
+    ) -> _Measured:
+        table, now, why_not = survey_tables.table(ref), survey_tables.now, None
         try:
             require_compactable(table)
         except UnsupportedTable as error:
             if not self._everything:
                 raise
             why_not = str(error)
-        off = auto_compaction_off(table.parameters, look.database(ref.database).parameters)
+        off = auto_compaction_off(table.parameters, survey_tables.database(ref.database).parameters)
         policy = self._policy.for_table(table.parameters)
-        write_ids = look.write_ids(ref)
+        write_ids = survey_tables.write_ids(ref)
         counted = None
         if policy.measure == "rows":
             counted = {} if before is None else before.rows
         sizes = PartitionSizes(
             ref.full_name,
             CompactorWriteIdList.of(write_ids),
-            look.snapshot.txns,
+            survey_tables.snapshot.txns,
             Rules.of(self._client.version),
             counted=counted,
         )
@@ -323,9 +327,9 @@ class Survey:
         locations, located_at = None, now
         if not table.partition_keys:
             measured += sizes.measure(self._listed(table.folder), {"": None}, now)
-        elif look.partitions is not None:
+        elif survey_tables.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for partition in self._client.get_partitions(ref, look.partitions):
+            for partition in self._client.get_partitions(ref, survey_tables.partitions):
                 measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 
-from airflow_hiveacid.acid.cleaning import Stay
+from airflow_hiveacid.acid.cleaning import KeptPath
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base, parse_directory
 from airflow_hiveacid.acid.retention import (
@@ -83,9 +83,9 @@ def clean(
     if job.dry_run:
         with phases(Phase.READ, "the directories"):
             inspection = Inspection(client, table, retention=retention)
-            waiting = inspection.look(folders)
-            waiting.append(inspection.look_beside(job.keep_notes_days))
-            waiting += inspection.look_at_scripts(job.keep_notes_days)
+            waiting = inspection.inspect(folders)
+            waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
+            waiting += inspection.inspect_scripts(job.keep_notes_days)
         return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
@@ -141,20 +141,20 @@ class _Cleaner:
         # transactions. A writer that was only asleep can't publish removed staged files, and a note
         # on an aborted run is not mistaken for a committed one.
         with self._phases(Phase.READ, "the notes of runs"):
-            beside = inspection.look_beside(job.keep_notes_days)
+            beside = inspection.inspect_table_folder(job.keep_notes_days)
         for note in beside.committed_notes:
             if self._is_in_place(beside.folder):
                 self._mark_note(note)
         cleaned = [self._remove(beside)]
         for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
             with self._phases(Phase.READ, "the directories"):
-                waiting = inspection.look(folders[start : start + _FOLDERS_AT_A_TIME])
+                waiting = inspection.inspect(folders[start : start + _FOLDERS_AT_A_TIME])
             for inspected in map(self._remove, waiting):
                 cleaned.append(inspected)
                 for request in requests:
                     if request.partition == inspected.folder.partition:
                         self._mark_cleaned(request, inspected, inspection.txns)
-        for progress in inspection.look_at_scripts(job.keep_notes_days):
+        for progress in inspection.inspect_scripts(job.keep_notes_days):
             try:
                 cleaned.append(self._remove(progress))
             except StorageError as error:  # The folder of the database may be that of others.
@@ -174,13 +174,19 @@ class _Cleaner:
         removed, keep = [], list(inspected.keep)
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):
-                keep.append(Stay(garbage.path, f"{garbage.cover}, which held the same, has gone."))
+                keep.append(
+                    KeptPath(
+                        garbage.path, f"{garbage.cover}, which had the same content, was removed."
+                    )
+                )
                 continue
             with self._phases(Phase.CLEAN):
                 if self._recycles(folder.location, garbage) and self._is_in_place(folder):
                     recycle(self._client, f"{folder.location.rstrip('/')}/{garbage.path}")
                 if not self._is_in_place(folder):
-                    keep.append(Stay(garbage.path, "The partition was dropped or moved meanwhile."))
+                    keep.append(
+                        KeptPath(garbage.path, "The partition was dropped or moved meanwhile.")
+                    )
                     continue
                 if garbage.upload is not None:
                     self._take_back(folder.location, garbage.path, garbage.upload)
@@ -234,7 +240,7 @@ class _Cleaner:
             self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
 
     def _note_readers(self, folder: PartitionFolder, storage: Storage, directory: str) -> None:
-        with self._phases(Phase.REGISTER, "who may still read"):
+        with self._phases(Phase.REGISTER, "the current readers"):
             if not self._is_in_place(folder):
                 return
             try:
@@ -258,12 +264,14 @@ class _Cleaner:
         plan = inspected.plan
         if plan is None or not committed or not plan.is_clean_up_to(request.highest_write_id):
             return
-        if late := self._come_late(inspected, request.highest_write_id):
+        if late := self._late_directory(inspected, request.highest_write_id):
             # Only now, as nothing that is aborted has staged files any more to come from.
             self.warnings.append(f"Cleaning will take a run more: {late} has appeared meanwhile.")
             return
         if request.highest_write_id is None:
-            self.warnings.append(f"Not marked as cleaned, for want of a write id: {request}.")
+            self.warnings.append(
+                f"Not marked as cleaned, because the request has no write id: {request}."
+            )
             return
         with self._phases(Phase.REGISTER, "what is cleaned"):
             if not self._is_in_place(inspected.folder):
@@ -271,7 +279,7 @@ class _Cleaner:
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
 
-    def _come_late(self, inspected: InspectedFolder, highest: int | None) -> str | None:
+    def _late_directory(self, inspected: InspectedFolder, highest: int | None) -> str | None:
         """A directory that has appeared since the inspection, with a write id that is forgotten soon.
 
         A writer that was asleep has published it although it is aborted: it had asked before.
@@ -296,17 +304,17 @@ def retention_of(
         StorageError: The cursors of the consumers cannot be listed.
     """
 
-    def told(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
+    def configured(by_job: str | None, field: str, property_: str, default: str) -> timedelta:
         if by_job is not None:
             return parse_duration(by_job, field)
         by_table = table.parameters.get(property_, default)
         return parse_duration(by_table, f"The property {property_} of {table.ref}")
 
-    for_consumers = told(
+    for_consumers = configured(
         consumers, "consumer_retention", CONSUMER_RETENTION, DEFAULT_CONSUMER_RETENTION
     )
     return Retention(
-        versions=told(versions, "retention", RETENTION, "0"),
+        versions=configured(versions, "retention", RETENTION, "0"),
         consumers=for_consumers,
         behind=consumer_versions(table) if for_consumers else {},
     )
@@ -319,9 +327,14 @@ def _report(job: CleanJob, folders: Sequence[InspectedFolder], phases: PhaseCloc
         for garbage in inspected.garbage
     )
     kept = tuple(
-        KeptDirectory(inspected.folder.show(stay.path), stay.reason, stay.bytes, stay.retained)
+        KeptDirectory(
+            inspected.folder.show(kept_path.path),
+            kept_path.reason,
+            kept_path.bytes,
+            kept_path.retained,
+        )
         for inspected in folders
-        for stay in inspected.keep
+        for kept_path in inspected.keep
     )
     return CleanReport(
         target=job.target,

@@ -117,9 +117,9 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     locations: dict[str | None, str] = {None: table.folder}
     if table.partition_keys:
         locations = dict(partition_locations(client, table).items())
-    look = partial(_look, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
+    describe = partial(_describe_partition, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
     with ThreadPoolExecutor(_READERS) as pool:
-        parts = list(pool.map(look, locations, locations.values()))
+        parts = list(pool.map(describe, locations, locations.values()))
     compacted = [part for part in parts if part.compaction is not None]
     dropped = DroppedPartitions.of(table.parameters)
     last = max(compacted, key=lambda part: part.order, default=None)
@@ -172,7 +172,7 @@ class _Partition:
         return compaction_entry(self.compaction, note, Overwrites([]))
 
 
-def _look(
+def _describe_partition(
     snapshot: Snapshot, ref: TableRef, flat: bool, partition: str | None, location: str
 ) -> _Partition:
     storage = ReadOnlyStorage.of(location)

@@ -80,14 +80,14 @@ def alter_table(
         read = raw.parameters.get(DDL_TIME)
         if not change(raw):
             return
-        told = {**_KEEP_STATISTICS, **(context or {})}
+        settings = {**_KEEP_STATISTICS, **(context or {})}
         expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
         try:
-            _send(client, raw, {**told, **expected} if read else told, writer)
+            _send(client, raw, {**settings, **expected} if read else settings, writer)
             return
         except MetastoreCallFailed as error:
             if any(code in error.what for code in _INCOMPARABLE):
-                _send(client, raw, told, writer)
+                _send(client, raw, settings, writer)
                 return
             if _OVERTAKEN not in error.what:
                 raise
@@ -239,10 +239,10 @@ def forget_row_count(described: Any) -> bool:
 
 
 def _send(
-    client: MetastoreClient, raw: Any, told: Mapping[str, str], writer: Writer | None
+    client: MetastoreClient, raw: Any, settings: Mapping[str, str], writer: Writer | None
 ) -> None:
     about = f"{raw.dbName}.{raw.tableName}"
-    context = idl_tables.EnvironmentContext(dict(told))
+    context = idl_tables.EnvironmentContext(dict(settings))
     if writer is None or not client.version.versions_definitions:
         call = idl_tables.alter_table_with_environment_context
         client.call(call, raw.dbName, raw.tableName, raw, context, about=about)

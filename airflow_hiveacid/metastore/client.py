@@ -1,20 +1,19 @@
 """A client of the Hive Metastore: one method per call, plain values in and out."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed
+from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
-from airflow_hiveacid.metastore.listeners import Listeners
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (
     HeldLock,
@@ -31,6 +30,9 @@ _Item = TypeVar("_Item")
 # Metastores from 4.1 on use locks here to elect the leader for housekeeping.
 _ELECTIONS = "__metastore_leader_election__"
 _PARTITIONS_PER_CALL = 500
+_LISTENERS = "hive.metastore.transactional.event.listeners"
+# A setting of Hive's clients, which the metastore's configuration often contains, too.
+_DML_EVENTS = "hive.metastore.dml.events"
 
 
 class MetastoreClient:
@@ -222,9 +224,18 @@ class MetastoreClient:
             )
             self.call(idl_tables.add_partitions_req, request, about=ref.full_name)
 
-    def drop_partitions(self, ref: TableRef, names: Sequence[str]) -> None:
-        """Drop the partitions of some names that exist, with their files; outside of any transaction."""
+    def drop_partitions(
+        self, ref: TableRef, names: Sequence[str], confirm: Callable[[], None]
+    ) -> None:
+        """Drop the partitions of some names that exist, with their files; outside of any transaction.
+
+        Args:
+            ref: The table.
+            names: The names of its partitions.
+            confirm: Called before each group of partitions; raises an error if the lock is lost.
+        """
         for batch in _batches(names):
+            confirm()
             request = idl_tables.DropPartitionsRequest(
                 dbName=ref.database,
                 tblName=ref.name,
@@ -423,3 +434,36 @@ def _component(component: LockComponent) -> Any:
         isTransactional=component.is_transactional,
         isDynamicPartitionWrite=component.is_dynamic_partition_write,
     )
+
+
+class Listeners:
+    """The listeners of a metastore, which are determined once.
+
+    Attributes:
+        unknown_calls: The names of the calls for events that the metastore has rejected as unknown.
+    """
+
+    def __init__(self, options: MetastoreOptions, config_value: Callable[[str, str], str]) -> None:
+        """Describe the listeners; this makes no call.
+
+        Args:
+            options: The connection options of the metastore.
+            config_value: Returns a setting of the metastore, given its name and a default.
+        """
+        self.unknown_calls: set[str] = set()
+        self._choice = options.write_events
+        self._config_value = config_value
+
+    @cached_property
+    def want_events(self) -> bool:
+        """Return whether writes report the files that they add; takes at most two calls."""
+        if self._choice != AUTO:
+            return self._choice == ALWAYS
+        try:
+            if self._config_value(_LISTENERS, "").strip():
+                return True
+            return self._config_value(_DML_EVENTS, "").strip().lower() == "true"
+        except MetastoreTroubled:
+            raise
+        except MetastoreCallFailed:
+            return False  # Some services keep their settings to themselves.

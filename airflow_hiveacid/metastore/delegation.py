@@ -9,6 +9,7 @@ driver leaves its token to the metastore, which forgets it after a day unless co
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS = 5.0
 # Regardless of the metastore's answer, two tokens are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 86400.0
-_LEFT = "The delegation token is left to the metastore: %s"
 
 
 def new_token(client: MetastoreClient) -> str:
@@ -39,11 +39,16 @@ def cancel_token(options: MetastoreOptions, token: str) -> None:
         options: The connection options of the metastore.
         token: The token.
     """
+    _cancel(MetastoreClient(options), [token])
+
+
+def _cancel(client: MetastoreClient, tokens: Sequence[str]) -> None:
     try:
-        with MetastoreClient(options) as client:
-            client.call(idl_tokens.cancel_delegation_token, token)
+        with client:
+            for token in tokens:
+                client.call(idl_tokens.cancel_delegation_token, token)
     except MetastoreError as failure:
-        log.warning(_LEFT, failure)
+        log.warning("The delegation token is left to the metastore: %s", failure)
 
 
 class TokenKeeper:
@@ -82,13 +87,8 @@ class TokenKeeper:
             return
         self._ended.set()
         self._thread.join(_RETRY_SECONDS)
-        try:
-            with self._client:
-                # The token that authenticates this connection is the last one.
-                for token in self._tokens:
-                    self._client.call(idl_tokens.cancel_delegation_token, token)
-        except MetastoreError as failure:
-            log.warning(_LEFT, failure)
+        # The token that authenticates this connection is the last one.
+        _cancel(self._client, self._tokens)
 
     def _keep(self) -> None:
         with self._client:

@@ -55,7 +55,7 @@ class StoredStatistics:
         files: The number of files.
         bytes: Their size.
         columns: The statistics of columns.
-        kept: Columns whose statistics are stored already and stay exact.
+        still_exact: Columns whose statistics are stored already and stay exact.
     """
 
     partition: str | None
@@ -63,11 +63,11 @@ class StoredStatistics:
     files: int
     bytes: int
     columns: Sequence[StoredColumn] = ()
-    kept: frozenset[str] = frozenset()
+    still_exact: frozenset[str] = frozenset()
 
-    def promise(self) -> dict[str, str]:
-        """The parameters that make the metastore promise these statistics."""
-        exact = sorted({each.column.name for each in self.columns} | self.kept)
+    def parameters(self) -> dict[str, str]:
+        """The parameters that declare these statistics accurate."""
+        exact = sorted({each.column.name for each in self.columns} | self.still_exact)
         accurate: dict[str, Any] = {"BASIC_STATS": "true"}
         if exact:
             accurate["COLUMN_STATS"] = dict.fromkeys(exact, "true")
@@ -90,7 +90,7 @@ def exact_columns(described: Any, seen: ValidWriteIdList) -> frozenset[str]:
     """
     if described.writeId and described.writeId > 0 and not seen.is_valid(described.writeId):
         return frozenset()
-    accurate = _accurate(described)
+    accurate = _accurate_statistics(described)
     if not _is_true(accurate.get("BASIC_STATS")):
         return frozenset()
     columns = accurate.get("COLUMN_STATS")
@@ -146,27 +146,27 @@ class StatisticsWriter:
                 request.engine = _ENGINE
             self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
 
-    def promise(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
-        """Promise statistics where the announcement is still present.
+    def mark_accurate(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
+        """Declare statistics accurate where the announcement is still present.
 
         Returns:
-            The partitions, or null for the table, with a promise. A concurrent change prevents a
-                promise.
+            The partitions, or null for the table, with accurate statistics. A concurrent change
+                prevents the declaration.
         """
         by_name = {each.partition: each for each in stored}
         names = [name for name in by_name if name is not None]
 
-        def promised(raw: Any, name: str | None) -> bool:
-            if not self._stands(raw, _is_announced(raw)):
+        def mark(raw: Any, name: str | None) -> bool:
+            if not self._is_unchanged(raw, _is_announced(raw)):
                 return False
-            raw.parameters = {**raw.parameters, **by_name[name].promise()}
+            raw.parameters = {**raw.parameters, **by_name[name].parameters()}
             return True
 
         if None in by_name:
             alter_table(
                 self._client,
                 self._ref,
-                lambda raw: self._is_same(raw) and promised(raw, None),
+                lambda raw: self._is_same(raw) and mark(raw, None),
                 writer=self._writer,
             )
         else:
@@ -174,7 +174,7 @@ class StatisticsWriter:
                 self._client,
                 self._ref,
                 names,
-                lambda partition: promised(partition.raw, partition.name),
+                lambda partition: mark(partition.raw, partition.name),
                 self._writer,
             )
         return self._confirmed(by_name, names)
@@ -196,7 +196,9 @@ class StatisticsWriter:
         kept = {
             name
             for name, raw in described.items()
-            if self._stands(raw, raw.parameters.get(ACCURATE) == by_name[name].promise()[ACCURATE])
+            if self._is_unchanged(
+                raw, raw.parameters.get(ACCURATE) == by_name[name].parameters()[ACCURATE]
+            )
         }
         broken = [name for name in described if name not in kept]
         if broken:
@@ -234,7 +236,7 @@ class StatisticsWriter:
             )
         return True
 
-    def _stands(self, raw: Any, unchanged: bool) -> bool:
+    def _is_unchanged(self, raw: Any, unchanged: bool) -> bool:
         """Return whether a definition is unchanged since this transaction changed it."""
         versioned = self._client.version.versions_definitions
         own = not versioned or raw.writeId == self._writer.write_id
@@ -259,10 +261,12 @@ class StatisticsWriter:
 
 def _is_announced(raw: Any) -> bool:
     """Return whether an announcement is present; the metastore rewrites it when it stores columns."""
-    return ACCURATE in (raw.parameters or {}) and not _is_true(_accurate(raw).get("BASIC_STATS"))
+    return ACCURATE in (raw.parameters or {}) and not _is_true(
+        _accurate_statistics(raw).get("BASIC_STATS")
+    )
 
 
-def _accurate(raw: Any) -> dict[str, Any]:
+def _accurate_statistics(raw: Any) -> dict[str, Any]:
     """Return the metastore's promises for a table or a partition."""
     try:
         accurate = json.loads((raw.parameters or {}).get(ACCURATE, "{}"))

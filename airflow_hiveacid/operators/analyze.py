@@ -32,7 +32,7 @@ class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
         if deferrable:
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Leave deferrable away: there is no application to wait for.",
+                remedy="Omit deferrable: there is no application to wait for.",
             )
         self.deferrable = deferrable
 
@@ -47,5 +47,5 @@ class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
             self.log.warning("%s", warning)
         return report.to_dict()
 
-    def _tell(self, job: AnalyzeJob, report: dict[str, Any], context: "Context") -> None:
+    def _publish(self, job: AnalyzeJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report

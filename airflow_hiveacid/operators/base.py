@@ -104,7 +104,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
             audit(job, context, "failed", error=error)
             raise
         audit(job, context, "done", report=report)
-        self._tell(self._running, report, context)
+        self._publish(self._running, report, context)
         self.log.info("%s", outcome(report, time.time() - self._began))
         return report
 
@@ -122,7 +122,7 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
 
         return None if self._running is None else lineage_of(self._running, self._report)
 
-    def _tell(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
+    def _publish(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
         """Report the job's results to assets and lineage."""
         self._report = report
         emit_assets(context, report, job.connection)

@@ -72,7 +72,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         if self.once_per is not None:
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} has once_per.",
-                remedy="Leave it away: the consumer says what is applied once.",
+                remedy="Omit it: the consumer ensures that each change is applied once.",
             )
         if not is_template(consumer):
             require_consumer(consumer)
@@ -90,11 +90,11 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             if failure.error.id != VersionGone.__name__ or self._range is None:
                 raise
             remedy = (
-                f"What {self.consumer!r} had still to copy, after version {self._range.after}, was"
-                " cleaned away. Start again under another name of the consumer: with after= the"
-                " oldest version that is left, if its copy may lack the changes in between, else with"
-                " after= a version that the copy was filled from anew. So that it does not happen"
-                " again, let it run more often, or raise hiveacid.consumer_retention of the table."
+                f"Changes after version {self._range.after} were cleaned before {self.consumer!r} copied"
+                " them. Start again under another name of the consumer: with after= the oldest"
+                " available version, if the copy may lack the changes in between, otherwise with"
+                " after= a version that the copy was filled from again. To prevent this, run the"
+                " consumer more often, or raise hiveacid.consumer_retention of the table."
             )
             raise task_failure(dataclasses.replace(failure.error, remedy=remedy)) from None
 
@@ -112,7 +112,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             if self._range is None:
                 return job
             self._reads.begin(self._range.after)
-        self._tell_range(context)
+        self._publish_range(context)
         after, up_to = self._range.after, self._range.up_to
         if isinstance(job, ExportChangesJob):
             job = dataclasses.replace(job, consumer=self.consumer)
@@ -146,21 +146,21 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         """The versions read by the application that a trigger has waited for."""
         assert self._reads is not None
         ti = context["ti"]
-        told = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
-        if not told:
+        record = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
+        if not record:
             return None
-        if told["read"] != codec.encode(self._reads.table):
-            raise TableReplaced(f"{told['table']} was dropped and created again meanwhile.")
-        return codec.from_record(ChangesRange, told, _XCOM)
+        if record["read"] != codec.encode(self._reads.table):
+            raise TableReplaced(f"{record['table']} was dropped and created again meanwhile.")
+        return codec.from_record(ChangesRange, record, _XCOM)
 
-    def _tell_range(self, context: "Context") -> None:
+    def _publish_range(self, context: "Context") -> None:
         assert self._reads is not None
         assert self._range is not None
-        told = {
+        record = {
             **codec.to_record(self._range),
             "read": codec.encode(self._reads.table),
         }
-        context["ti"].xcom_push(key=_XCOM, value=told)
+        context["ti"].xcom_push(key=_XCOM, value=record)
 
     def _source(self, job: Job) -> ChangesSource:
         """Return the job's source of changes; all its sources of changes read the same table."""

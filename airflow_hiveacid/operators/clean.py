@@ -54,7 +54,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
         if deferrable:
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Leave deferrable away: there is no application to wait for.",
+                remedy="Omit deferrable: there is no application to wait for.",
             )
         self.need = need
         self.deferrable = deferrable

@@ -2,19 +2,33 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.cluster.task_xcoms import StartedXComs
+from airflow_hiveacid.errors import InvalidConnection, InvalidJob
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.links import TableHealthLink, table_health_url
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.progress import watching
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+    from airflow_hiveacid.metastore.client import MetastoreClient
 
 
 class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
     The worker checks the table first: if nothing needs compaction, the task ends with a report of
-    the reason, in seconds and without Spark.
+    the reason, in seconds. Work within the limits ``CompactJob.worker`` is done by the worker, without
+    Spark and Java; only more work, and sorting, becomes a Spark application. ``CompactJob.run_in``
+    fixes the choice: with ``"worker"`` the task needs no Spark connection.
 
     Example::
 
@@ -50,6 +64,15 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
             job = CompactJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
         self.need = need
+        self._scheduler: WorkerScheduler | None = None
+
+    def on_kill(self) -> None:
+        """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
+        if self._scheduler is None:
+            super().on_kill()
+            return
+        self._scheduler.stop()
+        HiveAcidJobOperator.on_kill(self)
 
     def _complete(self, job: CompactJob) -> CompactJob:
         if self.need is None:
@@ -58,7 +81,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         if len({need.type for need in needs}) > 1:
             raise InvalidJob(
                 f"need asks for minor and for major compactions of {needs[0].table}.",
-                remedy="Group what the sensor found by table and type, as compaction_groups does.",
+                remedy="Group the result of the sensor by table and type, as compaction_groups does.",
             )
         for need in needs:
             self.log.info("%s, %s: %s", need.name, need.type, need.reason)
@@ -70,15 +93,62 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
             reason=job.reason or " ".join(dict.fromkeys(need.reason for need in needs)),
         )
 
-    def _without_spark(self, job: CompactJob) -> dict[str, Any] | None:
+    def _run(self, job: CompactJob, context: "Context") -> dict[str, Any]:
+        """Do the work in the worker, or submit an application for it."""
+        if not self._is_at_work(job, context):
+            report = self._without_spark(job, context)
+            if report is not None:
+                context["ti"].xcom_push(
+                    key=TableHealthLink().xcom_key, value=table_health_url(job.target)
+                )
+                return report
+        return super()._run(job, context)
+
+    def _is_at_work(self, job: CompactJob, context: "Context") -> bool:
+        """Whether the application of an earlier attempt runs."""
+        if job.run_in == "worker":
+            return False
+        try:
+            return self._run_of(job, context).at_work
+        except InvalidConnection:
+            return False  # The worker may do it without a Spark connection.
+
+    def _without_spark(self, job: CompactJob, context: "Context") -> dict[str, Any] | None:
+        """Do the job in the worker, and return its report; None if it requires Spark."""
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.placement import rest_for_spark, why_spark
         from airflow_hiveacid.maintenance.idle_compaction import idle_report
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.preflight.checks import Preflight
+        from airflow_hiveacid.preflight.driver_files import DriverFiles
 
         with MetastoreClient(job.connection) as client:
             report = idle_report(client, job)
-        if report is None:
+            if report is not None:
+                for each in report.partitions:
+                    self.log.info("%s: %s", each.partition or each.table, each.reason)
+                return report.to_dict()
+            # A compaction reads no files of the driver.
+            Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text)).check(job)
+            reason = why_spark(client, job)
+            if reason is not None:
+                self.log.info("On Spark: %s", reason)
+                return None
+            report = self._compacted(client, job, context)
+        if rest_for_spark(job, report) is not None:
             return None
-        for each in report.partitions:
-            self.log.info("%s: %s", each.partition or each.table, each.reason)
+        if report.error is not None:
+            raise task_failure(report.error)
         return report.to_dict()
+
+    def _compacted(
+        self, client: "MetastoreClient", job: CompactJob, context: "Context"
+    ) -> CompactReport:
+        from airflow_hiveacid.compaction.table import TableCompactor
+        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+
+        with WorkerScheduler() as self._scheduler:
+            observers = watching([StartedXComs(context["ti"])])
+            report = TableCompactor(self._scheduler, client, job, observers).run()
+        self._scheduler = None
+        return report

@@ -21,7 +21,7 @@ def outcome(report: Mapping[str, Any], seconds: float) -> str:
         report: The result of ``to_dict`` of any report.
         seconds: The run's duration.
     """
-    earlier = "an earlier try has done it: " if report.get("already_done") else ""
+    earlier = "an earlier attempt has done it: " if report.get("already_done") else ""
     took = f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{earlier}{_done(report)}, {took}"
 

@@ -113,7 +113,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} is deferrable, but its driver runs in the "
                 "worker, which it would end with.",
-                remedy="Set deploy_mode='cluster', which takes YARN or Kubernetes, or leave "
+                remedy="Set deploy_mode='cluster', which requires YARN or Kubernetes, or leave "
                 "deferrable away.",
             )
         require_spark_sizes(driver_memory, executor_memory, conf)
@@ -166,8 +166,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         run = self._spark_run = self._run_of(job, context)
         if not run.at_work:
             self._check_early(job)
-            if (report := self._without_spark(job)) is not None:
-                return report
         run.submit(job, self._spark_options(context), self.env_vars or {})
         if isinstance(run, ClusterRun) and self._defers():
             self.defer(
@@ -175,7 +173,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 method_name="execute_complete",
                 timeout=self.execution_timeout,
             )
-        while (ended := run.look()) is None:
+        while (ended := run.poll()) is None:
             time.sleep(self.poll_seconds)
         return self._result(run, ended, job, context)
 
@@ -193,10 +191,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         files = DriverFiles(here, here and uses_local_paths(properties, self.env_vars or {}))
         with MetastoreClient(job.connection) as client:
             Preflight(client, files, lambda text: self.log.info("%s", text)).check(job)
-
-    def _without_spark(self, job: JobT) -> dict[str, Any] | None:
-        """Return the report of a job that the worker alone has found complete, if it is."""
-        return None
 
     def _run_of(self, job: JobT, context: "Context") -> "SparkRun":
         from airflow_hiveacid.cluster.cluster_run import ClusterRun

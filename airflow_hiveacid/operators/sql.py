@@ -51,6 +51,8 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         ``:id``. They are always typed literals to Spark. (templated)
     :param trusted: Whether the statements may run scripts (TRANSFORM), call Java and read files by
         their paths.
+    :param all_rows: Whether UPDATE and DELETE without WHERE change all rows of the table; otherwise
+        they are errors.
     :param lock_wait_seconds: How long each statement waits for its locks.
     :param conflict_policy: The handling of concurrent commits in the same partitions: "hive",
         "strict" or "rows".
@@ -75,6 +77,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         database: str = "default",
         parameters: Parameters | None = None,
         trusted: bool = False,
+        all_rows: bool = False,
         lock_wait_seconds: float = 300,
         conflict_policy: ConflictPolicy = "hive",
         orc_codec: OrcCodec | None = None,
@@ -87,6 +90,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         self.database = database
         self.parameters = parameters or {}
         self.trusted = trusted
+        self.all_rows = all_rows
         self.lock_wait_seconds = lock_wait_seconds
         self.conflict_policy = conflict_policy
         self.orc_codec = orc_codec
@@ -118,7 +122,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
         from airflow_hiveacid.sql.script import to_script
 
-        script = to_script(self.sql, self.database, self.parameters, self.trusted)
+        script = to_script(self.sql, self.database, self.parameters, self.trusted, self.all_rows)
         return dataclasses.replace(
             job,
             target=script.target,
@@ -140,7 +144,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
             self.log.warning("%s", warning)
         return report.to_dict()
 
-    def _tell(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
+    def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report
         for statement in _reports(report):
             # Else it is a database; and statistics are no news of the data.

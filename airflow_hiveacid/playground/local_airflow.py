@@ -106,7 +106,7 @@ class LocalAirflow:
             DemoFailed: One of them has ended, or did not begin to work in time.
         """
         # An earlier start that was killed may have left tasks at work.
-        _wait(self._end_the_rest, _HARD_SECONDS)
+        _wait(self._kill_remaining, _HARD_SECONDS)
         # A task that begins before the server answers has failed.
         self._start([_SERVER])
         self._start(_WORKERS)
@@ -129,7 +129,7 @@ class LocalAirflow:
         self._end(_WORKERS)
         self._end([_SERVER])
         # A task is not a member of its supervisor's process group.
-        _wait(self._end_the_rest, _HARD_SECONDS)
+        _wait(self._kill_remaining, _HARD_SECONDS)
 
     def _environment(self, spark: Path, dags: Path, more: Mapping[str, object]) -> dict[str, str]:
         # A folder without the user's Spark settings.
@@ -222,7 +222,7 @@ class LocalAirflow:
                 return False
         return True
 
-    def _end_the_rest(self) -> bool:
+    def _kill_remaining(self) -> bool:
         """Kill the remaining processes of this Airflow, and return whether none existed."""
         import psutil
 

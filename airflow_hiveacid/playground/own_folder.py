@@ -25,7 +25,7 @@ def own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
     mark = folder / _MARK
     if folder.exists() and not mark.exists() and any(folder.iterdir()):
         raise UserError(
-            f"{folder} holds something else, which may be lost here.",
+            f"{folder} contains other files, which may be lost.",
             remedy="Name a folder that is empty or not there yet.",
         )
     folder.mkdir(parents=True, exist_ok=True)

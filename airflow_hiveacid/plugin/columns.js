@@ -1,4 +1,4 @@
-// The columns of the list, and which of them somebody wants to see.
+// The columns of the list, and the user's choice of them.
 
 const COLUMNS = [
   { name: "score", sort: "score", head: "Score", hint: "0 to 100, the worst first", width: 60, narrow: true, cell: (row) => score(row.score) },
@@ -7,26 +7,27 @@ const COLUMNS = [
   { name: "partitions", sort: null, head: "Partitions", width: 80, extra: true, number: true, cell: (row) => number.format(row.partitions) },
   { name: "deltas", sort: "deltas", head: "Deltas", width: 62, narrow: true, number: true, down: true, cell: deltasCell },
   { name: "bytes", sort: "bytes", head: "Size", width: 74, number: true, down: true, cell: sizeCell },
-  { name: "delete_ratio", sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of all that is read", width: 66, number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
+  { name: "delete_ratio", sort: "delete_ratio", head: "Deletes", hint: "Deletes, as a share of the read rows", width: 66, number: true, down: true, cell: (row) => (row.broken ? "—" : percent(row.delete_ratio)) },
   { name: "base", sort: "base", head: "Base age", hint: "Age of the oldest base", width: 76, number: true, cell: (row) => (row.base_written_at === null ? "—" : age(row.base_written_at)) },
-  { name: "obsolete", sort: "obsolete", head: "Obsolete", hint: "What waits to be cleaned", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
-  { name: "txn", sort: "txn", head: "Oldest transaction", width: 142, wide: 180, cell: txnCell },
-  { name: "queue", sort: "queue", head: "Queue", width: 104, wide: 116, down: true, cell: queueCell },
-  { name: "verdict", sort: null, head: "What the policy would do", width: 0, least: 110, cell: verdictCell },
+  { name: "obsolete", sort: "obsolete", head: "Obsolete", hint: "Files that wait for cleaning", width: 76, number: true, down: true, cell: (row) => (row.obsolete_bytes ? size(row.obsolete_bytes) : "—") },
+  { name: "txn", sort: "txn", head: "Oldest transaction", width: 142, wide: 180, empty: (row) => row.oldest_txn === null, cell: txnCell },
+  { name: "queue", sort: "queue", head: "Queue", width: 104, wide: 116, down: true, empty: (row) => !row.queue.length, cell: queueCell },
+  { name: "verdict", sort: null, head: "The decision of the policy", width: 0, least: 110, cell: verdictCell },
 ];
 const KEPT = "hiveacid.columns";
 const NARROW = window.matchMedia("(max-width: 640px)");
 const LAPTOP = window.matchMedia("(max-width: 1100px)");
 
-// What fits, until somebody has chosen.
-const usual = () => COLUMNS.filter((column) => (NARROW.matches ? column.narrow : !column.extra)).map((column) => column.name);
+// The columns that fit and are not empty in all rows, until the user has chosen: the reason of the policy gets their space.
+const usual = () => COLUMNS.filter((column) => (NARROW.matches ? column.narrow : !column.extra) && !isEmpty(column)).map((column) => column.name);
+const isEmpty = (column) => Boolean(column.empty) && column.sort !== state.sort && shown !== null && shown.rows.length > 0 && shown.rows.every(column.empty);
 
 function chosen() {
   try {
     const names = JSON.parse(localStorage.getItem(KEPT));
     return Array.isArray(names) && names.length ? names : usual();
   } catch {
-    return usual(); // Nothing is kept there, or something else.
+    return usual(); // The stored value is missing or invalid.
   }
 }
 
@@ -35,17 +36,17 @@ function choose(names) {
     if (names === null) localStorage.removeItem(KEPT);
     else localStorage.setItem(KEPT, JSON.stringify(names));
   } catch {
-    // A browser that keeps nothing shows the usual ones.
+    // A browser without storage shows the default columns.
   }
 }
 
-// A table without its name is of no use.
+// The name of the table is required.
 const columns = () => {
   const names = chosen();
   return COLUMNS.filter((column) => column.name === "table" || names.includes(column.name));
 };
 
-// The last one takes the rest, on a narrow screen the name; where that is too little, the list is scrolled.
+// The last column, or on a narrow screen the name, gets the remaining width; if that is too small, the list scrolls.
 function widths(shown) {
   const room = LAPTOP.matches ? 0 : 10;
   const takesRest = (column) => !column.width || (NARROW.matches && column.name === "table");
@@ -65,7 +66,7 @@ function columnChoice(changed) {
       },
     }), ` ${column.head}`);
   return [...COLUMNS.map(box),
-    make("button", { type: "button", onclick: () => { choose(null); changed(); byId("column-choice").replaceChildren(...columnChoice(changed)); } }, "The usual ones")];
+    make("button", { type: "button", onclick: () => { choose(null); changed(); byId("column-choice").replaceChildren(...columnChoice(changed)); } }, "Default columns")];
 }
 
 const kindName = (kind) => (kind === "full_acid" ? "full ACID" : kind.replace("_", "-"));
@@ -74,7 +75,7 @@ function nameCell(row) {
   const dot = row.table.indexOf(".");
   const name = make("button", { type: "button", class: "name", title: row.table, onclick: () => open(row.table) },
     make("span", { class: "database" }, row.table.slice(0, dot + 1)), row.table.slice(dot + 1));
-  // A narrow screen has no room for a column of sentences.
+  // A narrow screen has no space for a column of sentences.
   const below = NARROW.matches && columns().every((column) => column.cell !== verdictCell);
   return below ? [name, verdictCell(row)] : name;
 }

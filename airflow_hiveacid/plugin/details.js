@@ -1,4 +1,4 @@
-// All about one table, beside the list.
+// The details of one table, beside the list.
 
 const SHOWN_VERSIONS = 12;
 const SHOWN_NEEDS = 8;
@@ -17,7 +17,7 @@ function details(health, close) {
       health.penalties.length
         ? make("ul", {}, health.penalties.map((penalty) =>
           make("li", {}, make("b", {}, `−${penalty.points}`), " ", penalty.reason)))
-        : make("p", { class: "quiet" }, "Nothing takes points away.")),
+        : make("p", { class: "quiet" }, "No points are lost.")),
     make("section", { id: "history" },
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
     make("section", { id: "streams" }),
@@ -52,7 +52,7 @@ function owner(txn, instance) {
   const what = txn.txn_id === null ? "A lock" : `Transaction ${txn.txn_id}`;
   const opened = txn.opened_at === null ? "" : `, for ${age(txn.opened_at)}`;
   return make("section", {},
-    make("h3", {}, "At work the longest"),
+    make("h3", {}, "Oldest transaction or lock"),
     make("p", {}, `${what} of ${txn.user} on ${txn.host}${opened}.`),
     txn.run_token ? make("p", { class: "by" }, runOf(txn.run_token) ? "It is the Airflow task " : "Its run is ", ...[runLinks(txn.run_token, instance)].flat()) : null);
 }
@@ -72,7 +72,7 @@ function needs(wanted) {
   if (!wanted.length) return null;
   const more = wanted.length - SHOWN_NEEDS;
   return make("section", {},
-    make("h3", {}, "Worth compacting now"),
+    make("h3", {}, "Needs a compaction"),
     grid(["Partition", "Type", "Why"], wanted.slice(0, SHOWN_NEEDS).map((need) =>
       [need.partition || "—", need.type, need.reason])),
     more > 0 ? make("p", { class: "quiet" }, `And ${plural(more, "more partition", "more partitions")}.`) : null);
@@ -102,7 +102,7 @@ function versions(history, ask) {
   ];
 }
 
-// Who wrote it has a line of its own, where the name of a run has room.
+// The writer has a separate line, with space for the name of a run.
 function versionRows(entry, instance, ask) {
   const name = entry.write_id === null ? "compaction" : number.format(entry.write_id);
   const cells = [
@@ -155,7 +155,7 @@ async function toggle(row, entry, ask) {
   }
   const place = make("td", { colspan: VERSION_HEADS.length }, make("p", { class: "quiet" }, "Reading…"));
   above.after(make("tr", { class: "below" }, place));
-  // Of a compaction all is known already.
+  // The entry of a compaction is complete.
   const answer = entry.write_id === null
     ? { directories: entry.directories, error: null }
     : await ask(entry.write_id).catch((error) => ({ directories: [], error }));
@@ -202,7 +202,7 @@ function showHistory(history, ask) {
   if (history.error) {
     place.append(make("p", { class: "problem" }, trouble(history.error)));
   } else if (!history.entries.length) {
-    place.append(make("p", { class: "picture waiting" }, "Nobody has written to it yet."));
+    place.append(make("p", { class: "picture waiting" }, "It has no writes yet."));
   } else {
     place.append(followedPicture(history.entries), legend());
     byId("versions").replaceChildren(...versions(history, ask));

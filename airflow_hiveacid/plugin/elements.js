@@ -1,5 +1,5 @@
 "use strict";
-// Elements and texts. Whatever comes from a table goes in as text, never as markup.
+// Elements and texts. Values from tables are inserted as text, never as markup.
 
 const byId = (id) => document.getElementById(id);
 
@@ -51,7 +51,7 @@ const timestamp = (time) => (time === null ? "" : calendar.format(time * 1000));
 // "dag/run/task/map index", behind "airflow:" where it has an id, before "#2" where a script has statements: only the first and the last two parts are sure to be free of slashes. Where once_per stands for the run, a write tells the run beside it.
 function runOf(token, runId = null) {
   const parts = token.replace(/^source of /, "").replace(/#\d+$/, "").split("/");
-  // The metastore keeps the beginning of a long one.
+  // The metastore truncates long names.
   if (parts.length < 4 || /~[0-9a-f]{16}$/.test(token)) return null;
   const [dag, airflow] = parts[0].split(":").reverse();
   const [task, index] = parts.slice(-2);
@@ -65,7 +65,7 @@ function runOf(token, runId = null) {
 
 const taskName = (token) => (runOf(token) || { name: token }).name;
 
-// Below the address that this page is below, too.
+// Below the same address as this page.
 const airflowAddress = (...steps) => new URL(`../${steps.map(encodeURIComponent).join("/")}`, document.baseURI).href;
 
 const airflowLink = (text, ...steps) => {
@@ -73,7 +73,7 @@ const airflowLink = (text, ...steps) => {
   return make("a", { href: address, target: "_top", title: text, onclick: (event) => leave(event, address) }, text);
 };
 
-// The task and its run, each with its page where it is one of this Airflow.
+// The task and its run, each with a link if it belongs to this Airflow.
 function runLinks(token, instance, runId = null) {
   const run = runOf(token, runId);
   if (run === null) return token;
@@ -98,11 +98,11 @@ function leave(event, address, download = null) {
     event.preventDefault();
     link.click();
   } catch {
-    // A frame of somebody else.
+    // A frame of another origin.
   }
 }
 
-// A run outside of Airflow has a name that says nothing.
+// The name of a run outside of Airflow has no meaning.
 const holder = (txn) => (txn.run_token?.includes("/") ? taskName(txn.run_token) : txn.user);
 
 function score(points) {
@@ -126,16 +126,16 @@ async function ask(path, body = null) {
   const known = {
     401: { id: "NotSignedIn", message: "You are not signed in any more.", remedy: "Sign in to Airflow, then open this page again." },
     403: body === null
-      ? { id: "Forbidden", message: "You may not look at these tables.", remedy: "Ask for the permission to read assets in Airflow." }
+      ? { id: "Forbidden", message: "You may not read these tables.", remedy: "Ask for the permission to read assets in Airflow." }
       : { id: "Forbidden", message: "You may not start this.", remedy: "Ask for the permission to trigger the DAG in Airflow." },
-    404: { id: "NotFound", message: "It is not there (any more).", remedy: "" },
+    404: { id: "NotFound", message: "It does not exist (any more).", remedy: "" },
   };
   throw known[answer.status] || {
     id: `Status ${answer.status}`, message: "Airflow could not answer.", remedy: await said(answer) || "See the log of its API server.",
   };
 }
 
-// What Airflow has against a request.
+// The reason why Airflow rejects a request.
 async function said(answer) {
   const { detail } = await answer.json().catch(() => ({}));
   return typeof detail === "string" ? detail : "";

@@ -41,32 +41,32 @@ class FileAccess:
         self._idle: list[SimpleQueue[Callable[[], None]]] = []
         self._lock = threading.Lock()
 
-    async def answer(self, table: str, kind: Hashable, look: Callable[[], T]) -> T:
+    async def answer(self, table: str, kind: Hashable, read: Callable[[], T]) -> T:
         """Look into a table for a route.
 
         Args:
             table: The table.
             kind: Distinguishes looks at the table: equal looks at the same time are one.
-            look: Opens the files.
+            read: Opens the files.
 
         Raises:
             StorageUnreachable: It takes too long, or too many others are looked into.
         """
-        looking = asyncio.wrap_future(self._start(table, kind, look))
+        reading = asyncio.wrap_future(self._start(table, kind, read))
         try:
-            return await asyncio.wait_for(looking, self._seconds)
+            return await asyncio.wait_for(reading, self._seconds)
         except TimeoutError as error:
-            raise self._late(table) from error
+            raise self._timed_out(table) from error
 
-    def wait(self, table: str, look: Callable[[], T]) -> T:
+    def wait(self, table: str, read: Callable[[], T]) -> T:
         """Look into a table for a thread that may wait; see ``answer``."""
-        looking = self._start(table, object(), look)
+        reading = self._start(table, object(), read)
         try:
-            return looking.result(self._seconds)
+            return reading.result(self._seconds)
         except TimeoutError as error:
-            raise self._late(table) from error
+            raise self._timed_out(table) from error
 
-    def _start(self, table: str, kind: Hashable, look: Callable[[], T]) -> "Future[T]":
+    def _start(self, table: str, kind: Hashable, read: Callable[[], T]) -> "Future[T]":
         key = table, kind
         with self._lock:
             if key in self._running:
@@ -78,31 +78,31 @@ class FileAccess:
                     f"page have not ended, {of_table} of them of this table.",
                     remedy=f"Try again later. {_REMEDY}",
                 )
-            looking: Future[T] = Future()
-            looking.set_running_or_notify_cancel()  # A caller that gives up ends it for no other.
-            self._running[key] = looking
+            reading: Future[T] = Future()
+            reading.set_running_or_notify_cancel()  # A caller that gives up ends it for no other.
+            self._running[key] = reading
             tasks = self._idle.pop() if self._idle else _new_thread()
-        tasks.put(partial(self._run, tasks, key, look, looking))
-        return looking
+        tasks.put(partial(self._run, tasks, key, read, reading))
+        return reading
 
     def _run(
         self,
         tasks: "SimpleQueue[Callable[[], None]]",
         key: tuple[str, Hashable],
-        look: Callable[[], T],
-        looking: "Future[T]",
+        read: Callable[[], T],
+        reading: "Future[T]",
     ) -> None:
         ended: Callable[[], None]
         try:
-            ended = partial(looking.set_result, look())
+            ended = partial(reading.set_result, read())
         except BaseException as error:  # noqa: BLE001
-            ended = partial(looking.set_exception, error)  # A panic in Rust is no Exception.
+            ended = partial(reading.set_exception, error)  # A panic in Rust is no Exception.
         with self._lock:
             del self._running[key]
             self._idle.append(tasks)
         ended()
 
-    def _late(self, table: str) -> StorageUnreachable:
+    def _timed_out(self, table: str) -> StorageUnreachable:
         return StorageUnreachable(
             f"{table} was not read within {self._seconds:g} seconds.", remedy=_REMEDY
         )

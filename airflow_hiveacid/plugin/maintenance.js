@@ -1,4 +1,4 @@
-// The buttons of a table. They start a DAG by Airflow's own API, which asks whether the user may, and checks what it is given.
+// The buttons of a table. They start a DAG by Airflow's own API, which checks permissions and parameters.
 
 const LOOK_AGAIN = 3000;
 const ENDED = ["success", "failed"];
@@ -8,28 +8,72 @@ function maintenance(place, known, health, connection, ended) {
   const { dag_id: dag } = known;
   const reason = !known.allowed ? `You may not trigger the DAG ${dag} in Airflow.`
     : !known.there ? `There is no DAG ${dag} in Airflow.` : null;
-  const said = make("p", { class: "said", role: "status" });
+  const said = make("div", { class: "said", role: "status" });
   const need = health.needs.length ? health.needs[0].type : "minor";
-  const type = make("select", { id: "compaction-type", "aria-label": "Type of the compaction", disabled: reason !== null },
+  const idle = health.deltas || health.needs.length ? null : "There are no deltas to compact.";
+  const type = make("select", { id: "compaction-type", "aria-label": "Type of the compaction", disabled: (reason || idle) !== null },
     ["minor", "major"].map((name) => make("option", { value: name, selected: name === need }, name)));
-  const button = (text, parameters) => make("button", {
-    type: "button", disabled: reason !== null, title: reason,
+  const button = (text, parameters, obstacle = null) => make("button", {
+    type: "button", disabled: (reason || obstacle) !== null, title: reason || obstacle,
     onclick: (event) => startRun(event.currentTarget, said, known, { ...parameters(), table: health.table, connection }, ended),
   }, text);
   place.hidden = false;
   place.replaceChildren(
     make("div", { class: "buttons" },
-      button("Compact now", () => ({ action: "compact", type: type.value })), type,
+      button("Compact now", () => ({ action: "compact", type: type.value }), idle), type,
       button("Clean (dry run)", () => ({ action: "clean" }))),
     said);
   if (reason !== null) said.textContent = reason;
 }
 
+// The reports of the tasks of a run: the directories that a dry run would remove, for example.
+async function results(tasks) {
+  const found = [];
+  const { task_instances: instances } = await ask(tasks);
+  for (const { task_id: task, state } of instances) {
+    if (state !== "success") continue;
+    const entry = await ask(`${tasks}/${encodeURIComponent(task)}/xcomEntries/return_value`).catch(() => null);
+    const report = entry && (typeof entry.value === "string" ? parsed(entry.value) : entry.value);
+    if (report && report.job === "clean") found.push(...cleaning(report));
+    else if (report && report.job === "compact") found.push(compaction(report));
+  }
+  return found;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function cleaning(report) {
+  const removed = `${plural(report.removed.length, "directory", "directories")}, ${size(report.bytes)}`;
+  return [
+    make("p", {}, report.dry_run ? `A cleaning would remove ${removed}.` : `Removed ${removed}.`),
+    ...reasons(report.dry_run ? "To remove" : "Removed", report.removed.map(({ path, why, bytes }) => [path, size(bytes), why])),
+    ...reasons("Kept", report.kept.map(({ path, reason, bytes }) => [path, size(bytes), reason])),
+  ];
+}
+
+const reasons = (title, rows) => (rows.length
+  ? [make("details", {}, make("summary", {}, `${title}: ${number.format(rows.length)}`), grid(["Directory", "Size", "Why"], rows))]
+  : []);
+
+function compaction(report) {
+  const done = report.partitions.filter(({ outcome }) => outcome === "compacted").length;
+  const why = report.partitions.filter(({ outcome }) => outcome !== "compacted").slice(0, 3).map(({ reason }) => reason);
+  return make("p", {}, [`${plural(done, "partition")} compacted.`, ...why].join(" "));
+}
+
 async function startRun(button, said, known, conf, ended) {
   const runs = `../api/v2/dags/${encodeURIComponent(known.dag_id)}/dagRuns`;
+  const what = [conf.action, conf.type].filter(Boolean).join("_");
+  const id = `${what}__${conf.table}__${new Date().toISOString()}`.replace(/[^\w.~:+-]/g, "_");
   button.disabled = true;
   try {
-    let run = await ask(runs, { logical_date: null, conf });
+    let run = await ask(runs, { dag_run_id: id, logical_date: null, conf });
     const link = airflowLink(run.dag_run_id, "dags", known.dag_id, "runs", run.dag_run_id);
     for (;;) {
       const waits = run.state === "queued" && known.paused ? `: the DAG ${known.dag_id} is paused` : "";
@@ -39,6 +83,8 @@ async function startRun(button, said, known, conf, ended) {
       if (!said.isConnected) return;
       run = await ask(`${runs}/${encodeURIComponent(run.dag_run_id)}`);
     }
+    // The refresh keeps this element.
+    if (run.state === "success") said.append(...await results(`${runs}/${encodeURIComponent(run.dag_run_id)}/taskInstances`));
     ended();
   } catch (error) {
     if (!("remedy" in error)) throw error;

@@ -62,17 +62,17 @@ class Measuring:
         self._tried_at: float | None = None
         self._lock = threading.Lock()
 
-    def look(self, *, anew: bool = False) -> Measured:
+    def latest(self, *, refresh: bool = False) -> Measured:
         """Return the available results; measure in the background if they are too old.
 
         Args:
-            anew: Measure again regardless of age. All users together are limited: between two
+            refresh: Measure again regardless of age. All users together are limited: between two
                 measurements are 10 seconds, or as many as the last one took.
         """
         with self._lock:
             now = self._clock()
             forced = max(self._known.seconds or 0, _FORCED_SECONDS)
-            age = min(forced, self._refresh_seconds) if anew else self._refresh_seconds
+            age = min(forced, self._refresh_seconds) if refresh else self._refresh_seconds
             due = self._tried_at is None or now - self._tried_at >= age
             if due and not self._known.running:
                 self._known = replace(self._known, running=True, done=0)

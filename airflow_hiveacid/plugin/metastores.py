@@ -126,8 +126,8 @@ class Metastore:
         with self._client:
             yield from self._meter.measure()
 
-    def _within_time(self, table: str, look: Callable[[], Any]) -> Any:
-        return _MEASURING.wait(f"{self._conn_id} {table}", look)
+    def _within_time(self, table: str, read: Callable[[], Any]) -> Any:
+        return _MEASURING.wait(f"{self._conn_id} {table}", read)
 
 
 def connection_ids() -> list[str]:

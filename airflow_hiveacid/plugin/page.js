@@ -1,4 +1,4 @@
-// The list of tables: what is asked for, how it is shown, and how it stays fresh.
+// The list of tables: its filters, display and refresh.
 
 const FILTERS = [["all", "All"], ["needs", "Worth compacting"], ["busy", "In use"], ["queued", "In the queue"], ["failed", "Failing"]];
 const SIZE = 50;
@@ -12,6 +12,7 @@ const state = saved({ connection: "", database: "", text: "", show: "all", sort:
 let table = fromAirflow();
 let shown = null;
 let opened = null;
+let detailed = null; // The figures in the details.
 let timer = 0;
 let asked = 0;
 
@@ -30,11 +31,11 @@ function fromAirflow() {
   try {
     return window.parent === window ? null : new URLSearchParams(window.parent.location.search).get("table");
   } catch {
-    return null; // A frame of somebody else.
+    return null; // A frame of another origin.
   }
 }
 
-// Inside Airflow the page wears its colours; alone those of the system.
+// Inside Airflow the page uses its colours; otherwise those of the system.
 function wearColours() {
   try {
     const outer = window.parent.document.documentElement;
@@ -46,7 +47,7 @@ function wearColours() {
     new MutationObserver(follow).observe(outer, { attributeFilter: ["class"] });
     follow();
   } catch {
-    // A frame of somebody else.
+    // A frame of another origin.
   }
 }
 
@@ -85,16 +86,17 @@ const wanted = () =>
 
 const address = (name) => `api/${dag ? `dags/${encodeURIComponent(dag)}/` : ""}${name}?${wanted()}`;
 
-async function load(anew = false) {
+async function load(refresh = false) {
   clearTimeout(timer);
   const turn = (asked += 1);
   let wait = LATER;
   try {
-    const answer = await ask(`${address("tables")}&size=${SIZE}${anew ? "&anew=true" : ""}`);
+    const answer = await ask(`${address("tables")}&size=${SIZE}${refresh ? "&refresh=true" : ""}`);
     if (turn !== asked) return;
-    // Another process of Airflow answers, and has not measured yet: what is shown is better.
+    // Another process of Airflow answers, without measurements: keep the displayed ones.
     if (answer.measured || shown === null || !shown.measured) show(answer);
     if (answer.running) wait = SOON;
+    if (detailed !== null && listed(detailed.table)?.measured_at > detailed.measured_at) open(opened, true);
     if (table !== null && answer.measured && opened === null) open(table);
   } catch (error) {
     if (turn !== asked) return;
@@ -113,9 +115,10 @@ function refresh() {
 function show(answer) {
   shown = answer;
   status(answer);
+  heads();
   byId("scope").textContent = !dag ? "" : answer.patterns
     ? `of the DAG ${dag}: ${answer.patterns.join(", ")}`
-    : `All tables: the DAG ${dag} does not tell of its own before it runs.`;
+    : `All tables: the DAG ${dag} does not name its tables before it runs.`;
   choices("connection", answer.connections.map((name) => [name, name]), state.connection || answer.connections[0]);
   byId("connection-label").hidden = answer.connections.length < 2;
   const all = answer.databases.reduce((sum, database) => sum + database.tables, 0);
@@ -172,7 +175,7 @@ function message(error) {
   byId("message").hidden = false;
   byId("message").replaceChildren(make("h2", {}, "The tables cannot be shown"),
     make("p", { class: "problem" }, error.message), make("p", {}, error.remedy),
-    make("p", { class: "quiet" }, `${error.id}. It is tried again by itself.`));
+    make("p", { class: "quiet" }, `${error.id}. The page retries automatically.`));
 }
 
 function nothing(answer, all) {
@@ -182,19 +185,19 @@ function nothing(answer, all) {
 }
 
 const hidden = (all) => [
-  make("h2", {}, "No table fits"),
+  make("h2", {}, "No table matches"),
   make("p", {}, `${plural(all, "table is", "tables are")} hidden by the filters.`),
   make("p", {}, make("button", { type: "button", onclick: showAll }, "Show all")),
 ];
 
 const absent = (answer) => [
-  make("h2", {}, "None of its tables is there yet"),
+  make("h2", {}, "None of its tables exists yet"),
   make("p", {}, `The DAG works on ${answer.patterns.join(", ")}.`),
 ];
 
 const none = (answer) => [
   make("h2", {}, "No transactional tables yet"),
-  make("p", {}, "Every table that is created with TBLPROPERTIES ('transactional'='true') appears here by itself."),
+  make("p", {}, "Every table that is created with TBLPROPERTIES ('transactional'='true') appears here automatically."),
   make("p", { class: "quiet" }, `Metastore connection: ${state.connection || answer.connections[0]}`),
 ];
 
@@ -206,7 +209,7 @@ function showAll() {
 
 function stale(error) {
   byId("stale").hidden = false;
-  byId("stale").replaceChildren(...trouble(error), " What you see is from before.");
+  byId("stale").replaceChildren(...trouble(error), " The displayed figures are older.");
 }
 
 function pages(answer) {
@@ -218,7 +221,20 @@ function pages(answer) {
   if (answer.total && first >= answer.total) change({});
 }
 
-async function open(name) {
+const listed = (name) => shown === null ? undefined : shown.rows.find((row) => row.table === name);
+
+// List and details show the same figures of a table: the newest of both. Several processes of Airflow measure by themselves.
+function agree(health) {
+  detailed = health;
+  const row = listed(health.table);
+  if (row === undefined || row.measured_at >= health.measured_at) return;
+  const { needs, queue: _, penalties: __, error, ...figures } = health;
+  Object.assign(row, figures, { needs: needs.length, need: needs[0] || null, broken: error !== null });
+  rows(shown.rows);
+}
+
+// Quietly: for newer figures, without moving the reader.
+async function open(name, quietly = false) {
   const aside = byId("details");
   opened = table = name;
   for (const row of byId("rows").children) row.classList.toggle("opened", row.dataset.table === name);
@@ -227,14 +243,19 @@ async function open(name) {
   try {
     const health = await ask(path + query);
     if (opened !== name) return;
-    // Of the same table, what a button has started stays in view, and is followed on.
+    // Another process of Airflow has older figures; the next list decides.
+    if (quietly && detailed !== null && health.measured_at <= detailed.measured_at) return;
+    agree(health);
+    // The run that a button started remains visible for the same table, and is followed.
     const about = `${state.connection} ${name}`;
     const kept = aside.dataset.about === about ? byId("maintenance") : null;
     aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
     aside.dataset.about = about;
     aside.hidden = false;
-    aside.scrollTop = 0;
-    aside.focus({ preventScroll: true });
+    if (!quietly) {
+      aside.scrollTop = 0;
+      aside.focus({ preventScroll: true });
+    }
     if (kept !== null && !kept.hidden) byId("maintenance").replaceWith(kept);
     else offerMaintenance(name, health);
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
@@ -249,13 +270,13 @@ async function open(name) {
   }
 }
 
-// All of it, be it old or not.
+// All figures, regardless of age.
 function measureAnew() {
   load(true);
   if (opened !== null) open(opened);
 }
 
-// With other columns, or other room for them.
+// For other columns, or another width.
 function redraw() {
   heads();
   if (shown === null || !shown.measured) waiting();
@@ -265,7 +286,7 @@ function redraw() {
 function save(event) {
   const file = new URL(address("tables.csv"), document.baseURI).href;
   leave(event, file, "hive-acid-tables.csv");
-  // Alone the page may save a file itself.
+  // Outside of a frame, the page may save a file itself.
   if (!event.defaultPrevented) event.currentTarget.href = file;
 }
 
@@ -278,7 +299,7 @@ async function offerMaintenance(name, health) {
 function close() {
   const row = byId("rows").querySelector(".opened");
   byId("details").hidden = true;
-  opened = table = null;
+  opened = table = detailed = null;
   if (row) {
     row.classList.remove("opened");
     row.querySelector("button").focus();

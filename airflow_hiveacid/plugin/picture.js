@@ -58,7 +58,7 @@ function picture(entries, width) {
 }
 
 // The directories of writes and compactions, each once; a write whose directories are gone, or too
-// many to be told of, stands for them itself.
+// many to be listed, represents them.
 function directories(entries) {
   const known = new Map();
   for (const entry of entries) {
@@ -77,7 +77,7 @@ function directories(entries) {
   return [...known.values()];
 }
 
-// What was written differs by orders of magnitude, so the scale is logarithmic and says so.
+// Sizes differ by orders of magnitude, so the scale is logarithmic and labelled as such.
 function bars(chart, entries) {
   const sums = new Map();
   for (const entry of entries) {
@@ -146,7 +146,7 @@ function deltas(chart, entries) {
   return [...chart.positions, Infinity].map((version) => {
     let count = 0;
     for (const [partition, group] of groups) {
-      // Nobody knows any more in which partitions a cleaned run has written.
+      // The partitions of a cleaned run are unknown.
       const own = bases.filter((entry) => partition === null || entry.partition === partition);
       const floor = Math.max(0, ...own.filter((entry) => sees(entry, version)).map((entry) => entry.last_write_id));
       const read = group.filter(
@@ -202,7 +202,7 @@ function compactions(chart, entries) {
       draw("line", { class: `mark ${mark.kind}`, x1: x, x2: x, y1: BYTES.top - 25, y2: SPANS + 8 }),
       draw("rect", { class: `span ${mark.kind}`, x: begin, width: Math.max(2, x - begin), y: SPANS + (mark.kind === "major" ? 5 : 0), height: 3.5, rx: 1.5 }),
     );
-    // Names must not run into each other.
+    // Names must not overlap.
     if (labelled - x > 40) {
       labels.push(draw("text", { class: `label ${mark.kind} end`, x: x - 4, y: BYTES.top - 18 }, mark.kind));
       labelled = x;

@@ -70,7 +70,7 @@ def _metastore(
     if connection is None and known:
         return metastore_of(known[0])
     if connection not in known:
-        raise HTTPException(404, "No such metastore is on this page.")
+        raise HTTPException(404, "The page has no such metastore.")
     return metastore_of(connection)
 
 
@@ -103,7 +103,7 @@ WantedTables = Annotated[TableQuery, Depends(_query)]
 def _dag_id(dag_id: str) -> None:
     # Before a query to a database, which may fail on the name.
     if not re.fullmatch(r"[\w.~:+-]{1,250}", dag_id, re.ASCII):
-        raise HTTPException(404, "There is no such DAG.")
+        raise HTTPException(404, "The DAG does not exist.")
 
 
 @app.get("/", response_class=HTMLResponse)
@@ -112,8 +112,8 @@ def show_page() -> str:
     return page()
 
 
-def _known(metastore: OfMetastore, access: UserAccess, anew: bool = False) -> Measured:
-    return access.measured(metastore.measuring.look(anew=anew))
+def _known(metastore: OfMetastore, access: UserAccess, refresh: bool = False) -> Measured:
+    return access.measured(metastore.measuring.latest(refresh=refresh))
 
 
 Known = Annotated[Measured, Depends(_known)]
@@ -128,7 +128,7 @@ WantedTablesOfDag = Annotated[TableQuery, Depends(_of_dag)]
 
 @app.get("/api/tables")
 def list_tables(known: Known, query: WantedTables) -> dict[str, Any]:
-    """List all tables; anew=true measures them again regardless of the figures' age."""
+    """List all tables; refresh=true measures them again regardless of the figures' age."""
     return _list(known, query)
 
 
@@ -178,10 +178,10 @@ def show_maintenance(request: Request, user: GetUserDep) -> dict[str, Any]:
 
 
 def _health(table: str, metastore: OfMetastore, access: UserAccess) -> TableHealth:
-    for health in metastore.measuring.look().tables or ():
+    for health in metastore.measuring.latest().tables or ():
         if health.table == table and access.sees(table):
             return access.health(health)
-    raise HTTPException(404, "There is no such table, or it was not measured yet.")
+    raise HTTPException(404, "The table does not exist, or was not measured yet.")
 
 
 WantedTable = Annotated[TableHealth, Depends(_health)]
@@ -201,8 +201,8 @@ async def show_history(
     wanted: WantedTable, metastore: OfMetastore, access: UserAccess
 ) -> dict[str, Any]:
     """The writes and compactions of a table, looked up now."""
-    look = partial(metastore.history, wanted.table)
-    answer = await _answer("entries", metastore, wanted, look, access.history)
+    read = partial(metastore.history, wanted.table)
+    answer = await _answer("entries", metastore, wanted, read, access.history)
     return {"instance": instance_id(), **answer}
 
 
@@ -211,8 +211,8 @@ async def show_streams(
     wanted: WantedTable, metastore: OfMetastore, access: UserAccess
 ) -> dict[str, Any]:
     """The states of the streams into a table, looked up now."""
-    look = partial(metastore.streams, wanted.table)
-    answer = await _answer("streams", metastore, wanted, look, access.streams)
+    read = partial(metastore.streams, wanted.table)
+    answer = await _answer("streams", metastore, wanted, read, access.streams)
     return {"instance": instance_id(), **answer}
 
 
@@ -221,21 +221,21 @@ async def show_version(
     write_id: Annotated[int, Path(ge=0, lt=2**63)], wanted: WantedTable, metastore: OfMetastore
 ) -> dict[str, Any]:
     """The directories of one write, looked up now."""
-    look = partial(metastore.directories, wanted.table, write_id)
-    return await _answer("directories", metastore, wanted, look)
+    read = partial(metastore.directories, wanted.table, write_id)
+    return await _answer("directories", metastore, wanted, read)
 
 
 async def _answer(
     name: str,
     metastore: Metastore,
     wanted: TableHealth,
-    look: partial[T],
+    read: partial[T],
     permitted: Callable[[T], object] = lambda found: found,
 ) -> dict[str, Any]:
     """Look into a table, and return the data that the user may see."""
     try:
-        kind = id(metastore), name, look.args
-        found = await LOOKUPS.answer(wanted.table, kind, look)
+        kind = id(metastore), name, read.args
+        found = await LOOKUPS.answer(wanted.table, kind, read)
     except HiveAcidError as error:
         return {name: [], "error": codec.encode(ErrorReport.of(error))}
     # Permissions are looked up in Airflow's database.

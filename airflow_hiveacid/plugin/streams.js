@@ -1,7 +1,7 @@
-// How the streams into a table are doing, again and again while one of them runs.
+// The states of the streams into a table, refreshed while one of them runs.
 
 const AGAIN = 5000;
-// A driver says something every minute.
+// A driver reports every minute.
 const SILENT = 180;
 
 async function followStreams(place, look, wanted) {
@@ -48,5 +48,5 @@ function streamState(stream) {
   if (stream.ended === "failed") return make("span", { class: "warned" }, `failed: ${stream.error}`);
   if (stream.ended !== null) return `ended: ${stream.ended}`;
   if (silent < SILENT) return `running for ${age(stream.started_at)}`;
-  return make("span", { class: "warned" }, `not heard of for ${duration(silent)}`);
+  return make("span", { class: "warned" }, `no report for ${duration(silent)}`);
 }

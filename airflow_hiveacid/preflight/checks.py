@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import singledispatchmethod
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
@@ -31,9 +32,11 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.schema_text import columns_of_schema
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
     PATH_FORMATS,
@@ -48,7 +51,14 @@ from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.view_job import CreateViewJob
-from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RowJob, UpdateJob
+from airflow_hiveacid.jobs.write_jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    RowJob,
+    UpdateJob,
+)
 from airflow_hiveacid.maintenance.survey import require_compactable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -62,10 +72,15 @@ from airflow_hiveacid.metastore.table_rules import (
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.preflight.driver_files import DriverFiles
+from airflow_hiveacid.preflight.versions import (
+    require_known_version,
+    require_partitions,
+    require_version,
+)
 from airflow_hiveacid.records.run_note_folder import RunNoteFolder
 from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
-from airflow_hiveacid.text.sql_tokens import names_in
+from airflow_hiveacid.text.sql_tokens import names_in, values_per_row
 
 
 class Preflight:
@@ -162,7 +177,10 @@ class Preflight:
             )
         if job.mode == "worker" or job.target.lower() in self._changing:
             return
-        require_compactable(self._table(job.target))
+        table = self._table(job.target)
+        require_compactable(table)
+        if job.partitions is not None:
+            require_partitions(self._client, table, job.partitions)
 
     @_check.register
     def _(self, job: CreateTableAsJob) -> None:
@@ -218,6 +236,8 @@ class Preflight:
             self._check_source(source)
         table = self._table(job.target)
         check_kind(table, job.operation)
+        if isinstance(job, RestoreJob) and not is_template(job.as_of):
+            require_version(self._client, table, AsOf.parse(job.as_of))
         self._check_names(job, table)
 
     @singledispatchmethod
@@ -240,6 +260,11 @@ class Preflight:
             versions = isinstance(source, ChangesSource) or source.as_of is not None
             if versions and table.kind is TableKind.NOT_ACID:
                 raise NotTransactional(f"{source.name} is not transactional: it has no versions.")
+            if isinstance(source, TableSource):
+                require_version(self._client, table, source.version)
+            else:
+                for version in source.versions:
+                    require_known_version(self._client, table, version)
 
     @_check_names.register(UpdateJob)
     @_check_names.register(DeleteJob)
@@ -265,11 +290,17 @@ class Preflight:
         for name in job.static or ():
             if name.lower() not in keys:
                 raise UserError(
-                    f"{what} has a value for {name.lower()}, which is none of the partition keys "
+                    f"{what} has a value for {name.lower()}, which is not one of the partition keys "
                     f"{', '.join(keys)}."
                 )
         if job.columns is not None:
             find_columns(table, list(job.columns), what)
+        elif isinstance(job.source, QuerySource) and job.by_position:
+            _require_values(job, job.source, table)
+        elif isinstance(job.source, PathSource):
+            names = job.source.schema and columns_of_schema(job.source.schema)
+            if names and not job.by_position and not job.merge_schema:
+                find_columns(table, names, what)
         elif (names := self._columns(job.source)) and not job.by_position and not job.merge_schema:
             find_columns(table, names, what)
 
@@ -336,6 +367,18 @@ def _require_row(clause: NotMatchedInsert, table: HiveTable) -> None:
             f"An insert clause of the merge has {len(clause.row)} values, but "
             f"{table.ref.full_name} has {len(names)} columns: {', '.join(names)}.",
             remedy="Give a value for each of them, or name the columns.",
+        )
+
+
+def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> None:
+    given = {key.lower() for spec in (job.static, *(job.partitions or ())) for key in spec or ()}
+    names = [name for name in column_names(table) if name.lower() not in given]
+    values = values_per_row(source.sql)
+    if values is not None and values - len(job.defaults) != len(names):
+        raise UnknownColumn(
+            f"The insert into {table.ref.full_name} has {values - len(job.defaults)} values for"
+            f" {len(names)} columns: {', '.join(names)}.",
+            remedy="Give a value for each of them, in this order, or name the columns.",
         )
 
 

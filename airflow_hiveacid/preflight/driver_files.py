@@ -46,7 +46,7 @@ class DriverFiles:
         """Refuse a source that no driver on this machine can read.
 
         Raises:
-            StorageError: Its path does not exist.
+            StorageError: Its path does not exist, or has no file that shows the columns.
             CorruptFile: All files have another format than declared.
         """
         path = self.path_of(source.path)
@@ -61,8 +61,10 @@ class DriverFiles:
             ) from None
         except OSError:
             return
-        if source.schema is None and not source.options:
-            _require_format(source, path)
+        if source.schema is None:
+            _require_any_file(source, path)
+            if not source.options:
+                _require_format(source, path)
 
     def may_have_column(self, source: PathSource, name: str) -> bool:
         """Whether a column of the source may have a name and fields of its own.
@@ -80,6 +82,19 @@ class DriverFiles:
             return any(_may_name(file, source.format, name) for file in _files(path))
         except (OSError, ValueError):
             return True
+
+
+def _require_any_file(source: PathSource, path: str) -> None:
+    """Refuse an empty folder; with a schema, it is a source without rows."""
+    try:
+        found = os.path.isdir(path) and next(os.scandir(path), None) is None
+    except OSError:
+        return
+    if found:
+        raise StorageError(
+            f"The source {source.path}: the folder is empty, so that its columns are unknown.",
+            remedy="Check the path of the source; or give it a schema, if no rows are no error.",
+        )
 
 
 def _require_format(source: PathSource, path: str) -> None:

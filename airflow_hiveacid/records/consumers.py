@@ -4,9 +4,11 @@ A cursor only saves work and keeps files from cleanings: the run tokens of the c
 each change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from airflow_hiveacid.acid.consumers import (
     CONSUMER_NAME,
@@ -14,21 +16,68 @@ from airflow_hiveacid.acid.consumers import (
     last_final_version,
     require_consumer,
 )
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.consumer_cursor import Cursor
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _PATH = re.compile(rf"{CONSUMER_CURSORS}/{CONSUMER_NAME.pattern}/(?:begin|[0-9]{{1,18}})\.json")
 _FILE = re.compile(rf"(?:{UNFINISHED_PREFIX}[0-9a-f]+_)?(?:begin|([0-9]{{1,18}}))\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Progress of a consumer.
+
+    Attributes:
+        consumer: The consumer.
+        table: The table that it reads.
+        targets: The tables or folders that it writes.
+        version: The last version that it has copied.
+        begins: Whether it has not copied anything yet and starts after that version.
+    """
+
+    consumer: str
+    table: LocatedTable
+    targets: tuple[str, ...]
+    version: int
+    begins: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path of its file, below the folder of the table.
+
+        Each version has a file of its own, so that a late write cannot replace a newer cursor.
+        """
+        return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        return json.dumps(codec.to_record(self), indent=1).encode()
+
+    @classmethod
+    def parse(cls, path: str, content: bytes) -> Self | None:
+        """Read a cursor; None unless the content is that of a cursor with this path."""
+        try:
+            cursor = codec.from_record(cls, json.loads(content), "cursor")
+        except (ValueError, RecursionError, InvalidJob):
+            return None
+        return cursor if cursor.path == path else None
+
+    def is_news_after(self, known: "Cursor | None") -> bool:
+        """Whether it replaces another cursor: a cursor never moves back."""
+        if known is None or known.begins:
+            return self != known
+        return not self.begins and self.version > known.version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +224,7 @@ class Consumer:
             )
         if begin > self.highest:
             raise VersionUnknown(
-                f"{self.table.name} has no version {begin}, after which its consumer goes on.",
+                f"{self.table.name} has no version {begin}, after which its consumer continues.",
                 remedy="If its metastore was restored from a backup, give the consumer another name, and"
                 " after= the version that its copy holds.",
             )

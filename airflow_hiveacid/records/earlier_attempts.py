@@ -36,7 +36,7 @@ class AlreadyApplied(ConflictError):
     """
 
     def __init__(self, report: RunReport) -> None:
-        super().__init__(f"Another try of this run has already committed on {report.target}.")
+        super().__init__(f"Another attempt of this run has already committed on {report.target}.")
         self.report = report
 
 
@@ -54,7 +54,7 @@ class _Proof:
         return f"{self.storage.location.rstrip('/')}/{self.file.path}"
 
 
-class EarlierTries:
+class EarlierAttempts:
     """Prevents two attempts of one run from both being applied, however they overlap.
 
     An attempt may still be starting when the next one searches for attempts to end. Both open a
@@ -94,12 +94,12 @@ class EarlierTries:
         tables = [*self._existing_tables()]
         snapshot = Snapshot.take(self._client, [table.ref for table in tables])
         self._remove_staging(tables, snapshot)
-        tries = self._proofs(tables, snapshot)
-        if applied := tries[RunOutcome.APPLIED]:
+        attempts = self._proofs(tables, snapshot)
+        if applied := attempts[RunOutcome.APPLIED]:
             # Of two concurrent attempts, one may have had nothing to do.
             wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
-        if unproven := tries[RunOutcome.UNPROVEN]:
+        if unproven := attempts[RunOutcome.UNPROVEN]:
             raise self._unproven(unproven[-1])
 
     def _existing_tables(self) -> Iterator[HiveTable]:
@@ -112,15 +112,15 @@ class EarlierTries:
         self, tables: Sequence[HiveTable], snapshot: Snapshot
     ) -> dict[RunOutcome, list[list[_Proof]]]:
         """Group the attempts of the run, the oldest first, by the combined proof of their notes."""
-        tries: dict[int, list[_Proof]] = defaultdict(list)
+        attempts: dict[int, list[_Proof]] = defaultdict(list)
         for table in tables:
             storage, write_ids = Storage.of(table.folder), snapshot.write_ids[table.ref.full_name]
             notes = RunNoteFolder(self._client, storage, table)
             for file in notes.of_run(self._run_token):
                 outcome = notes.judge(file, snapshot.txns, write_ids)
-                tries[file.txn_id or 0].append(_Proof(storage, notes, file, outcome))
+                attempts[file.txn_id or 0].append(_Proof(storage, notes, file, outcome))
         joined = defaultdict(list)
-        for _, proofs in sorted(tries.items()):
+        for _, proofs in sorted(attempts.items()):
             joined[min(proof.outcome for proof in proofs)].append(proofs)
         return joined
 
@@ -137,7 +137,7 @@ class EarlierTries:
                 if own is None:
                     tokens = self._run_token, source_token(self._run_token)
                     own = {txn.txn_id for txn in find_transactions(self._client, *tokens)}
-                if staging_txn(name) in own or _is_left(storage, name):
+                if staging_txn(name) in own or _is_abandoned(storage, name):
                     storage.delete_directory(name)
 
     def settled(self, report: RunReport) -> RunReport:
@@ -176,21 +176,21 @@ class EarlierTries:
         file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
         if file.is_of_later_format:
             return UnprovenRun(
-                f"{where}: this note of a later version of this package is about an earlier try."
+                f"{where}: this note of a later version of this package is about an earlier attempt."
                 " This version cannot read whether that try was applied."
             )
         if file.note is None:
             return UnprovenRun(
-                f"{where}: an earlier try has committed, but its note is unreadable."
+                f"{where}: an earlier attempt has committed, but its note is unreadable."
             )
         if foreign := unproven[0].notes.foreign_directory(file.note):
             return UnprovenRun(
-                f"{where}: this note on an earlier try names {foreign}, which is neither in the table"
+                f"{where}: this note on an earlier attempt names {foreign}, which is neither in the table"
                 " nor in one of its partitions, and is not opened. The note is forged, or the"
                 " partition was dropped or moved."
             )
         return UnprovenRun(
-            f"Transaction {file.note.txn_id} of an earlier try looks committed, but it may as well"
+            f"Transaction {file.note.txn_id} of an earlier attempt looks committed, but it may as well"
             " have been aborted and forgotten by the metastore: none of its directories is left."
             f" The note {where} contains what it was about to commit."
         )
@@ -202,7 +202,7 @@ def _report_of(proofs: Sequence[_Proof]) -> RunReport:
     return next(note.report for note in notes if note is not None)
 
 
-def _is_left(storage: Storage, name: str) -> bool:
+def _is_abandoned(storage: Storage, name: str) -> bool:
     """Whether a hidden folder has had no write for so long that it counts as abandoned."""
     written = [modified for _, _, modified in storage.walk(name) if modified is not None]
     return not written or max(written) < (time.time() - _SPARED_SECONDS) * 1e9

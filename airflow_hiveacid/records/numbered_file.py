@@ -65,7 +65,7 @@ class NumberedFile:
             if not vanished and (newest is None or newest < number):
                 raise
             return False
-        found = self._found()
+        found = self._files()
         others = [other for _, other, unfinished in found if not unfinished and other != number]
         if any(other > number for other in others) or (follows and not others):
             self._storage.delete_file(path)
@@ -77,14 +77,14 @@ class NumberedFile:
 
     def newest(self) -> int | None:
         """Find the highest number."""
-        numbers = (number for _, number, unfinished in self._found() if not unfinished)
+        numbers = (number for _, number, unfinished in self._files() if not unfinished)
         return max(numbers, default=None)
 
     def path(self, number: int) -> str:
         """Build the path of a version, below the storage's folder."""
         return f"{self._folder}/{self._prefix}{number}.json"
 
-    def _found(self) -> list[tuple[str, int, bool]]:
+    def _files(self) -> list[tuple[str, int, bool]]:
         files = self._storage.list_files(self._folder, missing_ok=True)
         matches = (self._name.fullmatch(file.path) for file in files)
         return [(match[0], int(match[2]), match[1] is not None) for match in matches if match]

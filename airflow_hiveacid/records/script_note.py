@@ -93,10 +93,10 @@ class ScriptNote:
                 continue
             report = done.statement.report
             raise ScriptChanged(
-                f"Statement {number} of the script was completed by an earlier try as {report.job} of "
+                f"Statement {number} of the script was completed by an earlier attempt as {report.job} of "
                 f"{report.target}, and has been changed or removed since.",
-                remedy="Leave completed statements as they were: they are not run again. What differs "
-                f"in each try, like the time, cannot be part of a statement. If {where} is deleted, "
+                remedy="Leave completed statements unchanged: they are not run again. Values that differ "
+                f"in each attempt, like the time, cannot be part of a statement. If {where} is deleted, "
                 "the script begins with its first statement.",
             )
 

@@ -98,7 +98,7 @@ class ScriptNoteFile:
         with self._explained("written"):
             written = self._file.write(self._number + 1, note.to_bytes())
         if not written:
-            raise ScriptOvertaken(f"Another try has written {self.location}.")
+            raise ScriptOvertaken(f"Another attempt has written {self.location}.")
         self._number += 1
 
     @property
@@ -115,5 +115,5 @@ class ScriptNoteFile:
             raise type(error)(
                 f"The progress of the script cannot be {done}, in {self.location}: {error.what}",
                 remedy="Give the user who runs the script access to that folder. Without its "
-                "progress, a later try would repeat statements.",
+                "progress, a later attempt would repeat statements.",
             ) from error

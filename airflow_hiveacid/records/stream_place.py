@@ -81,7 +81,7 @@ class StreamPlace:
         """
         if self.query_id != query_id or self.batch_id >= batch_id:
             raise StreamOvertaken(
-                f"Batch {batch_id} of query {query_id} comes too late: stream {self.name} has come to "
+                f"Batch {batch_id} of query {query_id} is too late: stream {self.name} has come to "
                 f"batch {self.batch_id} of query {self.query_id}."
             )
 
@@ -111,7 +111,7 @@ def require_same_place(
     table: str,
     place: StreamPlace | None,
     checkpoint: CheckpointState,
-    begin_anew: str | None,
+    reset_query: str | None,
 ) -> None:
     """Refuse to start a query from a checkpoint that does not match the table.
 
@@ -120,37 +120,37 @@ def require_same_place(
         table: Its first table.
         place: Its position there; None if the table has no position of the stream.
         checkpoint: The state of the checkpoint.
-        begin_anew: The query whose position may be given up.
+        reset_query: The query whose position may be discarded.
 
     Raises:
         CheckpointMismatch: The checkpoint belongs to another query, or is an old copy.
     """
     query = checkpoint.query_id
     if place is None:
-        if checkpoint.done == NO_BATCH or begin_anew == query:
+        if checkpoint.done == NO_BATCH or reset_query == query:
             return
         raise CheckpointMismatch(
-            f"The checkpoint {checkpoint.location} has come to batch {checkpoint.done} of query "
+            f"The checkpoint {checkpoint.location} is at batch {checkpoint.done} of query "
             f"{query}, but {table} does not know the stream {name}.",
             remedy="Name the stream and the first table as before, or give this stream a checkpoint "
-            f"of its own. begin_anew={query!r} goes on behind that batch all the same.",
+            f"of its own. reset_query={query!r} continues after that batch nevertheless.",
         )
     if query == place.query_id:
         if checkpoint.planned >= place.batch_id:
             return
         raise CheckpointMismatch(
-            f"Stream {name} has come to batch {place.batch_id} of query {query} in {table}, but the "
+            f"Stream {name} is at batch {place.batch_id} of query {query} in {table}, but the "
             f"checkpoint {checkpoint.location} only to batch {checkpoint.planned}: it is an old copy.",
             remedy="Put the newest checkpoint there. Rows that this one has not seen may be in the "
             "table already.",
         )
-    if begin_anew == place.query_id:
+    if reset_query == place.query_id:
         return
     found = "is not there" if query is None else f"is that of query {query}"
     raise CheckpointMismatch(
-        f"Stream {name} has come to batch {place.batch_id} of query {place.query_id} in {table}, but "
+        f"Stream {name} is at batch {place.batch_id} of query {place.query_id} in {table}, but "
         f"the checkpoint {checkpoint.location} {found}.",
         remedy=f"Put the checkpoint of that query there; it was at {place.checkpoint}. If it is lost, "
-        "say in the options of the source where to go on, and begin_anew="
-        f"{place.query_id!r} in the job; else rows that are in the table already come again.",
+        "set the starting position in the options of the source, and reset_query="
+        f"{place.query_id!r} in the job; otherwise rows of the table are written a second time.",
     )

@@ -74,11 +74,11 @@ class StreamPlaces:
             path = f"{self._storage.location}/{self._file.path(place.number)}"
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
 
-    def told(self) -> StreamState | None:
+    def read_state(self) -> StreamState | None:
         """Return the last state that the stream's driver reported."""
         return _state(self._storage, self._state_path)
 
-    def tell(self, state: StreamState) -> None:
+    def write_state(self, state: StreamState) -> None:
         """Publish the state of the stream."""
         self._storage.write_file(self._state_path, state.to_bytes(), replace=True)
 

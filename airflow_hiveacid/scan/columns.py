@@ -106,7 +106,7 @@ class TableColumns:
                 arrays.append(self._converted(rows.column(place), parse_type(column.type)))
             except pa.ArrowInvalid as error:
                 raise UnsupportedFile(
-                    f"The column {column.name} has values that are none of its type {column.type}:"
+                    f"The column {column.name} has values that are invalid for its type {column.type}:"
                     f" {error}",
                     remedy=_REMEDY,
                 ) from error
@@ -148,7 +148,7 @@ class TableColumns:
             value = written.cast(kind)
         except pa.ArrowInvalid as error:
             raise UnsupportedTable(
-                f"There is a partition whose {key.name} is {text!r}, which is no {key.type}.",
+                f"A partition has {key.name}={text!r}, which is not a valid {key.type}.",
                 remedy="Name the partitions that are to be read.",
             ) from error
         return (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
-from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
+from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, DataError, UnsupportedFile
 from airflow_hiveacid.layout.listing import DataFile, open_data, read_tail
 from airflow_hiveacid.orc.format.batches import read_batches, with_stripes
@@ -29,7 +29,7 @@ from airflow_hiveacid.orc.values.chosen_columns import only_columns
 from airflow_hiveacid.orc.values.timestamps import split_timestamps, timestamp_clock
 from airflow_hiveacid.scan.conditions import StripeChoice
 from airflow_hiveacid.scan.times import of_orc
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
@@ -139,7 +139,7 @@ class OrcFile:
     def _errors(self) -> Iterator[None]:
         """Add the name of the file to errors."""
         try:
-            with os_errors_as_ours(self._path):
+            with translated_os_errors(self._path):
                 yield
         except DataError as error:
             if error.what.startswith(self._path):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet, types  # noqa: TID253
 
-from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
+from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.scan.times import of_parquet
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
@@ -35,6 +35,20 @@ class ParquetFile:
     path: str
     columns: MappedColumns = AS_STORED
 
+    @property
+    def rows(self) -> int:
+        """The number of rows, from the footer.
+
+        Raises:
+            CorruptFile: The file cannot be read.
+        """
+        path = f"{self.storage.location.rstrip('/')}/{self.path}"
+        try:
+            with translated_os_errors(path), self.storage.open_input(self.path) as source:
+                return int(parquet.read_metadata(source).num_rows)
+        except pa.ArrowException as error:
+            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+
     def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows, with the table's names of the columns.
 
@@ -47,7 +61,7 @@ class ParquetFile:
         """
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
         try:
-            with os_errors_as_ours(path), self.storage.open_input(self.path) as source:
+            with translated_os_errors(path), self.storage.open_input(self.path) as source:
                 yield from _batches(
                     parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"),
                     self.columns,
@@ -66,7 +80,7 @@ def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
     """
     path = f"{storage.location.rstrip('/')}/{name}"
     try:
-        with os_errors_as_ours(path), storage.open_input(name) as source:
+        with translated_os_errors(path), storage.open_input(name) as source:
             return int(parquet.ParquetFile(source).metadata.num_rows)
     except pa.ArrowException as error:
         raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
@@ -75,9 +89,9 @@ def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
 def _batches(
     file: parquet.ParquetFile, columns: MappedColumns, wanted: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:
-    said = file.metadata.metadata or {}
-    julian = _SPARK not in said or _SPARK_HYBRID in said
-    clock = said.get(_ZONE, b"UTC")
+    metadata = file.metadata.metadata or {}
+    julian = _SPARK not in metadata or _SPARK_HYBRID in metadata
+    clock = metadata.get(_ZONE, b"UTC")
     zone = UTC if clock in _NAMES_OF_UTC else clock.decode(errors="replace")
     stored = file.schema_arrow.names
     shown = dict(zip(stored, columns.renamed(stored), strict=True))

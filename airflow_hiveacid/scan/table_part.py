@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa  # noqa: TID253
 
-from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Delta
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.schema import MappedColumns, TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.layout.listing import DataFile, data_files

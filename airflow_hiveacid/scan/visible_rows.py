@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np  # noqa: TID253
 import pyarrow as pa  # noqa: TID253
 
-from airflow_hiveacid.acid.bucket_layout import may_delete
-from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.names import Base, Delta, delete_applies
+from airflow_hiveacid.acid.names import Base, Delta, delete_applies, may_delete
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.write_ids import WriteIdList
 from airflow_hiveacid.layout.listing import DataFile, data_files, read_tail
 from airflow_hiveacid.scan.conditions import StripeChoice
@@ -169,7 +168,7 @@ class VisibleRows:
         parts = [(empty, empty, empty)]
         for batch in self._open(file).keyed([]):
             *key, current = batch.key
-            keep = _valid(current, self.write_ids)
+            keep = are_valid(current, self.write_ids)
             parts.append((key[0][keep], key[1][keep], key[2][keep]))
         return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -179,7 +178,7 @@ class VisibleRows:
         for batch in opened.keyed(self.columns):
             write_ids, buckets, numbers, current = batch.key
             rows = RowBatch(write_ids, buckets, numbers, batch.columns)
-            yield rows, _valid(current, self.write_ids)
+            yield rows, are_valid(current, self.write_ids)
 
     def _numbered(self, file: DataFile, ids: SyntheticIds) -> Iterator[tuple[RowBatch, Bools]]:
         """The rows of a file without row ids, all visible, with the ids that Hive counts."""
@@ -210,7 +209,7 @@ def _visible(batch: RowBatch, keep: Bools, deletes: Sequence[DeleteEvents]) -> I
     yield RowBatch(*keys, columns)
 
 
-def _valid(current: Int64s, write_ids: WriteIdList) -> Bools:
+def are_valid(current: Int64s, write_ids: WriteIdList) -> Bools:
     """Return for each row whether its write id is visible; most files have a single write id."""
     if len(current) and (current == current[0]).all():
         return np.full(len(current), write_ids.is_valid(int(current[0])))

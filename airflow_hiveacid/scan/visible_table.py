@@ -13,10 +13,14 @@ from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, 
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.history.table_history import version_of
 from airflow_hiveacid.layout.listing import list_files, read_state
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import (
+    HivePartition,
+    HiveTable,
+    clustering_columns,
+    require_orc,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.storage_rules import clustering_columns, require_orc
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.table_part import TablePart
@@ -154,7 +158,7 @@ def see_table(
         title=ref.full_name,
         partitioned=bool(table.partition_keys),
         partitions=_partitions_of_table(client, table, names),
-        write_ids=version_of(client, ref, as_of, now),
+        write_ids=now if as_of is None else version_of(client, ref, as_of, now),
         txns=txn.snapshot.txns,
         rules=rules or Rules.of(client.version),
         strict=rules is None,

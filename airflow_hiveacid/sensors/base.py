@@ -82,9 +82,9 @@ class HiveAcidCompactionSensor(PatientSensor):
         store: Any = context.get("task_state_store") if self.reschedule else None
         try:
             poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
-            result = poll.look([self.table], self.partitions, self._require_access)
+            result = poll.survey([self.table], self.partitions, self._require_access)
         except HiveAcidError as error:
-            self._bear(error, context)
+            self._tolerate(error, context)
             return PokeReturnValue(False)
         self._patience_in(context).answered()
         if store is not None:

@@ -72,14 +72,14 @@ class HiveAcidNewDataSensor(PatientSensor):
 
     def poke(self, context: "Context") -> PokeReturnValue:
         """Look once."""
-        found = self._look(context)
+        found = self._new_changes(context)
         return PokeReturnValue(found is not None, None if found is None else _value(found))
 
     def execute(self, context: "Context") -> Any:
         """Wait on the worker or, when deferrable, in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        if (found := self._look(context)) is not None:
+        if (found := self._new_changes(context)) is not None:
             return _value(found)
         # It is needed only when a task runs.
         from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
@@ -103,7 +103,7 @@ class HiveAcidNewDataSensor(PatientSensor):
             raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
         return _value(codec.from_record(ChangesRange, event["range"], "event"))
 
-    def _look(self, context: "Context") -> ChangesRange | None:
+    def _new_changes(self, context: "Context") -> ChangesRange | None:
         """Return new changes; None without any, or while the metastore is unreachable."""
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.metastore.client import MetastoreClient
@@ -118,7 +118,7 @@ class HiveAcidNewDataSensor(PatientSensor):
             with MetastoreClient(options) as client:
                 found = Consumer(client, self.table, self.consumer).range(source)
         except HiveAcidError as error:
-            self._bear(error, context)
+            self._tolerate(error, context)
             return None
         self._patience_in(context).answered()
         if found is None:

@@ -27,14 +27,14 @@ class PatientSensor(BaseSensorOperator):
         self.metastore_patience = metastore_patience
         self._patience: Patience | None = None
 
-    def _bear(self, error: HiveAcidError, context: "Context") -> None:
+    def _tolerate(self, error: HiveAcidError, context: "Context") -> None:
         """Tolerate an unreachable metastore until the next poke.
 
         :param error: The error of a poll.
         :param context: The task's.
         :raises HiveAcidTaskFailure: The error has another cause, or has persisted for too long.
         """
-        if not self._patience_in(context).bears(error):
+        if not self._patience_in(context).tolerates(error):
             raise task_failure(error) from None
         self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
 

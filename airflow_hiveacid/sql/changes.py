@@ -26,7 +26,7 @@ from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with, subqueries
 from airflow_hiveacid.sql.words import Words, keyword_of, separated
 
-_REMEDY = "MERGE does what takes more than a condition."
+_REMEDY = "Use MERGE for changes that need more than a condition."
 
 
 def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJob:
@@ -50,6 +50,7 @@ def update_job(statement: SqlStatement, tree: exp.Update) -> UpdateJob | MergeJo
         set=target.assignments(assignments, expressions.text),
         where=expressions.text(where) if where else None,
         inputs=expressions.inputs.sources,
+        all_rows=statement.all_rows and not where,
     )
     expressions.require_with_used()
     return job
@@ -165,6 +166,7 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
         target_alias=target.alias,
         where=condition or None,
         inputs=expressions.inputs.sources,
+        all_rows=statement.all_rows and not where,
     )
 
 

@@ -38,13 +38,45 @@ def insert_job(statement: SqlStatement, tree: exp.Insert) -> InsertJob:
     body = words.rest()
     if not body:
         statement.refuse(words.next, "An INSERT needs a SELECT or VALUES.")
-    defaults = _Defaults.of(statement, query, body)
+    rows = _rows_of_values(statement, query, body)
+    _require_values(statement, rows, job.columns)
+    defaults = _Defaults.of(rows)
     inputs = Inputs(statement, tree)
     edits = [*inputs.edits(with_), *inputs.edits(body), *defaults.edits]
     text = query_with(statement, tree, with_, body, edits)
     return replace(
         job, source=QuerySource(sql=text, inputs=inputs.sources), defaults=defaults.places
     )
+
+
+def _rows_of_values(
+    statement: SqlStatement, query: exp.Expr, tokens: Sequence[Token]
+) -> list[Sequence[Token]]:
+    """Return the rows of a VALUES, each with its brackets; other queries have none."""
+    words = Words(replace(statement, tokens=tokens))
+    rows: list[Sequence[Token]] = []
+    if not isinstance(query, exp.Values) or not words.take("VALUES"):
+        return rows
+    while words.text() == "(":
+        rows.append(words.brackets())
+        if not words.take(","):
+            break
+    return rows
+
+
+def _require_values(
+    statement: SqlStatement, rows: Sequence[Sequence[Token]], columns: Sequence[str] | None
+) -> None:
+    """Refuse a row with another number of values than the named columns, or than the first row."""
+    for row in rows:
+        number, expected = len(separated(row[1:-1])), len(separated(rows[0][1:-1]))
+        if columns is not None and number != len(columns):
+            what = f"The row has {number} values, and the INSERT names {len(columns)} columns."
+            statement.refuse(row[0], what)
+        if number != expected:
+            statement.refuse(
+                row[0], f"The row has {number} values, and the first row has {expected}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +94,8 @@ class _Defaults:
     edits: Sequence[Edit] = field(default_factory=tuple)
 
     @classmethod
-    def of(cls, statement: SqlStatement, query: exp.Expr, tokens: Sequence[Token]) -> "_Defaults":
-        """Find it in the rows of a VALUES; other queries cannot have it."""
-        words = Words(replace(statement, tokens=tokens))
-        if not isinstance(query, exp.Values) or not words.take("VALUES"):
-            return cls()
-        rows = []
-        while words.text() == "(":
-            rows.append(words.brackets())
-            if not words.take(","):
-                break
+    def of(cls, rows: Sequence[Sequence[Token]]) -> "_Defaults":
+        """Find it in the rows of a VALUES, each with its brackets."""
         parts = [separated(row[1:-1]) for row in rows]
         places = sorted({at for row in parts for at, value in enumerate(row) if _is_default(value)})
         if not places:

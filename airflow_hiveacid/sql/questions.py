@@ -286,7 +286,7 @@ def _table(words: Words) -> TableRef:
 def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
     """A query as a question."""
     if not isinstance(tree, exp.Query | exp.Values):
-        statement.refuse(None, "It is no query.")
+        statement.refuse(None, "The text is not a query.")
     limit = _literal_limit(tree)
     plain = _is_plain(tree)
     columns = None if not plain or tree.is_star else tuple(c.name.lower() for c in tree.expressions)

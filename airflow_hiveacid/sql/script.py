@@ -42,7 +42,11 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
 
 
 def to_script(
-    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
 ) -> ScriptJob:
     """Make a job of the statements in a text, which are separated by semicolons.
 
@@ -51,16 +55,21 @@ def to_script(
         database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
 
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
         InvalidJob: The text has no statement.
     """
-    return ScriptJob.of(to_jobs(text, database, params, trusted))
+    return ScriptJob.of(to_jobs(text, database, params, trusted, all_rows))
 
 
 def to_steps(
-    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
 ) -> tuple[ScriptedJob | Question, ...]:
     """Return the job or the question of each statement in a text.
 
@@ -69,16 +78,21 @@ def to_steps(
         database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
 
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
-    statements = _statements(text, database, params or {}, trusted)
+    statements = _statements(text, database, params or {}, trusted, all_rows)
     return tuple(_checked_step(statement) for statement in statements)
 
 
 def to_jobs(
-    text: str, database: str = "default", params: Parameters | None = None, trusted: bool = False
+    text: str,
+    database: str = "default",
+    params: Parameters | None = None,
+    trusted: bool = False,
+    all_rows: bool = False,
 ) -> tuple[ScriptedJob, ...]:
     """Return the job of each statement in a text, checked as far as possible without a server.
 
@@ -87,12 +101,13 @@ def to_jobs(
         database: The database of tables that are named without one.
         params: The values of parameters: ``{"id": 7}`` for ``:id``.
         trusted: Whether the text may run scripts, call Java and read files by their paths.
+        all_rows: Whether UPDATE and DELETE without WHERE change all rows; otherwise they are errors.
 
     Raises:
         SqlError: A statement is invalid or unsupported; the message contains its position.
     """
     jobs = []
-    for statement in _statements(text, database, params or {}, trusted):
+    for statement in _statements(text, database, params or {}, trusted, all_rows):
         step = _checked_step(statement)
         if not isinstance(step, ScriptedJob):
             statement.refuse(
@@ -124,7 +139,9 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
 def _explain(statement: SqlStatement) -> Explain:
     if len(statement.tokens) == 1:
         statement.refuse(None, "EXPLAIN needs a statement.")
-    explained = _checked_step(replace(statement, tokens=statement.tokens[1:]))
+    # An explanation changes no row.
+    inner = replace(statement, tokens=statement.tokens[1:], all_rows=True)
+    explained = _checked_step(inner)
     if isinstance(explained, Explain):
         statement.refuse(statement.tokens[1], "EXPLAIN of EXPLAIN is not supported.")
     return Explain(explained)
@@ -151,11 +168,11 @@ def _step(statement: SqlStatement) -> ScriptedJob | Question:
 
 
 def _statements(
-    text: str, database: str, params: Parameters, trusted: bool
+    text: str, database: str, params: Parameters, trusted: bool, all_rows: bool
 ) -> Iterator[SqlStatement]:
     require_used(text, params)
     for tokens in _split(tokens_of(text)):
-        statement = SqlStatement(text, _checked(tokens, text), database, params, trusted)
+        statement = SqlStatement(text, _checked(tokens, text), database, params, trusted, all_rows)
         if tokens[0].text.upper() == "USE":
             database = _database_to_use(statement)
         else:
@@ -187,8 +204,7 @@ def _checked(tokens: list[Token], text: str) -> list[Token]:
         if touching and one.token_type is other.token_type is TokenType.STRING:
             raise SqlStatement(text, tokens, "").error(
                 other,
-                "Hive takes '' for the end of a text and the beginning of another, Spark for"
-                " a quote.",
+                "Hive reads '' as the end of one text and the start of another, Spark as a quote.",
                 "Write \\' for a quote.",
             )
     words = [token.text.upper() for token in tokens[:3]]

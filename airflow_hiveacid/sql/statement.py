@@ -50,6 +50,7 @@ class SqlStatement:
         database: The database of tables that are named without one.
         params: The values of parameters of the whole text.
         trusted: Whether it may run scripts, call Java and read files by their paths.
+        all_rows: Whether an UPDATE or DELETE without WHERE changes all rows.
     """
 
     text: str
@@ -57,6 +58,7 @@ class SqlStatement:
     database: str
     params: Parameters = field(default_factory=dict)
     trusted: bool = False
+    all_rows: bool = False
 
     @classmethod
     def of(cls, text: str, database: str) -> Self:

@@ -128,10 +128,10 @@ KINDS = (
     _kind("FROM", "FROM s INSERT INTO t … INSERT INTO u …", "inserts into several tables at once"),
     _kind(
         "UPDATE",
-        "UPDATE t SET a = 1 [FROM s, …] [WHERE …]",
+        "UPDATE t SET a = 1 [FROM s, …] WHERE …",
         "[changes](#update-and-delete) rows",
     ),
-    _kind("DELETE", "DELETE FROM t [USING s, …] [WHERE …]", "[deletes](#update-and-delete) rows"),
+    _kind("DELETE", "DELETE FROM t [USING s, …] WHERE …", "[deletes](#update-and-delete) rows"),
     _kind("MERGE", "MERGE INTO t USING s ON … WHEN …", "[merges](#merge) the rows of a source"),
     _kind("WITH", "WITH s AS (…) MERGE INTO t …", "names queries for one statement"),
     _kind(
@@ -185,6 +185,11 @@ KINDS = (
         "[the partitions, files, locks, and clauses](#explain) of a statement",
     ),
 )
+_DATABASE_COMMENT = (
+    "The metastore replaces the whole definition of a database, so a concurrent change of it would be"
+    " lost."
+)
+_AT_CREATION = "Write COMMENT in CREATE DATABASE."
 # Statements of Hive and Spark that are refused, each with the reason and the remedy.
 REFUSED: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("GRANT",): ("This package does not manage rights.", "Grant rights in Hive or Ranger."),
@@ -204,13 +209,13 @@ REFUSED: Mapping[tuple[str, ...], tuple[str, str]] = {
         "Leave EXTERNAL out. LOCATION chooses the folder of the table.",
     ),
     ("CREATE", "OR", "REPLACE", "TABLE"): (
-        "The metastore cannot replace a table and its rows at once.",
-        "INSERT OVERWRITE replaces the rows.",
+        "The metastore cannot replace a table and its rows in one step.",
+        "INSERT OVERWRITE replaces the rows. For other columns, CREATE another table and RENAME both.",
     ),
     ("CREATE", "TEMPORARY"): ("Temporary tables and views belong to a session.", "Use WITH."),
     ("CREATE", "MATERIALIZED"): ("Nothing would refresh it.", "CREATE TABLE ... AS, and MERGE."),
-    ("COMMENT", "ON", "DATABASE"): ("A database keeps the comment of its creation.", ""),
-    ("COMMENT", "ON", "SCHEMA"): ("A database keeps the comment of its creation.", ""),
+    ("COMMENT", "ON", "DATABASE"): (_DATABASE_COMMENT, _AT_CREATION),
+    ("COMMENT", "ON", "SCHEMA"): (_DATABASE_COMMENT, _AT_CREATION),
 }
 
 

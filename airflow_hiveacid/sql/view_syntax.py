@@ -119,12 +119,12 @@ def check_view(statement: SqlStatement, tree: exp.Expr) -> None:
             ):
                 _refuse(statement, node, f"The type {node.this} is not allowed in a view.")
             case exp.Literal() if not node.is_string and not _NUMBER.fullmatch(node.name):
-                _refuse(statement, node, f"{node.name!r} is no number.")
+                _refuse(statement, node, f"{node.name!r} is not a number.")
             case exp.Var() if not _WORD.fullmatch(node.name):
                 _refuse(statement, node, f"{node.name!r} is not allowed in a view.")
 
 
-def made_plain(tree: exp.Expr) -> exp.Expr:
+def unambiguous(tree: exp.Expr) -> exp.Expr:
     """Leave no word in a tree that Spark could take for another one than we do.
 
     Hints go: they name another engine's ways. Every name gets quotes, but those of functions lose
@@ -155,7 +155,7 @@ def _check_function(statement: SqlStatement, node: exp.Expr) -> None:
             statement,
             node,
             f"The function {name} is not allowed in a view.",
-            "Read the tables of the view by a query of your own, which may call what it likes.",
+            "Read the tables of the view by a query of your own, which may call any function.",
         )
 
 

@@ -6,7 +6,7 @@ from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement
-from airflow_hiveacid.sql.view_syntax import check_view, made_plain
+from airflow_hiveacid.sql.view_syntax import check_view, unambiguous
 
 
 def view_query(text: str, database: str, view: str) -> QuerySource:
@@ -24,7 +24,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
     """
     try:
         statement = SqlStatement.of(text, database)
-        tree = made_plain(_query(statement))
+        tree = unambiguous(_query(statement))
         check_view(statement, tree)
         plain = SqlStatement.of(statement.rendered(tree), database)
         # Separate from the names that the query on the view defines.
@@ -43,7 +43,7 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
 def _query(statement: SqlStatement) -> exp.Expr:
     tree = statement.parse()
     if not isinstance(tree, exp.Query):
-        statement.refuse(None, "It is no query.")
+        statement.refuse(None, "The text is not a query.")
     return tree
 
 

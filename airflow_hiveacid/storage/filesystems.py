@@ -48,7 +48,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         raise StorageError(f"{location!r} is no location.")
     scheme = (match["scheme"] or "file").lower()
     host, path = match["host"] or "", match["path"]
-    with in_our_words(location):
+    with translated_errors(location):
         if scheme == "file":
             if host not in ("", "localhost") or not path.startswith("/"):
                 raise StorageError(f"{location!r} is no absolute path on this machine.")
@@ -113,7 +113,7 @@ def _storage_error(error: OSError, path: str) -> StorageError:
 
 
 @contextmanager
-def os_errors_as_ours(path: str) -> Iterator[None]:
+def translated_os_errors(path: str) -> Iterator[None]:
     """Convert system errors in the body of a with statement into errors of this package.
 
     For callers that read and write opened files themselves; a storage does it itself.
@@ -125,10 +125,10 @@ def os_errors_as_ours(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def in_our_words(path: str) -> Iterator[None]:
+def translated_errors(path: str) -> Iterator[None]:
     """Convert file system errors in the body of a with statement into errors about a path."""
     try:
-        with os_errors_as_ours(path):
+        with translated_os_errors(path):
             yield
     except (ValueError, pa.ArrowException) as error:
         # A name that is not UTF-8, for example: any user with write permission for a folder can

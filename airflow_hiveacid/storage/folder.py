@@ -11,8 +11,8 @@ from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
-from airflow_hiveacid.errors import OutsideTable, StorageError
-from airflow_hiveacid.storage.filesystems import filesystem_of, in_our_words
+from airflow_hiveacid.errors import DirectoryMissing, OutsideTable, StorageError
+from airflow_hiveacid.storage.filesystems import filesystem_of, translated_errors
 from airflow_hiveacid.storage.google import with_directories
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 from airflow_hiveacid.storage.object_file import ObjectFile
@@ -80,6 +80,18 @@ class ReadOnlyStorage:
         """Return whether a file or a directory exists."""
         return bool(self._info(path).type != fs.FileType.NotFound)
 
+    def require_folder(self) -> None:
+        """Refuse a missing folder, whose rows are lost; object stores have no empty folders.
+
+        Raises:
+            DirectoryMissing: The folder does not exist.
+        """
+        if self._filesystem.type_name not in _OBJECT_STORES and not self.exists(""):
+            raise DirectoryMissing(
+                f"The directory {self.location} does not exist, although the metastore has a table or"
+                " a partition there."
+            )
+
     def is_link(self, path: str) -> bool:
         """Return whether the folder, the path or a directory in between is a symbolic link."""
         if self._filesystem.type_name != "local":
@@ -105,7 +117,7 @@ class ReadOnlyStorage:
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             source = self._filesystem.open_input_file(self._full(path))
         if self._filesystem.type_name in _OBJECT_STORES:
             return ObjectFile.buffered(source)
@@ -128,7 +140,7 @@ class ReadOnlyStorage:
         if info.type != fs.FileType.File or info.size > limit:
             return None
         try:
-            with in_our_words(self._show(path)), self.open_input(path) as source:
+            with translated_errors(self._show(path)), self.open_input(path) as source:
                 content = source.read(limit + 1)
         except StorageError:
             if self.exists(path):
@@ -137,7 +149,7 @@ class ReadOnlyStorage:
         return content if len(content) <= limit else None
 
     def _list(self, path: str, recursive: bool, missing_ok: bool) -> list[Any]:
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             full = self._full(path)
             whole = recursive or self._filesystem.type_name == "gcs"
             selector = fs.FileSelector(full, recursive=whole, allow_not_found=missing_ok)
@@ -147,7 +159,7 @@ class ReadOnlyStorage:
         return found
 
     def _info(self, path: str) -> Any:
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             return self._filesystem.get_file_info(self._full(path))
 
     def _full(self, path: str) -> str:
@@ -182,7 +194,7 @@ class Storage(ReadOnlyStorage):
         """Create a file, with the directories above it, and open it for writing."""
         self._refuse_existing(path)
         full = self._full(path)
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             if self._filesystem.type_name not in _OBJECT_STORES:
                 self._filesystem.create_dir(full.rpartition("/")[0], recursive=True)
             return cast(BinaryIO, self._filesystem.open_output_stream(full))
@@ -203,7 +215,10 @@ class Storage(ReadOnlyStorage):
             self._refuse_existing(path)
         if not self.renames_at_once:  # An object appears at once by itself.
             full = self._full(path)
-            with in_our_words(self._show(path)), self._filesystem.open_output_stream(full) as sink:
+            with (
+                translated_errors(self._show(path)),
+                self._filesystem.open_output_stream(full) as sink,
+            ):
                 sink.write(content)
             return
         folder, _, name = path.rpartition("/")
@@ -219,7 +234,7 @@ class Storage(ReadOnlyStorage):
 
     def _write(self, path: str, content: bytes) -> None:
         """Write a file under a unique name."""
-        with in_our_words(self._show(path)), self.create(path) as sink:
+        with translated_errors(self._show(path)), self.create(path) as sink:
             sink.write(content)
             self._flush(sink)
 
@@ -233,7 +248,7 @@ class Storage(ReadOnlyStorage):
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents; keep an existing one unchanged."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             self._filesystem.create_dir(self._full(path), recursive=True)
 
     def take_place(self) -> None:
@@ -255,25 +270,25 @@ class Storage(ReadOnlyStorage):
             files = self.list_files(source, recursive=True)
             moves = [(f"{source}/{file.path}", f"{target}/{file.path}") for file in files]
         for old, new in moves:
-            with in_our_words(self._show(old)):
+            with translated_errors(self._show(old)):
                 self._filesystem.move(self._full(old), self._full(new))
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto an existing path."""
         self._refuse_existing(target)
-        with in_our_words(self._show(source)):
+        with translated_errors(self._show(source)):
             self._filesystem.copy_file(self._full(source), self._full(target))
 
     def delete_file(self, path: str) -> None:
         """Delete a file; a missing file is no error."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             if self.exists(path):
                 self._filesystem.delete_file(self._full(path))
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             left: int | None = None
             while self.exists(path):
                 try:
@@ -292,7 +307,7 @@ class Storage(ReadOnlyStorage):
 
     def _refuse_root(self, path: str) -> None:
         if not PurePosixPath(path).parts:
-            raise OutsideTable(f"{self.location} itself is not deleted, only what is below it.")
+            raise OutsideTable(f"{self.location} itself is not deleted, only its content.")
 
 
 class LocalStorage(Storage):
@@ -308,26 +323,26 @@ class LocalStorage(Storage):
 
     def open_input(self, path: str) -> BinaryIO:
         """Open a file for reading at any place."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             return open(self._full(path), "rb")
 
     def create(self, path: str) -> BinaryIO:
         """Create a file, with the directories above it, and open it for writing."""
         full = self._changeable(path)
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             return open(full, "xb")
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents; keep an existing one unchanged."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             os.makedirs(self._changeable(path), exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or a directory; never onto an existing path."""
         old, new = self._changeable(source), self._changeable(target)
         self._refuse_existing(target)
-        with in_our_words(self._show(source)):
+        with translated_errors(self._show(source)):
             os.rename(old, new)
 
     def _flush(self, sink: BinaryIO) -> None:
@@ -336,18 +351,18 @@ class LocalStorage(Storage):
 
     def _replace(self, source: str, target: str) -> None:
         old, new = self._changeable(source), self._changeable(target)
-        with in_our_words(self._show(target)):
+        with translated_errors(self._show(target)):
             os.replace(old, new)
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file; never onto an existing path."""
         shown = self._show(target)
-        with self.open_input(source) as old, self.create(target) as new, in_our_words(shown):
+        with self.open_input(source) as old, self.create(target) as new, translated_errors(shown):
             shutil.copyfileobj(old, new)
 
     def delete_file(self, path: str) -> None:
         """Delete a file; a missing file is no error."""
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             try:
                 os.unlink(self._changeable(path))
             except FileNotFoundError:
@@ -357,7 +372,7 @@ class LocalStorage(Storage):
         """Delete a directory with its contents; a missing directory is no error."""
         self._refuse_root(path)
         full = self._changeable(path)
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             if os.path.lexists(full):
                 shutil.rmtree(full, onerror=_unless_gone)
 
@@ -379,11 +394,11 @@ class HdfsStorage(Storage):
         self.make_directory("")
 
     def _write(self, path: str, content: bytes) -> None:
-        with in_our_words(self._show(path)):
+        with translated_errors(self._show(path)):
             self._filesystem.write_small(self._full(path), content)
 
     def _replace(self, source: str, target: str) -> None:
-        with in_our_words(self._show(target)):
+        with translated_errors(self._show(target)):
             self._filesystem.replace(self._full(source), self._full(target))
 
 

@@ -55,7 +55,7 @@ def _client(url: str, *_: object) -> Any:
     except ImportError as error:
         raise StorageError(
             f"{url} cannot be opened: the package hdfs-native is not installed here ({error}).",
-            remedy="Install airflow-hiveacid[hdfs] here and in what the executors run.",
+            remedy="Install airflow-hiveacid[hdfs] here and in the environment of the executors.",
         ) from error
     try:
         client = Client(url)
@@ -277,7 +277,7 @@ class _Input(io.RawIOBase):
             return 0
         data = ask(self._reader.read_range, self._position, size)
         if len(data) != size:
-            raise OSError(errno.EIO, f"{size} bytes were asked for and {len(data)} came")
+            raise OSError(errno.EIO, f"{size} bytes were requested, {len(data)} were received")
         buffer[:size] = data
         self._position += size
         return size

@@ -77,12 +77,12 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
     text = str(error)
     if isinstance(error, RuntimeError):
         if match := _EXCEPTION.search(text):
-            said = match["text"].replace('\\"', '"').split("\\n")[0]
-            said = f"{match['name']}: {said}"
+            message = match["text"].replace('\\"', '"').split("\\n")[0]
+            message = f"{match['name']}: {message}"
             if match["name"] in _PASSES:
-                return NotYet(errno.EIO, said)
+                return NotYet(errno.EIO, message)
             number = _ERRNO.get(match["name"], errno.EIO)
-            return login_refused(said) or OSError(number, said)
+            return login_refused(message) or OSError(number, message)
         return login_refused(text) or OSError(errno.EIO, text)
     if isinstance(error, FileExistsError):
         return FileExistsError(errno.EEXIST, "exists already")
@@ -90,7 +90,7 @@ def _in_words(error: OSError | RuntimeError) -> OSError:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if isinstance(error, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if told := _NUMBER.search(text):
-        return OSError(int(told[1]), text)
+    if numbered := _NUMBER.search(text):
+        return OSError(int(numbered[1]), text)
     cut = "RPC listener disconnected" in text
     return NotYet(errno.ECONNABORTED, text) if cut else error

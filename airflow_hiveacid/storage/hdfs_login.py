@@ -16,7 +16,7 @@ _VARIABLES = (
 _SERVER = re.compile(r"hdfs://(?P<host>[^/:]+):(?P<port>\d+)")
 # Messages of the client without a ticket, and of the NameNode for an expired token.
 _REFUSED = re.compile(
-    r"GSSAPIError\(.*, \d+, \"(?P<said>.*)\"\)|SASLError|NoSASLMechanism|^InvalidToken", re.S
+    r"GSSAPIError\(.*, \d+, \"(?P<message>.*)\"\)|SASLError|NoSASLMechanism|^InvalidToken", re.S
 )
 
 
@@ -50,11 +50,11 @@ def as_in_token(url: str) -> str:
     return f"hdfs://{address}" if bytes([len(address)]) + address.encode() in tokens else url
 
 
-def login_refused(said: str) -> LoginRefused | None:
+def login_refused(message: str) -> LoginRefused | None:
     """Return the error for a failed login, unless the failure has another cause.
 
     Args:
-        said: The message of the client or of the NameNode.
+        message: The message of the client or of the NameNode.
     """
-    match = _REFUSED.search(said)
-    return None if match is None else LoginRefused(errno.EACCES, match["said"] or said)
+    match = _REFUSED.search(message)
+    return None if match is None else LoginRefused(errno.EACCES, match["message"] or message)

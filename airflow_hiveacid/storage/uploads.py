@@ -79,13 +79,13 @@ class Uploads:
 
     def begin(self, path: str) -> "UploadedFile":
         """Begin to write a file that will appear at a path."""
-        with self._in_our_words(path):
+        with self._translated_errors(path):
             begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key(path))
         return UploadedFile(self, Upload(path, begun["UploadId"]))
 
     def send(self, upload: Upload, number: int, content: bytes) -> str:
         """Send a part, and return its entity tag."""
-        with self._in_our_words(upload.path):
+        with self._translated_errors(upload.path):
             sent = self._client.upload_part(
                 **self._named(upload), PartNumber=number, Body=content, ContentLength=len(content)
             )
@@ -98,7 +98,7 @@ class Uploads:
             StorageError: The upload was aborted.
         """
         parts = [{"ETag": tag, "PartNumber": n} for n, tag in enumerate(upload.parts, start=1)]
-        with self._in_our_words(upload.path):
+        with self._translated_errors(upload.path):
             try:
                 self._client.complete_multipart_upload(
                     **self._named(upload), MultipartUpload={"Parts": parts}
@@ -111,7 +111,7 @@ class Uploads:
 
     def take_back(self, path: str, upload_id: str) -> None:
         """Abort an upload; a completed or an unknown one is no error."""
-        with self._in_our_words(path, gone_ok=True):
+        with self._translated_errors(path, gone_ok=True):
             self._client.abort_multipart_upload(**self._named(Upload(path, upload_id)))
 
     def create(self, path: str, content: bytes) -> None:
@@ -121,7 +121,7 @@ class Uploads:
             StorageError: Another file exists.
         """
         named = {"Bucket": self._bucket, "Key": self._key(path)}
-        with self._in_our_words(path):
+        with self._translated_errors(path):
             try:
                 self._client.put_object(**named, Body=content, IfNoneMatch="*")
             except self._client.exceptions.ClientError as error:
@@ -135,7 +135,7 @@ class Uploads:
         """List all incomplete uploads."""
         prefix = f"{self._prefix}/" if self._prefix else ""
         found = []
-        with self._in_our_words(""):
+        with self._translated_errors(""):
             pages = self._client.get_paginator("list_multipart_uploads")
             for page in pages.paginate(Bucket=self._bucket, Prefix=prefix):
                 found += [
@@ -162,7 +162,7 @@ class Uploads:
         return "/".join(filter(None, [self._prefix, path]))
 
     @contextmanager
-    def _in_our_words(self, path: str, *, gone_ok: bool = False) -> Iterator[None]:
+    def _translated_errors(self, path: str, *, gone_ok: bool = False) -> Iterator[None]:
         from botocore.exceptions import BotoCoreError, ClientError
 
         where = f"{self.location}/{path}"

@@ -134,16 +134,38 @@ def names_in(text: str) -> set[str]:
         return set()
 
 
+def values_per_row(query: str) -> int | None:
+    """Return the number of values in the first row of VALUES; None for another query."""
+    try:
+        tokens = list(_tokens(query))
+    except _Unreadable:
+        return None
+    if [token.text.upper() for token in tokens[:2]] != ["VALUES", "("]:
+        return None
+    depth, values = 0, 1
+    for token in tokens[1:]:
+        depth += (token.text in _CLOSING.values()) - (token.text in _CLOSING)
+        if depth == 0:
+            return values
+        values += token.text == "," and depth == 1
+    return None
+
+
 def parameters_of(text: str) -> set[str]:
-    """Return the names of the parameters of a SQL text, as ``id`` of ``:id``.
+    """Return the names of the parameters of a SQL text, as ``id`` of ``:id``."""
+    return {name for _, name in parameter_places(text)}
+
+
+def parameter_places(text: str) -> list[tuple[int, str]]:
+    """Return the parameters of a SQL text in order: the position of the colon, and the name.
 
     A colon in the type of a struct, or between a value and one of its fields, is not a parameter.
     """
     try:
         tokens = list(_tokens(text))
     except _Unreadable:
-        return set()
-    names, depth = set(), 0
+        return []
+    places, depth = [], 0
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
         if token.is_sign(_ANGLES):
@@ -156,8 +178,8 @@ def parameters_of(text: str) -> set[str]:
             continue
         after = tokens[index + 1]
         if after.kind is TokenKind.WORD and not _is_value_before(before, token):
-            names.add(after.text)
-    return names
+            places.append((token.start, after.text))
+    return places
 
 
 def _is_value_before(before: Token | None, colon: Token) -> bool:

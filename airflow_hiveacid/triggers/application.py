@@ -90,7 +90,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         }
         try:
             run = await self._cluster_run()
-            while (ended := await asyncio.to_thread(run.look)) is None:
+            while (ended := await asyncio.to_thread(run.poll)) is None:
                 await asyncio.sleep(self.poll_seconds)
             event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
         except HiveAcidError as error:
@@ -102,7 +102,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
                     if await self._ended_by_user():
                         await self.on_kill()
                 except Exception as error:  # noqa: BLE001 - Airflow fails the task for any other
-                    self.log.warning("The application may go on: %s", error)
+                    self.log.warning("The application may continue: %s", error)
             raise
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
@@ -153,7 +153,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         try:
             return await asked
         except HiveAcidError as error:
-            self.log.warning("Something may go on: %s", error)
+            self.log.warning("A part of the application may continue: %s", error)
             return None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.triggers.waiting import Look, WaitingTrigger
+from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger
 
 if TYPE_CHECKING:
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
@@ -39,13 +39,13 @@ class HiveAcidCompactionTrigger(WaitingTrigger):
         self.policy = policy
         self.budget = budget
 
-    def prepare(self, options: MetastoreOptions) -> Look:
-        """Return the look at the table."""
+    def prepare(self, options: MetastoreOptions) -> Poll:
+        """Return the poll of the table."""
         policy = codec.decode(CompactionPolicy, self.policy, "policy")
-        poll = build_poll(options, policy, codec.decode(Budget, self.budget, "budget"))
+        tables = build_poll(options, policy, codec.decode(Budget, self.budget, "budget"))
 
-        def look() -> dict[str, Any] | None:
-            result = poll.look([self.table], self.partitions)
+        def poll() -> dict[str, Any] | None:
+            result = tables.survey([self.table], self.partitions)
             for line in result.log:
                 self.log.info("%s", line)
             for line in result.problems:
@@ -53,7 +53,7 @@ class HiveAcidCompactionTrigger(WaitingTrigger):
             needs = [need.to_dict() for need in result.needs]
             return {"needs": needs} if needs else None
 
-        return look
+        return poll
 
 
 def build_poll(

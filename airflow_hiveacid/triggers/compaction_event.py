@@ -20,7 +20,7 @@ from airflow_hiveacid.triggers.waiting import metastore_options
 
 log = logging.getLogger(__name__)
 
-_TOLD = "hiveacid_told"
+_REPORTED = "hiveacid_told"
 _PARTITIONS_PER_EVENT = 100
 # The tables that the triggers of one shared poll wait for. They all live in one process: that of
 # the triggerer, which runs the poll as well.
@@ -110,7 +110,7 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
                     policy = _decode_policy(kwargs["policy"])
                     options = await metastore_options(kwargs["metastore_conn_id"])
                     poll = await asyncio.to_thread(build_poll, options, policy, Budget())
-                result = await asyncio.to_thread(poll.look, sorted(watched))
+                result = await asyncio.to_thread(poll.survey, sorted(watched))
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for compactions failed, will try again: %s", error)
@@ -126,14 +126,14 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
         watched[self.table] += 1
         try:
             store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
-            reported: dict[str, str] = {} if store is None else await store.aget(_TOLD, {})
+            reported: dict[str, str] = {} if store is None else await store.aget(_REPORTED, {})
             async for needs in shared_stream:
                 own = [need for need in needs if fnmatchcase(need["table"], self.table.lower())]
                 fresh, now_reported = _choose(
                     own, reported, datetime.now(UTC), self.remind_after_hours
                 )
                 if now_reported != reported and store is not None:
-                    await store.aset(_TOLD, now_reported)
+                    await store.aset(_REPORTED, now_reported)
                 reported = now_reported
                 if fresh:
                     yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]

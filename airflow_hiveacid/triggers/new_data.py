@@ -13,14 +13,14 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.sources import ChangesSource
-from airflow_hiveacid.triggers.waiting import Look, WaitingTrigger, metastore_options
+from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger, metastore_options
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 log = logging.getLogger(__name__)
 
-_TOLD = "hiveacid_told_version"
+_REPORTED = "hiveacid_told_version"
 
 
 class HiveAcidNewDataTrigger(WaitingTrigger):
@@ -40,19 +40,19 @@ class HiveAcidNewDataTrigger(WaitingTrigger):
         self.consumer = consumer
         self.after = after
 
-    def prepare(self, options: "MetastoreOptions") -> Look:
-        """Return the look at the versions of the table."""
+    def prepare(self, options: "MetastoreOptions") -> Poll:
+        """Return the poll of the table's versions."""
         # Thrift takes a second to import.
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.records.consumers import Consumer
 
-        def look() -> dict[str, Any] | None:
+        def poll() -> dict[str, Any] | None:
             with MetastoreClient(options) as client:
                 consumer = Consumer(client, self.table, self.consumer)
                 found = consumer.range(ChangesSource(self.table, after=self.after))
             return None if found is None else {"range": codec.to_record(found)}
 
-        return look
+        return poll
 
 
 class HiveAcidNewDataEventTrigger(BaseEventTrigger):
@@ -107,27 +107,27 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll repeatedly, in a thread, and report each new version once."""
         store = getattr(self, "asset_state_store", None)  # Since Airflow 3.3.
-        told: str | None = None if store is None else await store.aget(_TOLD)
+        reported: str | None = None if store is None else await store.aget(_REPORTED)
         while True:
             try:
                 options = await metastore_options(self.metastore_conn_id)
-                newest, table = await asyncio.to_thread(self._look, options)
+                newest, table = await asyncio.to_thread(self._newest_version, options)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for new versions failed, will try again: %s", error)
             else:
-                version, _, of_table = (told or "").partition(" ")
+                version, _, of_table = (reported or "").partition(" ")
                 after = int(version) if of_table == table else None
                 if newest and (after is None or after < newest):
                     versions = {"after": after, "up_to": newest}
                     yield TriggerEvent({"table": self.table, **versions})  # type: ignore[no-untyped-call]
-                    # Only now: it may be told twice, and must not be lost.
-                    told = f"{newest} {table}"
+                    # Only now: the event may be repeated, but must not be lost.
+                    reported = f"{newest} {table}"
                     if store is not None:
-                        await store.aset(_TOLD, told)
+                        await store.aset(_REPORTED, reported)
             await asyncio.sleep(self.poke_interval)
 
-    def _look(self, options: "MetastoreOptions") -> tuple[int, str]:
+    def _newest_version(self, options: "MetastoreOptions") -> tuple[int, str]:
         """The newest version, and the creation of the table that it is of."""
         from airflow_hiveacid.metastore.client import MetastoreClient
         from airflow_hiveacid.metastore.same_table import located

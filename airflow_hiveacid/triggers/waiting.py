@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 
 # Returns the fields of an event, or None without a result.
-Look = Callable[[], dict[str, Any] | None]
+Poll = Callable[[], dict[str, Any] | None]
 
 
 class WaitingTrigger(BaseTrigger):
@@ -53,31 +53,31 @@ class WaitingTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Repeat the look in a thread, because Thrift and listings block."""
+        """Repeat the poll in a thread, because Thrift and listings block."""
         event: dict[str, Any]
         try:
             options = await metastore_options(self.metastore_conn_id)
-            look = await asyncio.to_thread(self.prepare, options)
+            poll = await asyncio.to_thread(self.prepare, options)
             patience = Patience(timedelta(seconds=self.patience))
-            while (found := await asyncio.to_thread(self._once, look, patience)) is None:
+            while (found := await asyncio.to_thread(self._poll_once, poll, patience)) is None:
                 await asyncio.sleep(self.poke_interval)
             event = {"status": "found", **found}
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
-    def prepare(self, options: "MetastoreOptions") -> Look:
-        """Return the look; called once, in a thread.
+    def prepare(self, options: "MetastoreOptions") -> Poll:
+        """Return the poll; called once, in a thread.
 
         :param options: The metastore.
         """
         raise NotImplementedError
 
-    def _once(self, look: Look, patience: Patience) -> dict[str, Any] | None:
+    def _poll_once(self, poll: Poll, patience: Patience) -> dict[str, Any] | None:
         try:
-            found = look()
+            found = poll()
         except HiveAcidError as error:
-            if not patience.bears(error):
+            if not patience.tolerates(error):
                 raise
             self.log.warning("%s Looking again in %s s.", error, self.poke_interval)
             return None

@@ -1,4 +1,4 @@
-"""Make what the DAG hourly_merge wants: the table demo.customers and an hour of changes for it."""
+"""Create the inputs of the DAG hourly_merge: the table demo.customers and an hour of changes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ CHANGES = (
 
 
 def main() -> None:
-    """Make what is missing; what is there stays as it is."""
+    """Create missing objects; leave existing ones unchanged."""
     with MetastoreClient(MetastoreOptions(uris=os.environ["METASTORE_URI"])) as client:
         if TABLE.database not in client.get_databases():
             client.create_database(TABLE.database)

@@ -1,15 +1,11 @@
-"""What notes say of buckets, and where delete events of a file may be."""
+"""Buckets in notes, and the possible files of delete events."""
 
 from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.bucket_layout import (
-    BucketColumn,
-    BucketLayout,
-    common_layout,
-    may_delete,
-)
+from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout, common_layout
+from airflow_hiveacid.acid.names import may_delete
 
 LAYOUT = BucketLayout((BucketColumn(2, "id", "int"), BucketColumn(0, "name", "string")), 4, 2)
 NOTED: dict[str, Any] = {
@@ -49,7 +45,7 @@ def test_a_note_holds_a_layout() -> None:
         {"columns": [{"position": 2, "name": None, "type": "int"}]},
     ],
 )
-def test_what_makes_no_sense_is_no_layout(noted: Any) -> None:
+def test_invalid_values_are_no_layout(noted: Any) -> None:
     whole = {**NOTED, **noted} if isinstance(noted, dict) and noted else noted
     assert BucketLayout.of_note({"buckets": whole}) is None
 
@@ -59,7 +55,7 @@ def test_a_compaction_keeps_the_layout_of_all_that_it_replaces() -> None:
     assert common_layout([one, one]) == LAYOUT
     assert common_layout([one, other]) is None
     assert common_layout([one, FILES]) is None
-    # Nothing to compare the files with: anybody may have put one there.
+    # The files cannot be compared with anything: any user may have added one.
     assert common_layout([one, LAYOUT.to_note()]) is None
     assert common_layout([one, {}]) is None
     assert common_layout([]) is None
@@ -70,7 +66,7 @@ def test_a_compaction_keeps_the_layout_of_all_that_it_replaces() -> None:
     [
         (1, 1, True, True),
         (2, 1, True, False),
-        # Trino's row ids in tables without buckets have the number 0, whatever file they are in.
+        # Trino's row ids in tables without buckets have the number 0, regardless of their file.
         (0, 1, True, True),
         (1, 0, True, False),
         (2, 1, False, True),

@@ -1,4 +1,4 @@
-"""What a cleaning may remove from a partition, and why it keeps the rest."""
+"""The removable directories of a partition, and the reasons for keeping the others."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -53,7 +53,7 @@ OLD = ("base_2", "delta_3_3_0000", "delete_delta_4_4_0000")
 
 
 @pytest.mark.parametrize("newer", ["base_0000004_v0000020", "base_4"])
-def test_what_a_base_holds_may_go_when_nobody_is_there(newer):
+def test_directories_replaced_by_a_base_are_removed_without_readers(newer):
     marked = [FileStatus("base_4/_metadata_acid", 1)]
     listing = [FileStatus(f"{name}/bucket_00000", 1) for name in (*OLD, newer, "delta_5_5_0000")]
     marks = {"base_4": "compacted"}
@@ -96,7 +96,7 @@ def test_only_who_was_there_when_the_newer_one_appeared_is_waited_for(blocker, b
 
 
 @pytest.mark.parametrize("blocker", [reader(txn_id=900), reader(lock_id=1)])
-def test_without_a_note_anybody_may_be_a_reader_of_the_old(blocker):
+def test_without_a_note_all_transactions_may_read_old_directories(blocker):
     planned = plan(*OLD, "base_0000004_v0000020", blockers=[blocker])
     assert removed(planned) == []
     assert planned.unmarked == ("base_0000004_v0000020",)
@@ -117,7 +117,7 @@ def test_the_reason_names_who_blocks_since_when_and_from_where():
     assert "3 more" in reason
 
 
-def test_what_a_minor_compaction_put_together_may_go():
+def test_inputs_of_a_minor_compaction_are_removable():
     old = ["delta_3_3_0000", "delta_4_4_0000", "delete_delta_4_4_0001"]
     new = ["delta_0000003_0000004_v0000020", "delete_delta_0000003_0000004_v0000020"]
     assert sorted(removed(plan(*old, *new))) == sorted(old)
@@ -135,8 +135,8 @@ def test_half_of_a_compaction_without_a_transaction_holds_only_its_own_half(miss
     assert not planned.is_clean_up_to(None)
 
 
-def test_one_statement_never_stands_for_another_of_its_write_id():
-    # The second spelling of a name is not read; nobody knows whose rows are in there.
+def test_statements_of_one_write_id_are_distinct():
+    # The second spelling of a name is not read; the owner of its rows is unknown.
     planned = plan("delta_3_3_0000", "delta_0000003_0000003_0000")
     assert removed(planned) == []
 
@@ -150,14 +150,14 @@ def test_an_overwrite_makes_all_before_it_useless_even_the_younger_compaction():
     assert sorted(removed(plan(*names))) == sorted(names[:-1])
 
 
-def test_aborted_writes_go_at_once_whoever_is_there():
+def test_aborted_writes_are_removed_despite_any_reader():
     names = ["delta_3_3_0000", "delete_delta_3_3_0001", "base_4"]
     planned = plan(*names, "delta_5_5_0000", aborted=(3, 4), blockers=[reader(1, 1)])
     assert sorted(removed(planned)) == sorted(names)
     assert planned.keep == ()
 
 
-def test_what_holds_some_committed_rows_is_no_aborted_directory():
+def test_directories_with_committed_rows_are_not_aborted():
     planned = plan("delta_3_5", aborted=(4,))
     assert removed(planned) == []
     # To forget that 4 is aborted would bring its rows to life.
@@ -176,16 +176,16 @@ def test_the_output_of_an_aborted_compaction_waits_for_locks_on_the_table_only()
     assert not planned.is_clean_up_to(4)
 
 
-def test_what_is_not_committed_stays_with_who_is_at_work():
+def test_uncommitted_files_are_kept_for_their_writers():
     names = ["base_4", "delta_5_5_0000", "delta_0000001_0000002_v0000020"]
     txns = ValidTxnList(1000, 20, open=(20, 21))
     blockers = [reader(txn_id=20), reader(txn_id=21, lock_id=2)]
     planned = plan("delta_1_1_0000", *names, open_=(4, 5), txns=txns, blockers=blockers)
     assert removed(planned) == []
     assert list(kept(planned)) == sorted(names)
-    assert "At work: transaction 20 " in kept(planned)["delta_0000001_0000002_v0000020"]
-    assert "At work: transaction 21 " in kept(planned)["delta_5_5_0000"]
-    # They are not what a compaction made useless.
+    assert "Active: transaction 20 " in kept(planned)["delta_0000001_0000002_v0000020"]
+    assert "Active: transaction 21 " in kept(planned)["delta_5_5_0000"]
+    # They were not replaced by a compaction.
     assert planned.is_clean_up_to(None)
 
 
@@ -239,7 +239,7 @@ def test_original_files_without_a_base_are_the_table():
     assert list(kept(planned)) == ["other"]
 
 
-def test_what_is_forbidden_stays_and_is_not_done():
+def test_forbidden_compactions_are_not_run():
     planned = plan(
         "delta_1_1_0000", "delta_2_2_0000", "base_3", aborted=(2,),
         forbidden={"delta_1_1_0000": "It is a link.", "delta_2_2_0000": "It is a link."},
@@ -251,7 +251,7 @@ def test_what_is_forbidden_stays_and_is_not_done():
     assert planned.is_clean_up_to(0)
 
 
-def test_what_versions_need_stays_and_no_request_waits_for_it():
+def test_directories_of_versions_are_kept_and_block_no_request():
     names = ("delta_1_1_0000", "delta_2_2_0000", "base_2_v0000020")
     needed = dict.fromkeys(names[:2], "Versions need it.")
     planned = plan(*names, retained=needed)
@@ -287,7 +287,7 @@ def test_staged_files_are_stale_when_their_transaction_has_ended():
     assert stale_staging([*names, *others], txns, 5) == names[:1]
 
 
-def test_staged_files_stay_where_nobody_can_tell_whether_their_transaction_only_reads():
+def test_staged_files_of_possibly_active_transactions_are_kept():
     names = [f"_tmp_hiveacid_{txn}_ab12" for txn in (3, 4, 7, 8)]
     txns = ValidTxnList(10, aborted=(8,))
     assert stale_staging(names, txns, 4) == [names[0], names[3]]
@@ -299,7 +299,7 @@ def test_staged_files_stay_where_nobody_can_tell_whether_their_transaction_only_
         ("delta_0000003_0000003_0000/bucket_00000", True),  # committed
         ("p=1/delete_delta_0000004_0000004_0001/bucket_00000", True),  # aborted
         ("p=1/base_0000005/bucket_00000", False),  # open
-        ("delta_0000101_0000101_0000/bucket_00000", False),  # nobody's yet
+        ("delta_0000101_0000101_0000/bucket_00000", False),  # not committed yet
         ("base_0000003_v0000002/bucket_00000", True),
         ("base_0000003_v0000005/bucket_00000", False),
         ("base_0000003_v0000012/bucket_00000", False),  # unknown
@@ -316,7 +316,7 @@ def test_uploads_of_those_who_have_ended_are_taken_back(path, stale):
     assert is_stale_upload(path, write_ids, txns, 5, timedelta(days=30 * stale)) is stale
 
 
-def test_an_upload_for_a_write_id_that_nobody_has_is_taken_back_in_the_end():
+def test_an_upload_for_an_unassigned_write_id_is_removed_eventually():
     path, write_ids = "delta_0000101_0000101_0000/bucket_00000", ValidWriteIdList("db.t", 100)
     assert not is_stale_upload(path, write_ids, ValidTxnList(10), NO_OPEN, timedelta(days=6))
     assert is_stale_upload(path, write_ids, ValidTxnList(10), NO_OPEN, timedelta(days=8))

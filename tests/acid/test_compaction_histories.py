@@ -1,4 +1,4 @@
-"""Random histories of a table: a compaction must not change what any reader reads."""
+"""Random histories of a table: a compaction must not change the rows of any reader."""
 
 from dataclasses import dataclass, field
 
@@ -40,8 +40,9 @@ class Table:
 
     Attributes:
         rules: Hive 3 has neither transactions of compactions nor suffixes.
-        content: What each directory holds: pairs of a write id and the name it was written under.
-        readers: What each open snapshot sees, and what it has read in the beginning.
+        content: The content of each directory: pairs of a write id and the name it was written
+            under.
+        readers: The visible rows of each open snapshot, and its first result.
     """
 
     rules: Rules
@@ -69,7 +70,7 @@ class Table:
                 write_id = self.open.pop(0)
                 if kind == "abort":
                     self.aborted.append(write_id)
-        # An overwrite locks everybody else out.
+        # An overwrite excludes all other writers.
         elif kind != "overwrite" or not self.open:
             self.write(kind, fate)
 
@@ -174,7 +175,7 @@ def is_delete(name):
 @given(rounds=st.lists(ROUNDS, min_size=3, max_size=8))
 def test_no_reader_sees_a_compaction(rules, rounds):
     table = Table(rules)
-    # Without any older base the readers of Hive 3 fail as soon as somebody overwrites.
+    # Without any older base the readers of Hive 3 fail after any overwrite.
     table.step("overwrite")
     for writing, compacting in rounds:
         for step in writing:

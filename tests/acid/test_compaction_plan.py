@@ -16,7 +16,7 @@ MINOR, MAJOR, REBALANCE = CompactionType
 
 
 def plan(type_, *directories, write_ids="t:100:::", rules=Rules.HIVE4):
-    """Plan for directories, which get one bucket file each; what looks like a file is one."""
+    """Plan for directories, which get one bucket file each; a name like a file's is a file."""
     paths = [
         name if "/" in name or name[0].isdigit() else f"{name}/bucket_00000" for name in directories
     ]
@@ -78,14 +78,14 @@ def test_a_major_compaction_ends_at_the_last_delta(directories, base):
     [
         (MINOR, ["base_4"], "no delta"),
         (MAJOR, ["base_4"], "no delta"),
-        (MAJOR, ["delta_1_1_0"], "all there is"),
+        (MAJOR, ["delta_1_1_0"], "the only directory"),
         (MINOR, ["base_4", "delta_5_5_0"], "the only delta"),
         (MINOR, ["delete_delta_1_5_v9", "delta_1_5_v9"], "become the same again"),
         (MINOR, ["delta_1_1_0", "delete_delta_2_2_0"], "become the same again"),
         (MINOR, ["delta_7_7_0", "delete_delta_7_7_1", "delta_7_7_2"], "major"),
     ],
 )
-def test_what_would_change_nothing_is_not_compacted(type_, directories, reason):
+def test_compactions_without_an_effect_are_skipped(type_, directories, reason):
     with pytest.raises(NothingToCompact, match=reason):
         plan(type_, *directories)
 
@@ -224,7 +224,7 @@ def test_hives_own_compactor_cases(name, inputs, rules):
         (["delta_1_1_0"], "base_0000001"),
         (["base_4_v8", "delta_5_5_0", "delete_delta_7_7_0"], "base_0000007"),
         (["000000_0"], "base_-9223372036854775808"),
-        # What a compaction that did not commit has left names no row of anybody's.
+        # The leftovers of an uncommitted compaction contain no rows of their own.
         (["delta_1_1_0", "delta_2_2_0", "delete_delta_1_1_v7", "delta_1_1_v7"], "base_0000002"),
     ],
 )

@@ -49,7 +49,7 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
         (size(11, delta_bytes=500), HIVE, MAJOR, "50 % of the base's"),
         (no_base(10), HIVE, None, "without a base"),
         (no_base(11), HIVE, MAJOR, "11 delta directories (limit 10) of 10 B without a base"),
-        (no_base(1), replace(HIVE, max_deltas=0), None, "is all there is"),
+        (no_base(1), replace(HIVE, max_deltas=0), None, "is the only directory"),
         (no_base(10), replace(HIVE, max_deltas=None), None, "10 delta directories (limit 10) of"),
         (no_base(11), replace(HIVE, max_deltas=None), MAJOR, "11 delta directories (limit 10) of"),
         (
@@ -123,7 +123,7 @@ ABORTS = {"aborted": ("delta_0000009_0000009_0000",), "aborted_write_ids": 5}
         (size(3, base_age_hours=168.0), WEEKLY, None, "3 delta directories"),
     ],
 )
-def test_what_is_called_for_and_why(measured, policy, type_, reason):
+def test_compaction_types_and_reasons(measured, policy, type_, reason):
     decision = decide(measured, policy, now=MIDNIGHT)
     assert decision.type == type_
     assert reason in decision.reason
@@ -154,7 +154,7 @@ def test_outside_of_the_quiet_hours_an_old_base_waits():
     assert by_day.type is None
     assert by_day.reason.endswith("waits for the quiet hours 22:00-05:00.")
     assert decide(size(3, **OLD), replace(WEEKLY, quiet_hours=None), now=NOON).type is MAJOR
-    # What Hive asks for does not wait.
+    # Hive's own triggers do not wait.
     assert decide(size(11, **OLD), WEEKLY, now=NOON).type is MINOR
 
 
@@ -183,7 +183,7 @@ def test_quiet_hours_are_in_utc_and_may_span_midnight(hours, time, quiet):
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (CompactionPolicy(measure="files"), "'files' is none of bytes, rows"),
+        (CompactionPolicy(measure="files"), "'files' is not one of bytes, rows"),
         (CompactionPolicy(max_deltas=-1), "max_deltas"),
         (CompactionPolicy(max_delta_ratio=-0.1), "max_delta_ratio"),
         (CompactionPolicy(max_aborted=-1), "max_aborted"),
@@ -233,7 +233,7 @@ def test_automatic_compaction_is_switched_off_as_hive_does(table, database, off)
     assert auto_compaction_off(table, database) is off
 
 
-def test_a_reason_tells_who_keeps_directories_from_being_compacted():
+def test_a_reason_names_the_blockers_of_a_compaction():
     waiting = size(11, invisible=("delta_0000012_0000012_0000", "delta_0000014_0000014_0000"))
     began = NOON - timedelta(hours=3)
     ours = "hourly/run 1/merge/-1"
@@ -274,7 +274,7 @@ def test_the_most_useful_compactions_come_first_and_all_others_keep_their_order(
     assert sorted(map(id, choose(called, Budget()))) == sorted(map(id, called))
 
 
-def test_what_the_budget_does_not_cover_waits_and_says_so():
+def test_partitions_beyond_the_budget_wait_with_a_reason():
     called = decisions(size(20, delta_bytes=40), size(11, delta_bytes=30), size(12, delta_bytes=70))
     by_number = choose(called, Budget(max_partitions=1))
     assert [decision.type for decision in by_number] == [MINOR, None, None]

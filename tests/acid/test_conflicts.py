@@ -82,7 +82,7 @@ def test_a_refusal_names_the_cells_both_writers_and_the_partitions():
     )
 
 
-def test_a_refusal_by_rows_says_which_rows_and_who_was_first():
+def test_a_refusal_by_rows_names_the_rows_and_the_other_writer():
     what = "2 of the rows that it changes"
     text = describe_shared_rows("db.t", CHANGE, "user bob", what, [finished(CHANGE, "p=1")])
     assert text == (
@@ -91,7 +91,7 @@ def test_a_refusal_by_rows_says_which_rows_and_who_was_first():
         " user ann)."
     )
     assert describe_shared_rows("db.t", CHANGE, "user bob", what, []).endswith(
-        "Committed since it began: what has been removed again."
+        "Committed since it began: writes that were removed again."
     )
 
 

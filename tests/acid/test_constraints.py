@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[list[Constraint], str]] = {
     "VALIDATE": ([NotNull(column="id", validated=True)], "VALIDATE"),
     "enabled keys": ([Key(type="primary", columns=["id"], enabled=True)], "no enabled keys"),
     "keys without columns": ([Key(type="unique", columns=[])], "needs a column"),
-    "other keys": ([Key(type="other", columns=["id"])], "'other' is none of"),
+    "other keys": ([Key(type="other", columns=["id"])], "'other' is not one of"),
     "half a reference": ([Key(type="foreign", columns=["id"])], "references"),
     "other numbers of columns": (
         [Key(type="foreign", columns=["id"], references="a.b", referenced_columns=["x", "y"])],

@@ -158,7 +158,7 @@ def test_marker_files_are_asked_for_only_where_there_is_one():
     assert set(asked) == {"base_0000002"}
 
 
-def test_a_marker_file_that_nobody_read_is_an_error():
+def test_an_unread_marker_file_is_an_error():
     with pytest.raises(BadMetadataFile, match="was not read"):
         state_of(["base_0000002/_metadata_acid"], "t:2:9223372036854775807::")
 
@@ -228,7 +228,7 @@ class History:
         output = Base(last, self.txns) if major else Delta(first, last, None, self.txns)
         merged = set().union(*(self.rows[d] for d in inputs))
         if hive3 and output in self.rows:
-            return  # What is there already is not replaced.
+            return  # An existing directory is not replaced.
         if hive3 and major:
             self.marked[output.name] = "compacted"
         self.rows[output] = set(filter(compactor.is_valid, merged))
@@ -256,7 +256,7 @@ class History:
         max_size=14,
     )
 )
-def test_a_snapshot_shows_each_committed_row_once_whatever_happened_before(rules, steps):
+def test_a_snapshot_shows_each_committed_row_once_after_any_history(rules, steps):
     history = History(rules)
     for outcome, action in steps:
         if action in ("insert", "overwrite"):

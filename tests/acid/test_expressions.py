@@ -29,7 +29,7 @@ from airflow_hiveacid.text.sql_tokens import columns_of, names_in, require_expre
         "name = 'ü' AND größe > 1",
     ],
 )
-def test_what_may_well_be_an_expression_is_left_to_spark(text):
+def test_possible_expressions_are_left_to_spark(text):
     require_expression(text, "on")
 
 
@@ -64,7 +64,7 @@ def test_what_may_well_be_an_expression_is_left_to_spark(text):
         ("t.a = s.a t.b = s.b", "an operand is missing between a and t"),
     ],
 )
-def test_what_can_be_no_expression_is_refused(text, message):
+def test_invalid_expressions_are_refused(text, message):
     with pytest.raises(BadCondition, match=message):
         require_expression(text, "on")
 

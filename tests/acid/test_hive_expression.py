@@ -1,4 +1,4 @@
-"""Expressions of CHECK and DEFAULT: what Hive and Spark evaluate alike, and what is refused."""
+"""Expressions of CHECK and DEFAULT: those that Hive and Spark evaluate alike, and refused ones."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -120,7 +120,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
-def test_what_hive_and_spark_may_evaluate_differently_is_refused(text: str) -> None:
+def test_expressions_with_different_results_in_hive_and_spark_are_refused(text: str) -> None:
     with pytest.raises(UnsupportedTable):
         check_as_spark(text, COLUMNS)
 

@@ -51,13 +51,13 @@ def test_known_partitions_are_locked_alone_and_unknown_ones_by_the_table(operati
     assert (whole.level, whole.is_dynamic_partition_write) == (LockLevel.TABLE, False)
 
 
-def test_a_read_of_a_plain_table_says_that_it_is_not_transactional():
+def test_a_read_of_a_plain_table_is_an_error():
     (component,) = read_lock_components(ORDERS, transactional=False)
     assert not component.is_transactional
     assert not component.is_dynamic_partition_write
 
 
-def test_what_blocks_what():
+def test_lock_types_block_others():
     order = [LockType.SHARED_READ, LockType.SHARED_WRITE, LockType.EXCL_WRITE, LockType.EXCLUSIVE]
     rows = {
         asked: "".join("x" if blocks(HMS4, held, asked) else "." for held in order)

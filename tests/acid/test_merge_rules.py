@@ -68,5 +68,5 @@ def test_clauses_keep_their_order_within_their_kind():
         ([NotMatchedBySourceUpdate({"a": "1"})], True),
     ],
 )
-def test_what_can_come_out_of_a_merge(when, inserts):
+def test_possible_results_of_a_merge(when, inserts):
     assert MergePlan.of(when).inserts_rows is inserts

@@ -34,14 +34,14 @@ VALUES = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(BASES | DELTAS)
-def test_a_directory_name_says_all_that_it_was_made_of(directory):
+def test_a_directory_name_round_trips(directory):
     assert parse_directory(directory.name) == directory
 
 
 @given(
     st.builds(BucketFile, IDS, st.none() | IDS) | st.builds(OriginalFile, IDS, IDS, st.none() | IDS)
 )
-def test_a_file_name_says_all_that_it_was_made_of(file):
+def test_a_file_name_round_trips(file):
     assert parse_file(file.name) == file
 
 

@@ -2,12 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.acid.originals import (
-    SyntheticIds,
-    hive_order,
-    original_bucket,
-    synthetic_ids,
-)
+from airflow_hiveacid.acid.names import hive_order, original_bucket
+from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids
 from airflow_hiveacid.acid.row_id import encode_bucket
 
 
@@ -73,7 +69,7 @@ def test_names_sort_as_java_spells_them_in_a_uri():
         "a0",
         "aZ",
     ]
-    # Java compares UTF-16: what needs two units sorts before the last of the first plane.
+    # Java compares UTF-16: characters of two units sort before the last of the first plane.
     assert sorted(["\uffee", "\U0001f600"], key=hive_order) == ["\U0001f600", "\uffee"]
 
 

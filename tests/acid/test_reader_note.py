@@ -1,4 +1,4 @@
-"""The note on who could still read what a directory replaced: ours, older ones, and none."""
+"""The note on the readers of replaced directories: our own, older ones, and missing ones."""
 
 from pathlib import Path
 
@@ -43,5 +43,5 @@ def test_unknown_fields_are_passed_over():
         b"\xff\xfe",
     ],
 )
-def test_a_later_format_and_what_is_no_note_count_as_none(text):
+def test_a_later_format_and_invalid_content_count_as_no_note(text):
     assert ReaderNote.parse(text) is None

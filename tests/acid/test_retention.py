@@ -1,4 +1,4 @@
-"""What a cleaning leaves for those who read earlier versions."""
+"""The directories that a cleaning keeps for readers of earlier versions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,18 +35,18 @@ def kept(*replacements, paths=None, aborted=(), retention=VERSIONS):
 
 
 @pytest.mark.parametrize(("days", "stays"), [(0, True), (6.99, True), (7, False), (8, False)])
-def test_what_was_replaced_stays_until_the_retention_is_over(days, stays):
+def test_replaced_directories_are_kept_until_the_end_of_the_retention(days, stays):
     assert sorted(kept(replacement(*OLD, days=days))) == (sorted(OLD) if stays else [])
 
 
-def test_the_reason_says_what_replaced_it_and_when_it_may_go():
+def test_the_reason_contains_the_replacement_and_the_time_of_removal():
     (reason,) = kept(replacement(OLD[0], days=1)).values()
     assert NEW in reason
     assert "until 2026-01-08 12:00:00" in reason
 
 
 @pytest.mark.parametrize("days", [None, -1, -365_000])
-def test_what_appeared_nobody_knows_when_stays_and_the_reason_says_so(days):
+def test_directories_of_unknown_age_are_kept_with_a_reason(days):
     (reason,) = kept(replacement(OLD[0], days=days)).values()
     assert "unknown since when" in reason
 
@@ -57,13 +57,13 @@ def test_of_two_compactions_one_after_the_other_each_keeps_its_own_and_for_its_o
     assert sorted(kept(first, second)) == [NEW, "delta_3_3_0000"]
 
 
-def test_what_two_have_replaced_is_kept_for_the_younger_one():
+def test_directories_with_two_replacements_are_kept_for_the_younger_one():
     overwrite = replacement(*OLD, days=1, by="base_0000004")
     for order in ([replacement(*OLD, days=8), overwrite], [overwrite, replacement(*OLD, days=8)]):
         assert sorted(kept(*order)) == sorted(OLD)
 
 
-def test_what_is_of_no_use_without_a_part_that_has_gone_is_not_kept():
+def test_directories_useless_without_a_removed_part_are_not_kept():
     assert kept(replacement(*OLD, days=1), paths=OLD[:1]) == {}
 
 
@@ -77,9 +77,9 @@ def test_a_stream_that_only_the_list_of_write_ids_knows_aborted_writes_of_is_not
     assert len(kept(replacement(*OLD, "delta_3_5", days=1), aborted=(7,))) == 3
 
 
-def test_what_a_compaction_left_out_is_nothing_that_could_come_to_life():
+def test_omitted_aborted_rows_never_become_visible():
     assert kept(replacement("delta_3_5_v0000010", days=1), aborted=(4,)) != {}
-    # On Hive 3 only its note tells that it is of a compaction.
+    # On Hive 3 only its note identifies it as a compaction's.
     ours = replacement("delta_3_3_0000", "delta_5_5_0000", days=9, by="delta_3_5")
     assert sorted(kept(replacement("delta_3_5", days=1), ours, aborted=(4,))) == ["delta_3_5"]
 
@@ -103,7 +103,7 @@ CONSUMER = {"consumers": WEEK, "behind": {"log": 1}}
     [
         ({}, 6.99, True),
         ({}, 7, False),
-        # It reads the base itself, or what is newer.
+        # It reads the base itself, or newer directories.
         ({"behind": {"log": 2}}, 0, False),
         ({"behind": {"log": 2, "mirror": 1}}, 0, True),
         ({"behind": {}}, 0, False),
@@ -111,7 +111,7 @@ CONSUMER = {"consumers": WEEK, "behind": {"log": 1}}
         ({"versions": timedelta(days=8)}, 7.5, True),
     ],
 )
-def test_what_a_consumer_has_still_to_read_stays_for_a_while(more, days, stays):
+def test_unread_changes_of_a_consumer_are_kept_for_a_time(more, days, stays):
     found = kept(replacement(*OLD, days=days), retention=Retention(**CONSUMER | more))
     assert sorted(found) == (sorted(OLD) if stays else [])
 
@@ -130,7 +130,7 @@ def test_of_two_bases_a_consumer_needs_those_that_are_newer():
         assert len(kept(first, second, retention=retention)) == stays
 
 
-def test_the_reason_says_which_consumers_need_it_and_how_long():
+def test_the_reason_names_the_consumers_and_the_time():
     behind = {"log": 1, "mirror": 0, "done": 2, "a": 0, "b": 0}
     reason, *_ = kept(
         replacement(*OLD, days=1), retention=Retention(consumers=WEEK, behind=behind)
@@ -154,6 +154,6 @@ def test_a_length_of_time_is_read(text, hours):
     ["", "7", "-1 days", "1.5 days", "7 Days", "7  days", " 7 days", "7 days\n", "1 week", "7 d",
      "\u0667 days", "36501 days", "999999999 days", "1 day 2 h"],
 )  # fmt: skip
-def test_what_is_no_length_of_time_is_refused(text):
+def test_invalid_durations_are_refused(text):
     with pytest.raises(InvalidJob, match="retention"):
         parse_duration(text, "retention")

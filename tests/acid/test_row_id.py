@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
 
 
 @given(st.integers(0, 4095), st.integers(0, 4095))
-def test_a_bucket_property_says_all_that_it_was_made_of(writer_id, statement_id):
+def test_a_bucket_property_round_trips(writer_id, statement_id):
     assert decode_bucket(encode_bucket(writer_id, statement_id)) == (1, writer_id, statement_id)
 
 
@@ -36,7 +36,7 @@ def test_unknown_versions_are_errors(bucket):
 
 
 @pytest.mark.parametrize(("writer_id", "statement_id"), [(4096, 0), (-1, 0), (0, 4096), (0, -1)])
-def test_what_does_not_fit_is_refused(writer_id, statement_id):
+def test_mismatches_are_refused(writer_id, statement_id):
     with pytest.raises(ValueError, match="not within"):
         encode_bucket(writer_id, statement_id)
 

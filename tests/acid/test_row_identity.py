@@ -104,7 +104,7 @@ def test_directories_without_a_proof_are_listed(read, current, notes, names):
     assert unproven(read, current, notes) == names
 
 
-def test_what_compactions_have_replaced_is_listed():
+def test_directories_replaced_by_compactions_are_listed():
     notes = {
         BASE3: compaction("major", MINOR, "delete_delta_0000001_0000003_v0000007"),
         MINOR: compaction("minor", D1, D2, D3, GONE3),

@@ -1,4 +1,4 @@
-"""What the notes on a run prove."""
+"""The proofs in notes on a run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The notes in directories: what older versions left, what we leave, and what is none."""
+"""The notes in directories: those of older versions, our own, and invalid ones."""
 
 import json
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ NOTES = Path(__file__).parents[1] / "data" / "notes"
 FILES = (WrittenFile("bucket_00000", 5, 1234), WrittenFile("bucket_00001", 0, 567))
 
 
-def test_a_note_says_again_what_was_told():
+def test_a_note_round_trips():
     note = parse_note(directory_note({"operation": "insert"}, FILES))
     assert note is not None
     assert note["operation"] == "insert"
@@ -65,7 +65,7 @@ def test_notes_of_format_1_are_read_and_written_again_byte_by_byte():
         {"bucket_00000": {"rows": "1", "bytes": 1}},
     ],
 )
-def test_a_list_that_makes_no_sense_is_none(files):
+def test_an_invalid_list_is_ignored(files):
     assert written_files({"format": 1, "files": files}) is None
 
 
@@ -109,7 +109,7 @@ def test_the_writes_of_others_are_left_out_before_the_list():
     assert len(written_files(note) or ()) == len(many)
 
 
-def test_what_is_there_is_compared_with_what_was_written():
+def test_present_files_are_compared_with_written_ones():
     there = [FileStatus("d/bucket_00000", 1234), FileStatus("d/bucket_00001", 567)]
     assert disagreements("d", FILES, there) == []
     assert disagreements("d", FILES, there[:1]) == [
@@ -122,14 +122,14 @@ def test_what_is_there_is_compared_with_what_was_written():
     ]
 
 
-def test_what_was_aborted_as_a_whole_has_replaced_nothing():
+def test_an_aborted_overwrite_has_replaced_nothing():
     write_ids = ValidWriteIdList("db.t", 9, aborted=(3, 6))
     told = replacing(
         ["delta_3_3_0000", "delta_4_4_0000", "delta_5_7", "base_2", "0_0"], write_ids, {}
     )
     assert told == {"replaces": ["delta_4_4_0000", "delta_5_7", "base_2", "0_0"], "aborted": [6]}
     assert replacing(["delta_5_7_v0000010"], write_ids, {})["aborted"] == []
-    # On Hive 3 only its note tells that it is of a compaction, which has left aborted rows out.
+    # On Hive 3 only its note identifies it as a compaction's, without aborted rows.
     ours = {"delta_5_7": {"format": 1, "replaces": ["delta_5_5_0000", "delta_7_7_0000"]}}
     assert replacing(["delta_5_7"], write_ids, ours) == {"replaces": ["delta_5_7"], "aborted": []}
     # Of one that has left out all there was a cleaner keeps nothing, and no version needs it.

@@ -1,4 +1,4 @@
-"""What Trino misunderstands, by names alone, and which compaction mends it."""
+"""Directories that Trino misreads, by names alone, and the compaction that repairs them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ def planned(type_, *paths, aborted="", one_by_one=False):
         ([INSERT, EMPTY, "delta_3_3_0/bucket_00000_0"], "", MAJOR, "base_0000003"),
         ([STREAMED], "2", MAJOR, "base_0000005"),
         ([ROWS, "delta_2_5/bucket_00000"], "3", MAJOR, "base_0000005"),
-        # Two compactions of one range, of which one was not committed, or neither, or both.
+        # Two compactions of one range, committed or not.
         ([INSERT, SECOND, *compacted(8), *compacted(9)], "", MAJOR, "base_0000002"),
         ([INSERT, SECOND, *compacted(6), *compacted(9)], "", MAJOR, "base_0000002"),
         ([INSERT, SECOND, *compacted(7), *compacted(8)], "", MAJOR, "base_0000002"),
@@ -92,7 +92,9 @@ def planned(type_, *paths, aborted="", one_by_one=False):
         ([INSERT, DELETE_OF_OURS, compacted(6)[0]], "", MAJOR, "base_0000002"),
     ],
 )
-def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, type_, becomes):
+def test_directories_that_trino_misreads_need_the_smallest_compaction(
+    paths, aborted, type_, becomes
+):
     decision = called_for(*paths, aborted=aborted)
     assert decision.type is type_
     assert decision.reason.startswith("Trino shows ")
@@ -111,15 +113,15 @@ def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, 
         # There is nothing below the base that could be seen.
         ([EMPTY], ""),
         ([EMPTY, "delete_delta_1_1_0/bucket_00000"], ""),
-        # What is replaced has no effect any more.
+        # Replaced directories have no effect any more.
         ([INSERT, DELETE, "base_0000002_v0000009/bucket_00000"], ""),
         ([INSERT, DELETE, "delta_1_2_v9/bucket_00000", "delete_delta_1_2_v9/bucket_00000"], ""),
-        # A compaction has left out the aborted rows; what has nothing else nobody reads.
+        # A compaction has omitted the aborted rows; no reader reads a directory without other rows.
         (["delta_1_5_v9/bucket_00000"], "2"),
         ([STREAMED, "delta_0000001_0000005/_hiveacid.json"], "2"),
         ([STREAMED], "6"),
         ([STREAMED], "1-5"),
-        # What compactions have left that were not committed: all of one, or of deletes alone.
+        # Leftovers of uncommitted compactions: of all directories, or of deletes only.
         ([INSERT, DELETE_OF_OURS, *compacted(8)], ""),
         ([INSERT, SECOND, compacted(8)[0]], ""),
         ([INSERT, DELETE_OF_OURS, compacted(7)[1], *compacted(9)], ""),
@@ -132,7 +134,7 @@ def test_what_trino_reads_wrongly_is_worth_the_least_compaction(paths, aborted, 
         ([INSERT, SECOND, "delta_1_2_v8/_orc_acid_version", compacted(9)[0]], ""),
     ],
 )
-def test_what_trino_reads_rightly_is_left_alone(paths, aborted):
+def test_directories_that_trino_reads_correctly_are_left_alone(paths, aborted):
     write_ids = "t:100:::1,2,3,4,5" if aborted == "1-5" else f"t:100:::{aborted}"
     assert looked_at(*paths, write_ids=write_ids)[2] == RIGHT
 
@@ -140,17 +142,17 @@ def test_what_trino_reads_rightly_is_left_alone(paths, aborted):
 def test_the_reason_names_directories():
     deletes = [f"delete_delta_{n}_{n}_0/bucket_00000_0" for n in (6, 7, 8)]
     assert called_for(STREAMED, *deletes, aborted="2").reason == (
-        "Trino shows rows that delete_delta_6_6_0 and 2 more deletes, of which it does not find the"
-        " files, and shows rows of aborted writes in delta_0000001_0000005."
+        "Trino shows rows that delete_delta_6_6_0 and 2 more deletes, because it does not find the"
+        " deletes, and shows rows of aborted writes in delta_0000001_0000005."
     )
-    assert "Trino shows what base_0000002 replaces" in called_for(ROWS, TRUNCATED).reason
+    assert "Trino shows the rows that base_0000002 replaces" in called_for(ROWS, TRUNCATED).reason
     assert called_for(INSERT, SECOND, *compacted(8), *compacted(9)).reason == (
-        "Trino shows rows twice that are in delta_0000001_0000002_v8 and 1 more (a cleaning mends"
-        " that, too)."
+        "Trino shows rows twice that are in delta_0000001_0000002_v8 and 1 more (a cleaning"
+        " repairs this, too)."
     )
     assert called_for(INSERT, DELETE_OF_OURS, compacted(8)[0]).reason == (
         "Trino shows other rows because of delta_0000001_0000002_v8, half of a compaction that was"
-        " not committed (a cleaning mends that, too)."
+        " not committed (a cleaning repairs this, too)."
     )
 
 
@@ -188,7 +190,7 @@ def test_no_copy_is_made_of_what_was_not_committed(txn):
     assert planned(MINOR, INSERT, SECOND, third, *compacted(txn)).copies == ()
 
 
-def test_who_switches_compactions_off_is_heard():
+def test_disabled_compactions_are_respected():
     decision = called_for(ROWS, DELETE, auto_off=True)
     assert (decision.type, "no_auto_compaction" in decision.reason) == (None, True)
 
@@ -211,5 +213,5 @@ def test_wrong_answers_come_before_slow_ones():
 
 
 def test_no_other_engine_is_known():
-    with pytest.raises(InvalidJob, match="'presto' is none of trino"):
+    with pytest.raises(InvalidJob, match="'presto' is not one of trino"):
         CompactionPolicy(right_for="presto").validate()

@@ -1,4 +1,4 @@
-"""Which versions of a partition can be read, and from which of its directories."""
+"""The readable versions of a partition, and their directories."""
 
 import pytest
 
@@ -71,7 +71,9 @@ def test_a_version_is_read_from_a_base_that_takes_in_aborted_writes_behind_it():
         files = versions([base], now=now).files_of(then)
         assert acid_state(files, then, TXNS).base == base
     assert versions([base], now=now).oldest == 6
-    with pytest.raises(VersionGone, match=r"Version 5 of .* is gone.* left is 6, the newest 6\."):
+    with pytest.raises(
+        VersionGone, match=r"Version 5 of .* is not available.* version is 6, the newest 6\."
+    ):
         versions([base], now=now).files_of(as_of_write_id(now, 5))
 
 
@@ -108,7 +110,7 @@ def test_a_version_is_gone_with_the_first_directory_that_a_base_replaced(gone):
     assert versions(left, replaced).oldest == 5
 
 
-def test_nobody_knows_what_a_base_of_somebody_else_replaced():
+def test_the_replaced_directories_of_a_foreign_base_are_unknown():
     for base in ("base_0000005_v0000050", "base_0000005"):
         with pytest.raises(VersionGone):
             read([*INSERTS, base], 4)
@@ -143,7 +145,7 @@ def test_a_base_that_holds_what_was_open_then_is_passed_over():
         read([*INSERTS[1:], base], 7, replaced, then=then)
 
 
-def test_rows_of_a_merged_delta_tell_their_write_ids():
+def test_rows_of_a_merged_delta_contain_their_write_ids():
     merged = "delta_0000004_0000007_v0000050"
     assert read([*INSERTS[:2], merged], 5) == [*INSERTS[:2], merged]
     assert versions([*INSERTS[:2], merged]).oldest == 0
@@ -174,7 +176,7 @@ def test_original_files_are_among_what_a_base_replaced():
         held.files_of(then)
 
 
-def test_what_a_second_base_replaced_is_missed_where_the_first_does_not_reach():
+def test_directories_replaced_by_a_second_base_are_missed_beyond_the_first():
     first, second = "base_0000004_v0000050", "base_0000007_v0000060"
     replaced = {first: INSERTS[:3], second: [first, *INSERTS[3:]]}
     then = without(NOW, [2, 9])
@@ -184,7 +186,7 @@ def test_what_a_second_base_replaced_is_missed_where_the_first_does_not_reach():
         read([*INSERTS[:4], INSERTS[5], first, second], 7, replaced, then=then)
 
 
-def test_what_was_aborted_and_forgotten_is_not_among_what_was_replaced():
+def test_forgotten_aborted_directories_are_not_replaced_ones():
     forgotten, base = DELTA.format(2), "base_0000005_v0000050"
     replaced = {base: [name for name in INSERTS[:4] if name != forgotten]}
     assert read([*INSERTS, base], 4, replaced) == [INSERTS[0], INSERTS[2]]
@@ -194,7 +196,7 @@ def test_what_was_aborted_and_forgotten_is_not_among_what_was_replaced():
 
 
 @pytest.mark.parametrize(("aborted", "is_there"), [((3,), True), ((4,), False), (None, False)])
-def test_what_was_aborted_in_the_middle_of_a_file_must_be_known(aborted, is_there):
+def test_aborted_rows_inside_of_a_file_must_be_known(aborted, is_there):
     stream, base = "delta_0000003_0000005", "base_0000005_v0000050"
     replaced = {base: Replaced((*INSERTS[:2], stream), aborted)}
     files = [FileStatus(f"{name}/bucket_00000", 1) for name in (*INSERTS[:2], stream, base)]
@@ -215,13 +217,13 @@ def test_changes_need_what_every_base_in_between_has_replaced():
         left = [name for name in everything if name != gone]
         with pytest.raises(VersionGone):
             versions(left, replaced).files_between(then, later)
-    # What came after the later version is not asked for.
+    # Directories after the later version are not requested.
     left = [name for name in everything if name != INSERTS[-1]]
     files = versions(left, replaced).files_between(then, as_of_write_id(NOW, 4))
     assert {file.path.partition("/")[0] for file in files} >= set(INSERTS[:3])
 
 
-def test_what_was_committed_late_and_put_together_since_is_told_apart():
+def test_late_commits_are_distinguished_after_their_compaction():
     merged = "delta_0000004_0000005_v0000050"
     then = without(NOW, [4, 5])
     all_ = versions([*INSERTS, merged], {merged: INSERTS[2:4]}, flat=True)

@@ -1,4 +1,4 @@
-"""What notes tell of writes, and what a compaction's note takes over of them."""
+"""The facts on writes in notes, and those that a compaction's note takes over."""
 
 import json
 
@@ -38,7 +38,7 @@ def delta(first, last=None, txn=0):
     return f"delta_{first:07d}_{last or first:07d}{suffix}"
 
 
-def test_a_write_is_told_by_its_note():
+def test_a_write_is_described_by_its_note():
     facts = WriteFacts.of_note(note(7), 7, TABLE)
     assert (facts.rows_inserted, facts.rows_updated, facts.rows_deleted) == (5, 2, 1)
     assert (facts.operation, facts.user, facts.txn_id) == ("merge", "ann", 47)
@@ -157,11 +157,11 @@ def test_a_record_counts_once_and_only_what_makes_sense_in_it():
         ("base_0000000_v0000012", None, ()),
     ],
 )
-def test_a_compaction_says_which_writes_it_has_merged(directory, replaces, merged):
+def test_a_compaction_records_its_merged_writes(directory, replaces, merged):
     told = {} if replaces is None else {"format": 1, "replaces": replaces}
     assert merged_ranges(directory, told) == merged
 
 
-def test_on_hive_3_the_writes_tell_whose_base_was_merged():
+def test_on_hive_3_the_writes_identify_the_merged_base():
     told = {"format": 1, "replaces": ["base_0000004"], "writes": [{"write_id": 2}]}
     assert merged_ranges("base_0000006", told) == ((1, 4),)

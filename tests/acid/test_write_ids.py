@@ -97,7 +97,7 @@ def test_a_transaction_sees_itself_and_nothing_younger(parts, current):
     )
 
 
-def test_the_metastores_bits_say_which_write_ids_are_aborted():
+def test_the_metastore_s_bits_mark_aborted_write_ids():
     invalid = [2, 3, 5, 7, 11, 13, 17, 19, 23]
     write_ids = ValidWriteIdList.from_table("db.t", 30, invalid, 2, b"\x02\x01")
     assert write_ids.aborted == (3, 23)

@@ -1,7 +1,7 @@
-"""A busy table with two consumers that are killed, and what they should have copied.
+"""A busy table with two consumers that are killed, and the changes that they should have copied.
 
-The operators are the real ones; Spark runs in the process of the test. Who is killed says nothing more
-to the metastore and cleans nothing up, as a process that is gone.
+The operators are the real ones; Spark runs in the process of the test. A killed run sends nothing
+more to the metastore and cleans nothing up, like a dead process.
 """
 
 from collections import Counter
@@ -15,21 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid import (
-    AcidTable,
-    ChangesSource,
-    CleanJob,
-    CompactJob,
-    HiveAcidChangesOperator,
-    InsertJob,
-    QuerySource,
-    mirror_job,
-)
+from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.jobs import CleanJob, CompactJob, InsertJob, mirror_job
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
@@ -42,7 +34,7 @@ from tests.places import place_of
 
 COLUMNS = {"id": "int", "v": "string"}
 BEFORE, AFTER = "before the cursor", "after the cursor"
-# Where a consumer is killed, or overtaken by another run of it.
+# The point where a consumer is killed, or overtaken by another run of it.
 PLACES = [
     *((phase, edge) for phase in list(Phase)[:8] for edge in ("enter", "leave")),
     *((BEFORE, "enter"), (AFTER, "enter")) * 2,
@@ -50,7 +42,7 @@ PLACES = [
 
 
 class Killed(BaseException):
-    """What no code of ours catches."""
+    """An exception that no code of this package catches."""
 
 
 class _At(PhaseObserver):
@@ -71,12 +63,12 @@ class _At(PhaseObserver):
 
 @dataclass
 class BusyTable:
-    """The table, its consumers, and a model of what they have to copy.
+    """The table, its consumers, and a model of the changes that they have to copy.
 
     Attributes:
-        rows: What the table holds.
+        rows: The content of the table.
         changes: Every change that was committed: id, value, kind and write id.
-        kills: How many runs of consumers were killed.
+        kills: The number of killed runs of consumers.
         consumers: Its consumers, "log" and "mirror" or one of them.
     """
 
@@ -127,7 +119,7 @@ class BusyTable:
             patch.setattr(Consumer, "advance", advance)
             yield
 
-    # What happens to the table
+    # Operations on the table
 
     def write(self) -> None:
         """Change some rows, or none."""
@@ -148,7 +140,7 @@ class BusyTable:
                 id_ = self.random.choice(list(self.rows))
                 self._changed(table.delete(f"id = {id_}"), ("delete", id_, self.rows[id_]))
             elif kind == "late":
-                # Its write id is lower than those of whoever commits before it.
+                # Its write id is lower than those of writers that commit before it.
                 self._late.append(self.begin())
             elif kind == "aborted":
                 self.client.abort_txn(self.begin()[0])
@@ -156,7 +148,7 @@ class BusyTable:
                 table.delete("id = 0")
 
     def end_late(self) -> None:
-        """End what was open for long: some of it with a row, some with none, some not well."""
+        """End the old open transactions: some with a row, some without, some by an abort."""
         for txn, write_id in self._late:
             end = self.random.choice(["row", "nothing", "abort"])
             if end == "abort":
@@ -180,7 +172,7 @@ class BusyTable:
         return txn, self.client.allocate_write_id(txn, TableRef.parse(self.table))
 
     def _insert(self, write_id: int, id_: int, value: str) -> None:
-        """What another engine does to insert a row."""
+        """Insert a row like another engine."""
         folder = self.client.get_table(TableRef.parse(self.table)).folder
         row = pa.array(
             [{"id": id_, "v": value}], pa.struct([("id", pa.int32()), ("v", pa.string())])
@@ -190,12 +182,12 @@ class BusyTable:
         (delta / "_orc_acid_version").write_text("2")
 
     def maintain(self) -> None:
-        """Compact one of the tables, and clean it, after what was killed has timed out."""
+        """Compact one of the tables, and clean it, after the timeout of killed transactions."""
         self._time_out()
         self.compact_and_clean()
 
     def compact_and_clean(self) -> None:
-        """Compact one of the tables, and clean it; what consumers have to read must stay."""
+        """Compact one of the tables, and clean it; unread changes must remain."""
         name = self.random.choice([self.table, self.table, self.log, self.copy])
         type_ = self.random.choice(["minor", "major"])
         options = {"target": name, "metastore": self.client.options}
@@ -203,7 +195,7 @@ class BusyTable:
         clean(self.client, CleanJob(**options))
 
     def _time_out(self) -> None:
-        """Abort what the killed ones have left, as a metastore does after some minutes."""
+        """Abort the transactions of killed runs, as a metastore does after some minutes."""
         for txn in self.client.get_open_txns_info():
             if txn.txn_id not in dict(self._late) and self.table in txn.host:
                 with suppress(TransactionAborted):
@@ -260,7 +252,7 @@ class BusyTable:
                 pass
 
     def problems(self) -> list[str]:
-        """What is wrong with the copies."""
+        """Return the errors in the copies."""
         told = {"log": (self.log, self.changes), "mirror": (self.copy, Counter(self.rows.items()))}
         problems = []
         for name in self.consumers:
@@ -275,7 +267,7 @@ class BusyTable:
             return [tuple(row) for row in table.to_df().collect()]
 
     def job(self, name: str) -> Any:
-        """What a consumer does."""
+        """Return the job of a consumer."""
         job: Any = mirror_job(self.table, self.copy, ["id"])
         if name == "log":
             changed = ChangesSource(self.table, after="0")

@@ -1,4 +1,4 @@
-"""A task whose driver is in the cluster, and what Airflow does with it, step by step."""
+"""A task with a driver in the cluster, and Airflow's handling of it, step by step."""
 
 import json
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid import HiveAcidDeleteOperator
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
 from tests.fakes.spark_cluster import SparkCluster
@@ -21,7 +22,7 @@ def delete(**arguments: Any) -> HiveAcidDeleteOperator:
 
 
 def followed(cluster: SparkCluster, context: Context, number: int = 1) -> str:
-    """Wait until somebody waits for an application."""
+    """Wait until a task waits for an application."""
     application = cluster.appears(number)
     cluster.until(lambda: context["ti"].xcoms.get("application_id") == application)
     return application

@@ -33,7 +33,7 @@ os.environ.update(
     AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS="False",
 )
 
-# Keeps what it saw, then does as the test told: write a report, wait to be killed, exit.
+# Record its input, then do as the test requests: write a report, wait for a kill, exit.
 _SPARK_SUBMIT = """\
 import json, os, stat, sys, time
 from pathlib import Path
@@ -59,14 +59,14 @@ sys.exit(plan["exit_code"])
 """
 
 
-_SMALL_TABLES = {"db": ("t", "u", "orders", "feed", "plain"), "shop": ("orders", "gone")}
+_SMALL_TABLES = {"db": ("t", "u", "orders", "feed", "plain", "days"), "shop": ("orders", "gone")}
 # Those with something to compact.
 _WRITTEN = ("orders",)
 
 
 @dataclass
 class SparkSubmit:
-    """The program that stands for spark-submit on the PATH."""
+    """The program that represents spark-submit on the PATH."""
 
     folder: Path
 
@@ -101,7 +101,9 @@ def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetas
                 for name in names:
                     kind = TableKind.NOT_ACID if name == "plain" else TableKind.FULL_ACID
                     ref = TableRef(database, name)
-                    client.create_table(HiveTable.new(ref, columns, kind=kind))
+                    keys = [HiveColumn("day", "string")] if name == "days" else []
+                    table = HiveTable.new(ref, columns, partition_keys=keys, kind=kind)
+                    client.create_table(table)
                     if name in _WRITTEN:
                         folders = AcidFolders(client, ref)
                         _ = folders.insert(), folders.insert()

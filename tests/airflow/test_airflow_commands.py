@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture
 def airflow(hms, monkeypatch, capsys):
-    """Run a command and return what it printed."""
+    """Run a command and return its output."""
     host, port = hms.uri.removeprefix("thrift://").split(":")
     connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
     for name in ("HIVE_ACID_DEFAULT", "OTHER"):
@@ -69,7 +69,7 @@ def test_an_error_is_an_exit_code(airflow, capsys):
         assert capsys.readouterr().err.startswith("hiveacid: ")
 
 
-def test_what_ends_the_work_of_others_goes_to_the_audit_log(airflow, client, monkeypatch):
+def test_aborts_of_others_are_audited(airflow, client, monkeypatch):
     from airflow.utils import cli_action_loggers
 
     noted = []

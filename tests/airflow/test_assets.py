@@ -1,4 +1,4 @@
-"""Tables as assets, and what the events of outlets tell about them."""
+"""Tables as assets, and the information in events of outlets."""
 
 from types import SimpleNamespace
 
@@ -72,7 +72,7 @@ def test_airflow_refuses_a_uri_that_names_no_table(written):
         Asset(uri=written)
 
 
-def test_what_else_an_asset_has_can_be_given():
+def test_further_fields_of_assets_can_be_set():
     asset = table_asset("sales.orders", "hms-1", name="orders", extra={"owner": "ada"})
     assert (asset.name, asset.extra) == ("orders", {"owner": "ada"})
 
@@ -83,7 +83,7 @@ def test_only_a_table_is_an_asset():
 
 
 @pytest.mark.parametrize("outlet", [table_asset("sales.orders", "hms-1"), Asset("my orders")])
-def test_the_event_of_an_outlet_tells_what_was_written(outlet):
+def test_the_event_of_an_outlet_describes_the_write(outlet):
     event = events_of(MERGED, outlet)[outlet]
     assert event.extra["table"] == "sales.orders"
     assert event.extra["write_ids"] == {"sales.orders": 3}
@@ -91,7 +91,7 @@ def test_the_event_of_an_outlet_tells_what_was_written(outlet):
     assert event.extra["partitions"] == ["d=1", "d=2"]
 
 
-def test_the_event_of_another_table_tells_nothing_of_this_one():
+def test_the_event_of_another_table_is_ignored():
     other = table_asset("sales.customers", "hms-1")
     assert events_of(MERGED, table_asset("sales.orders", "hms-1"), other)[other].extra == {}
 
@@ -103,7 +103,7 @@ def test_an_alias_gets_an_event_of_the_table():
     assert event.extra["txn_id"] == 7
 
 
-def test_each_table_of_a_transaction_is_told_of_by_its_own_outlet():
+def test_each_table_of_a_transaction_is_reported_by_its_own_outlet():
     tables = (
         TableReport(table="sales.orders", rows_inserted=2, bytes=20, partitions=("d=1",)),
         TableReport(table="sales.customers", rows_updated=1, bytes=10),
@@ -142,7 +142,7 @@ def test_outlets_that_are_no_assets_are_left_alone():
     assert len(events_of(MERGED, SimpleNamespace(namespace="file", name="/orders"))) == 0
 
 
-def test_a_compaction_tells_of_the_partitions_that_it_compacted():
+def test_a_compaction_reports_its_partitions():
     def partition(name, outcome, **figures):
         return PartitionReport(
             table="sales.orders", partition=name, outcome=outcome, reason="", **figures
@@ -216,4 +216,4 @@ def test_a_partition_whose_name_is_too_long_for_a_key_does_not_fail_the_task(cap
     outlet = table_asset("sales.orders", "hms-1")
     report = MERGED | {"partitions": ["d=1", "d=" + "x" * 249]}
     assert events_of(report, outlet, keys_at_runtime=True)[outlet].partition_keys == {"d=1"}
-    assert "No event of their own for 1 partitions" in caplog.text
+    assert "No separate event for 1 partitions" in caplog.text

@@ -8,14 +8,9 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid import (
-    CleanJob,
-    DeleteJob,
     HiveAcidCleanOperator,
     HiveAcidDeleteOperator,
-    HiveAcidDeltaCountSensor,
     HiveAcidInsertOperator,
-    HiveAcidNewDataSensor,
-    InsertJob,
     PathSource,
     TableSource,
 )
@@ -23,9 +18,11 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
+from airflow_hiveacid.jobs import CleanJob, DeleteJob, InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor, HiveAcidNewDataSensor
 from tests.fakes.metastore import FakeMetastore
 
 DELETE = DeleteJob(target="db.t", where="name = 'secret value'")
@@ -87,7 +84,7 @@ def test_the_authorizer_is_asked_for_every_table(spark_submit, context, use):
     "authorizer",
     ["refuse_reads", "say_nothing", "fail", "missing", "NOT_CALLABLE", "no.such.module", "nodots."],
 )
-def test_whatever_does_not_allow_a_job_refuses_it(spark_submit, context, use, records, authorizer):
+def test_any_other_answer_refuses_the_job(spark_submit, context, use, records, authorizer):
     use(authorizer)
     with pytest.raises(HiveAcidTaskRefused) as failure:
         HiveAcidInsertOperator(task_id="t", job=INSERT).execute(context)

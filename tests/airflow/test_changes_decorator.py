@@ -1,4 +1,4 @@
-"""@task.hive_acid_changes: what the function returns is the query over the changes."""
+"""@task.hive_acid_changes: the function returns the query over the changes."""
 
 import json
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, task
 
-from airflow_hiveacid import ChangesSource, InsertJob, QuerySource
+from airflow_hiveacid import ChangesSource, QuerySource
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs import InsertJob, codec
 from tests.engine.acid_tables import create
 
 LOG = {"consumer": "audit", "target": "decorated.log"}
@@ -18,7 +18,7 @@ LOG = {"consumer": "audit", "target": "decorated.log"}
 
 @pytest.fixture
 def written(fake4: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The name of a table of which one version is there."""
+    """Return the name of a table with one version."""
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     host, port = fake4.uri.removeprefix("thrift://").split(":")
@@ -35,7 +35,7 @@ def written(fake4: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         client.drop_database("decorated", cascade=True)
 
 
-def test_the_function_tells_the_query(spark_submit: Any, written: str, context: Any) -> None:
+def test_the_function_returns_the_query(spark_submit: Any, written: str, context: Any) -> None:
     # In this order: the fixture of spark-submit sets a connection, too.
     report = {"job": "insert", "target": "decorated.log"}
     read = {"table": written, "after": 0, "up_to": 1}

@@ -14,19 +14,15 @@ import pytest
 from airflow_hiveacid import (
     AcidTable,
     ChangesSource,
-    CleanJob,
-    CompactJob,
-    ExportChangesJob,
     HiveAcidChangesOperator,
-    InsertJob,
     QuerySource,
     TableSource,
-    mirror_job,
 )
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
+from airflow_hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
@@ -44,7 +40,7 @@ COLUMNS = {"id": "int", "v": "string"}
 
 
 class Killed(BaseException):
-    """What no code of ours catches."""
+    """An exception that no code of this package catches."""
 
 
 class Feed:
@@ -125,7 +121,7 @@ def context() -> Callable[..., Any]:
     return made
 
 
-def test_a_consumer_goes_on_where_it_has_come_to(feed: Feed, context: Any) -> None:
+def test_a_consumer_continues_at_its_cursor(feed: Feed, context: Any) -> None:
     feed.write("SELECT 1 id, 'a' v")
     feed.write("SELECT 2 id, 'b' v")
     report = feed.operator().execute(context())
@@ -142,7 +138,7 @@ def test_a_consumer_goes_on_where_it_has_come_to(feed: Feed, context: Any) -> No
     assert feed.submitted == 2
 
 
-def test_what_is_not_final_waits(feed: Feed, client: Any, context: Any) -> None:
+def test_open_versions_wait(feed: Feed, client: Any, context: Any) -> None:
     txn = client.open_txn("user", "host", None)
     client.allocate_write_id(txn, TableRef.parse(feed.table))
     feed.write("SELECT 2 id, 'b' v")
@@ -273,7 +269,7 @@ def test_files_of_a_table_that_was_created_again_are_not_taken_for_those_of_the_
     assert json.loads(rows)["v"] == "new"
 
 
-def test_a_table_of_the_same_name_begins_anew(feed: Feed, client: Any, context: Any) -> None:
+def test_a_table_of_the_same_name_starts_again(feed: Feed, client: Any, context: Any) -> None:
     """Also if it was created again within the same second."""
     feed.write("SELECT 1 id, 'a' v")
     feed.operator().execute(context())
@@ -321,18 +317,16 @@ def test_a_new_consumer_that_is_killed_loses_nothing_to_a_cleaning(
     assert len(clean(client, CleanJob(target=feed.table, metastore=client.options)).removed) == 2
 
 
-def test_where_changes_are_gone_the_failure_says_how_to_begin_anew(
-    feed: Feed, client: Any, context: Any
-) -> None:
+def test_missing_changes_have_a_remedy(feed: Feed, client: Any, context: Any) -> None:
     feed.write("SELECT 1 id, 'a' v")
     feed.operator().execute(context())
     feed.write("SELECT 2 id, 'b' v")
     forget_consumer(client, TableRef.parse(feed.table), "audit")
     assert _major_and_clean(feed).removed
     Consumer(client, feed.table, "audit", [feed.log]).advance(1)
-    with pytest.raises(HiveAcidTaskRefused, match="oldest version that is left is 2") as raised:
+    with pytest.raises(HiveAcidTaskRefused, match="oldest available version is 2") as raised:
         feed.operator().execute(context())
-    assert "'audit' had still to copy, after version 1" in str(raised.value)
+    assert "Changes after version 1 were cleaned before 'audit' copied them." in str(raised.value)
     assert "another name of the consumer" in str(raised.value)
     feed.operator(feed.appending(after="2"), consumer="audit_anew").execute(context())
     assert feed.versions() == [(1, 1)]
@@ -384,7 +378,7 @@ def _kill() -> None:
         ),
     ],
 )
-def test_what_can_not_be_consumed_is_refused_while_the_dag_is_parsed(
+def test_unsupported_sources_of_consumers_are_refused_at_parse_time(
     hms: Any, more: dict[str, Any], says: str
 ) -> None:
     job = InsertJob(target="a.b", source=ChangesSource("c.d", after="0"))
@@ -392,6 +386,6 @@ def test_what_can_not_be_consumed_is_refused_while_the_dag_is_parsed(
         HiveAcidChangesOperator(**{"task_id": "t", "consumer": "c", "job": job, **more})
 
 
-def test_a_consumer_beyond_the_newest_version_says_so(feed: Feed, context: Any) -> None:
+def test_a_consumer_beyond_the_newest_version_is_an_error(feed: Feed, context: Any) -> None:
     with pytest.raises(HiveAcidTaskFailure, match="has no version 7"):
         feed.operator(feed.appending(after="7")).execute(context())

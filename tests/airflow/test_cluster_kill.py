@@ -26,7 +26,7 @@ Context = dict[str, Any]
 
 @pytest.fixture
 def open_txns(hms4: EmbeddedMetastore) -> Iterator[Callable[[], list[bool]]]:
-    """Whether a transaction of the run, and one of another, are still open."""
+    """Return whether a transaction of the run, and one of another, are still open."""
     with MetastoreClient(hms4.options) as client:
         tokens = (marked_token(token, ["shop.orders"]) for token in (RUN_TOKEN, "d/r/t/0"))
         own, other = (Transaction(client, run_token=token) for token in tokens)
@@ -90,7 +90,7 @@ def test_killing_a_deferred_task_without_a_connection_ends_the_rest(
     assert open_txns() == [lost == "hive_acid_default", True]
 
 
-def test_a_user_who_ends_the_task_is_heard_while_xcoms_are_told(cluster, context, monkeypatch):
+def test_a_kill_by_the_user_is_handled_while_xcoms_are_pushed(cluster, context, monkeypatch):
     trigger = rebuilt(deferred_by(delete(deferrable=True), context), context)
     (application,) = cluster.applications
     cluster.begin(application, txn_ids=[5])

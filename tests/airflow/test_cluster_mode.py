@@ -1,4 +1,5 @@
-"""Operators whose driver is in the cluster: whoever dies, the application is found again."""
+"""Operators with their driver in the cluster: after the death of any process, the application is
+found."""
 
 import asyncio
 import json
@@ -12,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import RUN_NOTES
+from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
 from airflow_hiveacid.cluster.applications import application_tag
 from airflow_hiveacid.cluster.run_files import RunFiles
 from airflow_hiveacid.ddl.run import run_ddl
@@ -22,8 +23,11 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
+from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.sql.script import to_jobs
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
 RUN_TOKEN = "d/r/t/-1"
@@ -78,28 +82,34 @@ def test_a_table_that_the_job_creates_gets_the_files_of_the_run(cluster, context
     assert report.startswith(f"{folder}/{RUN_NOTES}/")
 
 
-def test_a_view_has_no_folder_and_the_database_gets_the_files_of_the_run(cluster, context, orders):
+def test_the_files_of_a_view_are_in_its_database_until_the_report_is_read(cluster, context, orders):
     sql = "CREATE OR REPLACE VIEW shop.ids AS SELECT id FROM shop.orders"
     database = orders.client.get_database("shop")
-    folder = database.managed_location or database.location
+    folder = f"{database.managed_location or database.location}/{SCRIPT_NOTES}"
     view = HiveTable.new(TableRef("shop", "ids"), [HiveColumn("id", "int")])
     view.raw.tableType, view.raw.sd.location = "VIRTUAL_VIEW", None
     view.raw.viewOriginalText = view.raw.viewExpandedText = "SELECT id FROM shop.orders"
     for number, existing in enumerate((False, True)):
         if existing:
             orders.client.create_table(view)
-        deferred_by(
-            HiveAcidSqlOperator(
-                task_id=f"t{number}", sql=sql, deploy_mode="cluster", deferrable=True
-            ),
-            context,
+        operator = HiveAcidSqlOperator(
+            task_id=f"t{number}", sql=sql, deploy_mode="cluster", deferrable=True
         )
-        argv = cluster.seen(cluster.applications[-1]).argv
-        report = argv[argv.index("--report") + 1]
-        assert report.startswith(f"{folder}/{RUN_NOTES}/")
+        deferred = deferred_by(operator, context)
+        application = cluster.applications[-1]
+        argv = cluster.seen(application).argv
+        assert argv[argv.index("--report") + 1].startswith(f"{folder}/")
+        cluster.begin(application)
+        report = RunReport(job="create_view", target="shop.ids")
+        cluster.report(application, ScriptReport.of("shop.ids", [report]))
+        cluster.kubernetes.end(application)
+        assert len(ReadOnlyStorage.of(folder).list_files()) == 2
+        event = asyncio.run(first_event(rebuilt(deferred, context)))
+        getattr(operator, deferred.method_name)(context, event=event)
+        assert ReadOnlyStorage.of(folder).list_files() == []
 
 
-def test_what_the_driver_tells_reaches_the_task_before_the_work_is_done(cluster, context, perform):
+def test_the_driver_s_progress_reaches_the_task_during_the_work(cluster, context, perform):
     xcoms = context["ti"].xcoms
 
     def steps():
@@ -134,7 +144,7 @@ def test_a_retry_submits_only_what_a_dead_submitter_has_not(cluster, context, pe
     assert len(cluster.applications) == 1
 
 
-def test_a_retry_goes_on_with_the_application_of_a_dead_worker(cluster, context, perform):
+def test_a_retry_continues_with_the_application_of_a_dead_worker(cluster, context, perform):
     deferred_by(delete(deferrable=True), context)
     (application,) = cluster.applications
     cluster.begin(application, txn_ids=[5])
@@ -179,7 +189,7 @@ def test_runs_do_not_wait_for_each_others_applications(cluster, perform):
         assert perform()["rows_deleted"] == 1
 
 
-def test_nothing_is_submitted_while_nobody_knows_what_runs(cluster, perform):
+def test_nothing_is_submitted_while_running_applications_are_unknown(cluster, perform):
     cluster.kubernetes.refused["pods"] = HTTPStatus.SERVICE_UNAVAILABLE
     with pytest.raises(HiveAcidTaskTrouble, match="503"):
         perform()
@@ -196,7 +206,7 @@ def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, 
             asked = kubernetes.lists
             cluster.until(lambda asked=asked: kubernetes.lists > asked + 6)
             kubernetes.refused.clear()
-        # As after a restart, when what it knows comes back piece by piece.
+        # As after a restart, when its information returns step by step.
         kubernetes.empty_lists = 4
         cluster.until(lambda: not kubernetes.empty_lists)
         cluster.succeed(application, rows_deleted=1)
@@ -206,8 +216,8 @@ def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, 
     assert len(cluster.applications) == 1
 
 
-def test_whoever_waits_with_an_ended_ticket_goes_on_waiting(cluster, context, perform, monkeypatch):
-    """What the driver tells lies on HDFS; that it goes on, the cluster says."""
+def test_a_waiting_writer_survives_an_expired_ticket(cluster, context, perform, monkeypatch):
+    """The driver's reports are on HDFS; its state comes from the cluster."""
 
     def steps():
         application = followed(cluster, context)
@@ -221,7 +231,7 @@ def test_whoever_waits_with_an_ended_ticket_goes_on_waiting(cluster, context, pe
             patch.setattr(RunFiles, "read_started", refuse)
             cluster.begin(application, txn_ids=[7])
             cluster.until(lambda: len(looks) > 3)
-        # Somebody has renewed it.
+        # Another process has renewed it.
         cluster.until(lambda: context["ti"].xcoms.get("txn_id") == 7)
         cluster.succeed(application, rows_deleted=1)
 
@@ -244,7 +254,7 @@ def test_an_application_that_vanishes_fails_the_task(cluster, context, perform):
 
 
 @pytest.mark.parametrize("end", ["vanishes", "fails"])
-def test_what_the_driver_has_reported_as_done_is_done(cluster, context, perform, end):
+def test_the_driver_s_report_of_success_counts(cluster, context, perform, end):
     def steps():
         application = followed(cluster, context)
         cluster.report(application, rows_deleted=4)

@@ -158,7 +158,7 @@ def test_the_token_of_a_submission_whose_time_is_up_is_cancelled(
 
 
 @pytest.mark.parametrize("error", [AirflowTaskTimeout, KeyboardInterrupt, SystemExit])
-def test_a_token_is_cancelled_whatever_ends_the_submission(context, tokens, monkeypatch, error):
+def test_a_token_is_cancelled_after_any_end_of_the_submission(context, tokens, monkeypatch, error):
     def end(*_: object) -> None:
         raise error
 

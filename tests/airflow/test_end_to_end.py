@@ -13,21 +13,18 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_hiveacid import (
-    DeleteJob,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
     HiveAcidUpdateOperator,
-    InsertJob,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
-    UpdateJob,
 )
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -46,8 +43,8 @@ ROWS = [
     {"id": 3, "amount": 30, "at": "2026-11-20 10:00:00", "country": "fr"},
 ]
 # It matters how often this is applied.
-ADD_ONE = UpdateJob(target=str(TABLE), set={"amount": "amount + 1"})
-# What a worker does with a task, in a process that can be killed.
+ADD_ONE = UpdateJob(target=str(TABLE), set={"amount": "amount + 1"}, all_rows=True)
+# The work of an Airflow worker for a task, in a process that can be killed.
 WORKER = """\
 import sys
 from types import SimpleNamespace
@@ -108,7 +105,7 @@ def counts(report):
 
 
 def drivers_of(pid):
-    """The processes that were told to die with a process."""
+    """Return the processes that are to die with a process."""
     wanted, pids = f"{DIE_WITH_PARENT}={pid}".encode(), []
     for process in Path("/proc").iterdir():
         try:

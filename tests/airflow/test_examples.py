@@ -45,21 +45,21 @@ def test_a_merge_of_an_interval_has_one(name, dags):
     assert type(dags[name].timetable).__name__ == "CronDataIntervalTimetable"
 
 
-def test_merges_that_are_filled_back_say_what_is_applied_once(dags):
+def test_backfilled_merges_declare_once_per(dags):
     for name in {"daily_merge", PARTITIONED} & dags.keys():
         once_per = dags[name].get_task("merge").once_per
         assert "run_id" not in once_per
         assert "data_interval_start" in once_per or "partition_key" in once_per
 
 
-def test_what_cannot_be_taken_back_waits_for_an_approval(dags):
+def test_irreversible_changes_wait_for_an_approval(dags):
     dag = dags["approved_changes"]
     for task, ask in {
         "overwrite.overwrite": "overwrite.ask",
         "forget.delete": "forget.ask",
         "abort.abort": "abort.ask",
     }.items():
-        # Only what stands right behind the question is skipped by a "Reject".
+        # A "Reject" skips only the tasks directly after the question.
         assert task in dag.get_task(ask).downstream_task_ids
         assert dag.get_task(task).trigger_rule == "all_success"
     assert dag.get_task("forget.clean").upstream_task_ids == {"forget.compact"}
@@ -93,7 +93,7 @@ def test_only_transactions_that_were_shown_are_aborted(dags, fake):
     fake.abort_txn(new)
 
 
-def test_the_version_that_is_told_is_the_newest(dags, fake):
+def test_the_reported_version_is_the_newest(dags, fake):
     fake.create_database("approved")
     create(fake, "approved.orders", {"id": "int"})
     look_up = dags["approved_changes"].get_task("overwrite.look_up_version").python_callable

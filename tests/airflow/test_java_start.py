@@ -1,4 +1,4 @@
-"""How spark-submit is started so that a task begins soon, and what stays as it was."""
+"""The start of spark-submit for a quick start of tasks, and the settings that remain unchanged."""
 
 import json
 import os
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.java_start import DRIVER_OPTIONS, ClassArchive
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE
 
 JOB = DeleteJob(target="db.t", where="id = 1")
@@ -39,13 +40,13 @@ def test_a_cluster_is_given_the_package(spark_submit, context, monkeypatch, smal
     assert "PYTHONPATH" not in spark_submit.seen.environment
 
 
-def test_what_the_user_tells_java_holds(spark_submit, context):
+def test_java_options_of_the_user_take_precedence(spark_submit, context):
     run(context, env_vars={"SPARK_SUBMIT_OPTS": "-Dtheirs=1 -XX:Tier4InvocationThreshold=1"})
     seen = spark_submit.seen.environment["SPARK_SUBMIT_OPTS"]
     assert seen == f"{DRIVER_OPTIONS} -Dtheirs=1 -XX:Tier4InvocationThreshold=1"
 
 
-def test_the_report_tells_how_long_the_end_took(spark_submit, context):
+def test_the_report_contains_the_duration_of_the_end(spark_submit, context):
     before = {"launch": 2.5, "write": 1.0}
     spark_submit.will(report={"job": "delete", "target": "db.t", "seconds": before})
     seconds = run(context)["seconds"]
@@ -87,7 +88,7 @@ def test_an_application_that_fails_leaves_no_archive(tmp_path):
     assert "ArchiveClassesAtExit" in options_of(tmp_path)
 
 
-def test_what_a_killed_worker_left_is_no_archive(tmp_path):
+def test_leftovers_of_a_killed_worker_are_not_an_archive(tmp_path):
     options_of(tmp_path)
     partial = next(tmp_path.glob("*.lock")).with_suffix(".partial")
     partial.write_bytes(b"half of it")

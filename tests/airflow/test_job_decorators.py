@@ -1,12 +1,12 @@
-"""@task.hive_acid_insert, _sql and _compact: a function tells what is loaded, run or compacted."""
+"""@task.hive_acid_insert, _sql and _compact: a function returns the rows, statements or needs."""
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG, task
 
-from airflow_hiveacid import CompactJob, InsertJob, PathSource, TableSource
+from airflow_hiveacid import PathSource, TableSource
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs import CompactJob, InsertJob, codec
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
 
@@ -48,7 +48,7 @@ def test_an_insert_sees_the_arguments_of_its_function(run, spark_submit):
 def test_statements_are_those_that_are_returned(run, spark_submit, context):
     done = RunReport(job="delete", target="shop.orders", txn_id=7, rows_deleted=3)
     spark_submit.will(report=ScriptReport.of("shop.orders", [done, done]).to_dict())
-    # A text that ends like a file's name is none; what is returned is no template.
+    # A text that ends like a file's name is not a file; the returned value is not a template.
     run(
         "hive_acid_sql",
         lambda name: (
@@ -63,9 +63,9 @@ def test_statements_are_those_that_are_returned(run, spark_submit, context):
     assert context["ti"].xcoms["sql"].startswith("DELETE FROM orders")
 
 
-def test_a_deferred_task_goes_on_with_the_statements_of_before(spark_submit, context, monkeypatch):
+def test_a_deferred_task_continues_with_its_original_statements(spark_submit, context, monkeypatch):
     operator = decorated("hive_acid_sql", lambda: pytest.fail("It was called again."))
-    context["ti"].xcom_pull = lambda **asked: {"sql": "DELETE FROM db.t"}[asked["key"]]
+    context["ti"].xcom_pull = lambda **asked: {"sql": "DELETE FROM db.t WHERE a"}[asked["key"]]
     prepared = []
     monkeypatch.setattr(
         type(operator),
@@ -79,7 +79,14 @@ def test_a_deferred_task_goes_on_with_the_statements_of_before(spark_submit, con
 
 def test_a_compaction_takes_the_partitions_that_are_returned(run, spark_submit):
     spark_submit.will(report=CompactReport(target="db.orders").to_dict())
-    run("hive_acid_compact", ["id=1", "id=2"], target="db.orders", type="major", pool="night")
+    run(
+        "hive_acid_compact",
+        ["id=1", "id=2"],
+        target="db.orders",
+        type="major",
+        pool="night",
+        run_in="spark",
+    )
     job = codec.decode(CompactJob, spark_submit.seen.job, "job")
     assert (job.partitions, job.type, job.pool) == (("id=1", "id=2"), "major", None)
 
@@ -103,7 +110,9 @@ def test_without_a_partition_there_is_nothing_to_compact(run, spark_submit):
         ("hive_acid_compact", [1], r"partitions\[0\]"),
     ],
 )
-def test_what_a_function_may_not_return_fails_for_good(name, returned, message, run, spark_submit):
+def test_invalid_results_of_a_function_fail_without_retries(
+    name, returned, message, run, spark_submit
+):
     options = {} if name == "hive_acid_sql" else {"target": "db.orders"}
     with pytest.raises(AirflowFailException, match=message):
         run(name, returned, **options)

@@ -19,7 +19,7 @@ from tests.airflow.busy_table import BusyTable, live_through
 # A seed that finds a mistake is written down here, and stays.
 FAILED: tuple[int, ...] = ()
 SEEDS = int(os.environ.get("CONSUMERS", "3"))
-# What a worker does with a consumer's task, in a process that can be killed.
+# The work of an Airflow worker for a consumer's task, in a process that can be killed.
 WORKER = """\
 import sys
 from types import SimpleNamespace

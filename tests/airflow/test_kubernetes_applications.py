@@ -71,7 +71,7 @@ def test_an_application_is_followed_to_its_end(
     assert states == ["pending", "running", "succeeded"]
 
 
-def test_an_application_that_failed_says_how(
+def test_a_failed_application_reports_its_error(
     server: KubernetesServer, applications: KubernetesApplications
 ) -> None:
     submitted = server.submit(TAG)
@@ -116,11 +116,11 @@ def test_an_application_that_failed_says_how(
             "failed",
             "Evicted: The node was low on resource: memory.",
         ),
-        # The node does not answer: what runs there may run on.
+        # The node does not answer: its containers may continue.
         ("Unknown", {"reason": "NodeLost"}, "running", "NodeLost"),
     ],
 )
-def test_what_the_cluster_says_about_a_pod_is_passed_on(
+def test_the_cluster_s_message_about_a_pod_is_forwarded(
     server: KubernetesServer,
     applications: KubernetesApplications,
     phase: str,
@@ -229,7 +229,7 @@ def test_an_unknown_context_is_an_error_of_the_connection(server: KubernetesServ
         KubernetesApplications(NAMESPACE, "no such context").find(TAG)
 
 
-def test_nobody_listening_is_trouble_of_the_cluster(server: KubernetesServer) -> None:
+def test_a_closed_port_is_an_error_of_the_cluster(server: KubernetesServer) -> None:
     # The current context is another cluster, which is down.
     with pytest.raises(ClusterUnreachable, match="does not answer"):
         KubernetesApplications(NAMESPACE).find(TAG)

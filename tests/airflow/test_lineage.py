@@ -1,4 +1,4 @@
-"""What OpenLineage learns, through its own provider."""
+"""The information that OpenLineage receives, through its own provider."""
 
 import json
 import sys
@@ -11,25 +11,27 @@ from airflow.providers.common.compat.sdk import HookLineageCollector
 from openlineage.client.serde import Serde
 
 from airflow_hiveacid import (
-    CompactJob,
-    DeleteJob,
     HiveAcidMergeOperator,
-    HiveAcidMetastoreHook,
-    InsertJob,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     MetastoreOptions,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     PathSource,
     QuerySource,
-    RestoreJob,
     TableSource,
+)
+from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import (
+    CompactJob,
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
     TransactionJob,
     UpdateJob,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport, RunReport, TableReport
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -61,7 +63,7 @@ def metastore(fake4):
 
 @pytest.fixture
 def told(metastore):
-    """What a job tells, as it goes over the wire."""
+    """The lineage of a job, in its serialized form."""
 
     def tell(job_type, report=None, **fields):
         job = job_type(target=TARGET, metastore=metastore, **fields)
@@ -83,7 +85,7 @@ def merge(told, *when, source=FEED, **fields):
     return columns_of(told(MergeJob, source=source, on="t.id = s.id", when=when, **fields))
 
 
-def test_tables_are_told_with_their_columns_and_places(told, metastore):
+def test_tables_are_reported_with_their_columns_and_places(told, metastore):
     lineage = told(InsertJob, source=TableSource("lineage.changes"))
     (changes,), (orders,) = lineage["inputs"], lineage["outputs"]
     namespace = metastore.uris.replace("thrift", "hive")
@@ -110,12 +112,12 @@ def test_tables_are_told_with_their_columns_and_places(told, metastore):
         ("hdfs://nn:8020/landing", ("hdfs://nn:8020", "/landing")),
     ],
 )
-def test_files_are_told_by_their_place(told, path, place):
+def test_files_are_identified_by_their_place(told, path, place):
     lineage = told(InsertJob, source=PathSource(path=path, format="json"))
     assert [(dataset["namespace"], dataset["name"]) for dataset in lineage["inputs"]] == [place]
 
 
-def test_a_query_is_told_with_what_it_reads(told):
+def test_a_query_is_shown_with_its_inputs(told):
     query = QuerySource(
         "SELECT * FROM feed", {"feed": FEED, "known": TableSource("lineage.changes")}
     )
@@ -124,7 +126,7 @@ def test_a_query_is_told_with_what_it_reads(told):
     assert lineage["job_facets"]["sql"]["query"] == "SELECT * FROM feed"
 
 
-def test_what_was_written_is_told(told):
+def test_writes_are_reported(told):
     report = RunReport(
         job="insert",
         target=TARGET,
@@ -139,7 +141,7 @@ def test_what_was_written_is_told(told):
     assert [statistics[key] for key in ("rowCount", "size", "fileCount")] == [7, 70, 3]
 
 
-def test_what_a_compaction_wrote_is_told(told):
+def test_the_output_of_a_compaction_is_reported(told):
     done = PartitionReport(table=TARGET, outcome="compacted", reason="", rows=4, bytes_written=40)
     report = CompactReport(target=TARGET, partitions=(done, done))
     statistics = told(CompactJob, report.to_dict())["outputs"][0]["outputFacets"][
@@ -148,7 +150,7 @@ def test_what_a_compaction_wrote_is_told(told):
     assert (statistics["rowCount"], statistics["size"]) == (8, 80)
 
 
-def test_a_run_that_failed_tells_its_datasets_without_figures(told):
+def test_a_failed_run_reports_its_datasets_without_figures(told):
     (output,) = told(DeleteJob)["outputs"]
     assert output["name"] == TARGET
     assert not output["outputFacets"]
@@ -172,7 +174,7 @@ def test_a_restore_reads_every_column_of_its_own_table(told):
     }
 
 
-def test_a_merge_reads_what_its_clauses_say(told):
+def test_the_lineage_of_a_merge_follows_its_clauses(told):
     columns = merge(
         told,
         MatchedDelete(condition="s.op = 'd'"),
@@ -216,12 +218,12 @@ def test_a_query_is_seen_through(told):
     }
 
 
-def test_a_transaction_tells_of_all_its_tables(metastore):
+def test_a_transaction_reports_all_its_tables(metastore):
     job = TransactionJob(
         metastore=metastore,
         statements=(
             InsertJob(target=TARGET, source=FEED),
-            UpdateJob(target="lineage.changes", set={"amount": "amount + 1"}),
+            UpdateJob(target="lineage.changes", set={"amount": "amount + 1"}, where="true"),
             InsertJob(target=TARGET, source=TableSource("lineage.changes")),
         ),
     )
@@ -239,7 +241,7 @@ def test_a_transaction_tells_of_all_its_tables(metastore):
     assert [dataset.name for dataset in amount] == ["feeds/orders", "lineage.changes"]
 
 
-def test_sql_tells_of_columns_by_their_positions(metastore):
+def test_errors_of_sql_contain_positions(metastore):
     script = to_script(
         """
         INSERT INTO orders (id, day) SELECT id, DATE '2026-01-01' FROM changes;
@@ -342,7 +344,7 @@ def running(monkeypatch):
     }
 
 
-def test_spark_is_told_of_which_task_it_is_a_part(running):
+def test_spark_receives_its_parent_task(running):
     conf = with_parent_job({"spark.executor.cores": "2"}, running)
     assert conf["spark.executor.cores"] == "2"
     assert conf["spark.openlineage.parentJobName"] == "d.t"
@@ -354,11 +356,11 @@ def test_a_parent_that_was_named_already_is_kept(running):
     assert with_parent_job(named, running) == named
 
 
-def test_spark_is_told_nothing_where_openlineage_has_nowhere_to_go(running, monkeypatch):
+def test_spark_gets_no_lineage_without_a_transport(running, monkeypatch):
     monkeypatch.delenv("AIRFLOW__OPENLINEAGE__TRANSPORT")
     assert with_parent_job(None, running) == {}
 
 
-def test_spark_is_told_nothing_where_openlineage_is_not_installed(running, monkeypatch):
+def test_spark_gets_no_lineage_without_openlineage(running, monkeypatch):
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
     assert with_parent_job({"a": "b"}, running) == {"a": "b"}

@@ -166,7 +166,7 @@ def test_dimensions_of_both_types(
             for second in range(10)
         ]
         last = {event["customer"]: event for event in events}
-        # One event that comes a day late: what is known is younger.
+        # One event is a day late: the known state is newer.
         late = next((id_ for id_ in current if id_ not in last), None)
         if late is not None:
             at = f"{START - timedelta(days=1):%Y-%m-%d %H:%M:%S}"
@@ -199,7 +199,7 @@ def test_dimensions_of_both_types(
 
 
 def _apply(event: Event, now: tuple[Any, ...] | None, versions: list[tuple[Any, ...]]) -> None:
-    """What an event does to the versions of its customer: city, segment, from, to."""
+    """Apply an event to the versions of its customer: city, segment, from, to."""
     values = (event["city"], event["segment"])
     if event["op"] != "delete" and now is not None and values == now[:2]:
         return

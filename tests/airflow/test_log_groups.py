@@ -1,12 +1,13 @@
-"""The log of a task, where progress must not drown in what Spark says."""
+"""The log of a task, where Spark's output must not hide the progress."""
 
 import re
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseLog
 
 JAVA = """\
@@ -20,7 +21,7 @@ OPERATOR = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", wher
 
 @pytest.fixture
 def progress(capsys):
-    """What a driver prints of a phase."""
+    """The output of a driver for a phase."""
     with PhaseClock([PhaseLog()])(Phase.READ):
         pass
     begun, ended = capsys.readouterr().out.splitlines()
@@ -33,7 +34,7 @@ def logged(capsys, *wanted):
     return [text for line in lines for text in wanted if f"] {text} " in line]
 
 
-def test_what_spark_says_is_folded_and_progress_is_not(spark_submit, context, capsys, progress):
+def test_the_output_of_spark_is_folded_and_progress_is_not(spark_submit, context, capsys, progress):
     begun, ended = progress
     output = ["INFO started", "INFO registered", begun, "INFO task 0", ended, "INFO stopped"]
     spark_submit.will(report={"job": "delete", "target": "db.t"}, output="\n".join(output))
@@ -66,7 +67,7 @@ def test_no_group_stays_open_when_spark_fails(spark_submit, context, capsys):
     assert groups == ["::group::Spark", "::endgroup::"]
 
 
-def test_the_last_line_says_what_was_done(spark_submit, context, capsys):
+def test_the_last_line_describes_the_result(spark_submit, context, capsys):
     done = {"rows_deleted": 3, "partitions": ["d=1", "d=2"], "bytes": 6144}
     spark_submit.will(report={"job": "delete", "target": "db.t", **done}, output="INFO stopped")
 
@@ -95,7 +96,7 @@ def test_a_failure_without_a_report_ends_with_its_cause(spark_submit, context, o
         OPERATOR.execute(context)
 
     assert str(failed.value).startswith(
-        f"SparkJobFailed: spark-submit has failed. Error code is: 1. It has said: {why}. Its"
+        f"SparkJobFailed: spark-submit has failed. Error code is: 1. Its message: {why}. Its"
     )
     assert "\n" not in str(failed.value)
     assert failed.value.__suppress_context__

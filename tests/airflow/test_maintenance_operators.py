@@ -1,4 +1,4 @@
-"""Compacting and cleaning as tasks, up to the application; what it does is tested elsewhere."""
+"""Compacting and cleaning as tasks, up to the application; other tests cover the application."""
 
 import json
 
@@ -8,16 +8,14 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid import (
     Budget,
-    CleanJob,
     CompactionPolicy,
-    CompactJob,
-    DeleteJob,
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
 )
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -53,6 +51,7 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
         type="major",
         policy=CompactionPolicy(max_deltas=3),
         budget=Budget(max_partitions=7),
+        run_in="spark",
     )
     operator = HiveAcidCompactOperator(task_id="t", job=job)
     operator.render_template_fields(context)
@@ -73,8 +72,8 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
         ([need("d=1"), need("d=2/e=a%2Fb")], ["d=1", "d=2/e=a%2Fb"]),
     ],
 )
-def test_what_a_sensor_found_says_what_to_compact(needs, partitions, compacted, context):
-    job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd")
+def test_the_result_of_a_sensor_determines_the_compaction(needs, partitions, compacted, context):
+    job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd", run_in="spark")
     operator = HiveAcidCompactOperator(task_id="t", job=job, need=needs)
     operator.render_template_fields(context)
     operator.execute(context)
@@ -90,7 +89,10 @@ def test_what_a_sensor_found_says_what_to_compact(needs, partitions, compacted, 
 
 def test_a_need_is_enough_where_it_is_mapped(compacted, context):
     with DAG("d"):
-        mapped = HiveAcidCompactOperator.partial(task_id="compact").expand(need=[need("d=1")])
+        job = CompactJob(target="{{ task.need }}", run_in="spark")
+        mapped = HiveAcidCompactOperator.partial(task_id="compact", job=job).expand(
+            need=[need("d=1")]
+        )
     operator = mapped.unmap({"need": need("d=1")})
     operator.render_template_fields(context | {"task": operator})
     operator.execute(context)
@@ -101,8 +103,8 @@ def test_a_need_is_enough_where_it_is_mapped(compacted, context):
 @pytest.mark.parametrize(
     ("needs", "message"),
     [
-        ([], "need must be what a sensor found"),
-        ("shop.orders", "need must be what a sensor found"),
+        ([], "need must be the result of a sensor"),
+        ("shop.orders", "need must be the result of a sensor"),
         ([need(), {"table": "shop.orders"}], r"need\[1\] lacks the key"),
         ([need(), need(table="shop.visits")], "partitions of shop.orders and of shop.visits"),
     ],
@@ -117,7 +119,7 @@ def test_a_need_that_cannot_be_one_task_fails_for_good(
 
 def test_one_task_does_not_compact_in_two_ways(spark_submit, context):
     needs = [need("d=1"), need("d=2", type="major")]
-    with pytest.raises(AirflowFailException, match="Group what the sensor found"):
+    with pytest.raises(AirflowFailException, match="Group the result of the sensor"):
         HiveAcidCompactOperator(task_id="t", need=needs).execute(context)
 
 
@@ -142,7 +144,7 @@ def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, con
     spark_submit.will(
         report={"job": "compact", "target": "shop.orders", "error": error}, exit_code=30
     )
-    job = CompactJob(target="shop.orders", type="minor")
+    job = CompactJob(target="shop.orders", type="minor", run_in="spark")
     with pytest.raises(AirflowFailException, match=r"shop.orders/d=1.*Restore it"):
         HiveAcidCompactOperator(task_id="t", job=job).execute(context)
 
@@ -182,13 +184,13 @@ def test_a_clean_table_is_not_worth_deferring(cluster, context):
     assert "application_id" not in context["ti"].xcoms
 
 
-def test_partitions_that_are_not_there_are_left_to_the_run_to_tell(compacted, context):
-    job = CompactJob(target="db.t", partitions=["d=1"], type="major")
+def test_missing_partitions_are_left_to_the_run(compacted, context):
+    job = CompactJob(target="db.t", partitions=["d=1"], type="major", run_in="spark")
     HiveAcidCompactOperator(task_id="t", job=job).execute(context)
     assert compacted.seen.job["partitions"] == ["d=1"]
 
 
-def test_what_an_earlier_try_has_left_open_ends_without_spark_too(
+def test_open_transactions_of_an_earlier_attempt_end_also_without_spark(
     orders, metastore_connection, context, monkeypatch
 ):
     monkeypatch.setenv("PATH", "")
@@ -220,7 +222,7 @@ def test_cleaning_needs_no_spark(orders, two_deltas, context, monkeypatch, capsy
     assert set(two_deltas).isdisjoint(orders.directories())
 
 
-def test_a_dry_run_tells_what_would_go(orders, two_deltas, context, capsys):
+def test_a_dry_run_reports_removable_files(orders, two_deltas, context, capsys):
     job = CleanJob(target="shop.orders", dry_run=True)
     report = HiveAcidCleanOperator(task_id="t", job=job).execute(context)
     assert report["dry_run"]
@@ -228,7 +230,7 @@ def test_a_dry_run_tells_what_would_go(orders, two_deltas, context, capsys):
     assert set(two_deltas) < set(orders.directories())
 
 
-def test_what_is_kept_is_told_with_its_reason(orders, two_deltas, context, capsys):
+def test_kept_directories_are_reported_with_reasons(orders, two_deltas, context, capsys):
     with orders.reading() as reader:
         HiveAcidCleanOperator(task_id="t", need=need(table="shop.orders")).execute(context)
     log = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""@task.hive_acid_merge: what the function returns is what is merged."""
+"""@task.hive_acid_merge: the function returns the source of the merge."""
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -90,7 +90,7 @@ def test_all_else_of_the_job_is_a_template_and_the_text_of_a_function_is_not(mer
         ([1], r"has returned \[1\]"),
         ({"path": "s3a://landing/feed"}, "source lacks the key 'format'"),
         ({"file": "s3a://landing/feed"}, "source.kind must be one of"),
-        ("  ", "source.sql must be a text that is not empty"),
+        ("  ", "source.sql must be a non-empty text"),
     ],
 )
 def test_a_function_that_returns_no_source_fails_for_good(returned, message, merged):
@@ -114,7 +114,7 @@ def test_mistakes_show_while_the_dag_is_parsed(options, message):
         task.hive_acid_merge(**(MERGE | options))(feed)()
 
 
-def test_what_a_merge_needs_cannot_be_left_out():
+def test_required_fields_of_a_merge_cannot_be_omitted():
     with DAG("d"), pytest.raises(InvalidJob, match="lacks on, when"):
         task.hive_acid_merge(target="db.orders")(feed)()
 

@@ -3,9 +3,9 @@ import os
 
 import pytest
 
-from airflow_hiveacid import HiveAcidMetastoreHook
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.errors import InvalidConnection
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs.tokens import kept_tokens, token_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnState
@@ -192,7 +192,7 @@ def table(hook):
         client.drop_database(ref.database, cascade=True)
 
 
-def test_a_good_connection_tells_the_metastore_s_version(hook):
+def test_a_valid_connection_reports_the_metastore_s_version(hook):
     fine, message = hook.test_connection()
     assert fine
     assert message.startswith("HMS4")

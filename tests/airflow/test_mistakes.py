@@ -1,6 +1,6 @@
-"""The mistakes that newcomers make: when each is told, by which error, in which words, and how soon.
+"""The mistakes of newcomers: the moment of each error, its class, its text, and the delay.
 
-None of them starts Spark. "parse" is while the DAG file is read, "worker" is the task's first second.
+No mistake starts Spark. "parse" is while the DAG file is read, "worker" is the task's first second.
 """
 
 import json
@@ -15,25 +15,30 @@ from airflow.sdk import DAG
 
 from airflow_hiveacid import (
     CompactionPolicy,
-    CompactJob,
-    DeleteJob,
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
+    HiveAcidSqlOperator,
     HiveAcidUpdateOperator,
-    InsertJob,
     MatchedUpdate,
-    MergeJob,
     MetastoreOptions,
     NotMatchedInsert,
     PathSource,
     TableSource,
-    UpdateJob,
 )
 from airflow_hiveacid.acid.merge import duplicates
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
+from airflow_hiveacid.jobs import (
+    CompactJob,
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    UpdateJob,
+)
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
@@ -43,12 +48,12 @@ CLAUSES = [MatchedUpdate(), NotMatchedInsert()]
 Operator = HiveAcidJobOperator[Any]
 
 
-def delete(table: str = "db.t", where: str = "t.id = 1", **options: Any) -> Operator:
+def delete(table: str = "db.t", where: str | None = "t.id = 1", **options: Any) -> Operator:
     return HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target=table, where=where), **options)
 
 
 def update(set_: Any) -> Operator:
-    return HiveAcidUpdateOperator(task_id="t", job=UpdateJob(target="db.t", set=set_))
+    return HiveAcidUpdateOperator(task_id="t", job=UpdateJob(target="db.t", set=set_, where="true"))
 
 
 def merge(on: str = "t.id = s.id", when: Any = CLAUSES, source: Any = FEED) -> Operator:
@@ -56,9 +61,16 @@ def merge(on: str = "t.id = s.id", when: Any = CLAUSES, source: Any = FEED) -> O
     return HiveAcidMergeOperator(task_id="t", job=job)
 
 
-def insert(path: str, format_: str) -> Operator:
-    job = InsertJob(target="db.t", source=PathSource(path, format_))
-    return HiveAcidInsertOperator(task_id="t", job=job)
+def insert(path: str, format_: str, schema: str | None = None) -> Operator:
+    return insert_from(PathSource(path, format_, schema=schema))
+
+
+def insert_from(source: Any) -> Operator:
+    return HiveAcidInsertOperator(task_id="t", job=InsertJob(target="db.t", source=source))
+
+
+def sql(text: str) -> Operator:
+    return HiveAcidSqlOperator(task_id="t", sql=text)
 
 
 def compact(type_: str | None = None, **policy: Any) -> Operator:
@@ -67,7 +79,7 @@ def compact(type_: str | None = None, **policy: Any) -> Operator:
 
 
 def on_metastore(uri: str) -> Operator:
-    job = DeleteJob(target="db.t", metastore=MetastoreOptions(uris=uri))
+    job = DeleteJob(target="db.t", where="id = 1", metastore=MetastoreOptions(uris=uri))
     return HiveAcidDeleteOperator(task_id="t", job=job)
 
 
@@ -76,10 +88,10 @@ class Mistake:
     """One of them.
 
     Attributes:
-        moment: When it is told.
+        moment: The moment of the error.
         made: Writes the task; it is given a folder of the test.
         error: The id of the error.
-        text: What is told, in part.
+        text: A part of the error's text.
         master: The master of the Spark connection.
     """
 
@@ -108,7 +120,7 @@ MISTAKES = {
         "parse",
         lambda here: compact("mayor"),
         "InvalidJob",
-        "type: 'mayor' is none of major, minor, rebalance. Did you mean major?",
+        "type: 'mayor' is not one of major, minor, rebalance. Did you mean major?",
     ),
     "hours without minutes": Mistake(
         "parse",
@@ -146,6 +158,39 @@ MISTAKES = {
         "InvalidJob",
         "executor_memory: '4 gigs' is no size of memory.",
     ),
+    "a delete without a condition": Mistake(
+        "parse",
+        lambda here: delete(where=None),
+        "InvalidJob",
+        "DELETE FROM db.t has no condition: it would change all rows of the table. Add a condition,",
+    ),
+    "a job field misspelt": Mistake(
+        "parse",
+        lambda here: HiveAcidDeleteOperator(
+            task_id="t",
+            job=DeleteJob(target="db.t", wher="id = 1"),  # type: ignore[call-arg]
+        ),
+        "InvalidJob",
+        "DeleteJob has no field 'wher'. Did you mean where?",
+    ),
+    "a type of the schema misspelt": Mistake(
+        "parse",
+        lambda here: insert("s3a://b/f", "csv", "id bigin, a string"),
+        "InvalidJob",
+        "source.schema: the column id has the unknown type 'bigin'. Did you mean bigint?",
+    ),
+    "values for other columns": Mistake(
+        "parse",
+        lambda here: sql("INSERT INTO db.t (id, a) VALUES (1, 'x'),\n(2)"),
+        "SqlError",
+        "Line 2, column 1: The row has 1 values, and the INSERT names 2 columns.",
+    ),
+    "an UPDATE without WHERE": Mistake(
+        "parse",
+        lambda here: sql("UPDATE db.t SET a = 1"),
+        "SqlError",
+        "Line 1, column 1: UPDATE db.t has no condition: it would change all rows of the table.",
+    ),
     # In the first second of the task.
     "a metastore that is not there": Mistake(
         "worker",
@@ -157,7 +202,7 @@ MISTAKES = {
         "worker",
         lambda here: delete(),
         "InvalidConnection",
-        "has the master 'localhost', which is none. It is local[*], spark://host:port",
+        "has the invalid master 'localhost'. It is local[*], spark://host:port",
         master="localhost",
     ),
     "a master that does not answer": Mistake(
@@ -194,6 +239,47 @@ MISTAKES = {
         "UnknownColumn",
         "The merge condition names an unknown column: t.idd. Did you mean id? The columns are id, a.",
     ),
+    "a value too few": Mistake(
+        "worker",
+        lambda here: sql("INSERT INTO db.t VALUES (1)"),
+        "UnknownColumn",
+        "The insert into db.t has 1 values for 2 columns: id, a. Give a value for each of them",
+    ),
+    "a column of the schema misspelt": Mistake(
+        "worker",
+        lambda here: insert("s3a://b/f", "csv", "idd int, a string"),
+        "UnknownColumn",
+        "The insert into db.t sets idd, but db.t has no such column. Did you mean id?",
+    ),
+    "a version that does not exist": Mistake(
+        "worker",
+        lambda here: insert_from(TableSource("db.orders", as_of="9")),
+        "VersionUnknown",
+        "db.orders has no version 9: its newest one is 2.",
+    ),
+    "a restore of a version that does not exist": Mistake(
+        "worker",
+        lambda here: HiveAcidRestoreOperator(
+            task_id="t", job=RestoreJob(target="db.orders", as_of="9")
+        ),
+        "VersionUnknown",
+        "db.orders has no version 9: its newest one is 2.",
+    ),
+    "a compaction of a missing partition": Mistake(
+        "worker",
+        lambda here: HiveAcidCompactOperator(
+            task_id="t",
+            job=CompactJob(target="db.days", type="major", partitions=["day=1"]),
+        ),
+        "UserError",
+        "db.days has no partition day=1. It has none.",
+    ),
+    "an empty folder": Mistake(
+        "worker",
+        lambda here: insert(f"file:{here}/empty", "csv"),
+        "StorageError",
+        "/empty: the folder is empty, so that its columns are unknown. Check the path of the source",
+    ),
     "a path misspelt": Mistake(
         "worker",
         lambda here: insert(f"file:{here}/nowhere", "json"),
@@ -223,7 +309,7 @@ def when_told(
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=[*MISTAKES])
-def test_a_mistake_is_told_before_spark_starts(
+def test_an_error_is_reported_before_spark_starts(
     mistake: Mistake,
     spark_submit: Any,
     context: Any,
@@ -233,6 +319,7 @@ def test_a_mistake_is_told_before_spark_starts(
 ) -> None:
     connection = {"conn_type": "spark", "host": mistake.master}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    (tmp_path / "empty").mkdir()
     (tmp_path / "feed").mkdir()
     (tmp_path / "feed" / "part").write_bytes(b"PAR1 and so on")
     begun = time.perf_counter()
@@ -242,6 +329,7 @@ def test_a_mistake_is_told_before_spark_starts(
         "moment": moment,
         "error": error.id,
         "seconds": time.perf_counter() - begun,
+        "text": str(error).replace(str(tmp_path), "/folder"),
     }.items():
         record_property(name, value)
     assert (moment, error.id) == (mistake.moment, mistake.error)
@@ -255,8 +343,8 @@ def test_a_template_that_fails_names_its_field(context: Any) -> None:
         operator.render_template(operator.job, context)
 
 
-def test_rows_that_are_there_twice_are_told_as_sql_writes_them() -> None:
-    """The one that only the job can find: what compares equal may be anything."""
+def test_duplicate_rows_are_reported_in_sql_notation() -> None:
+    """The mistake that only the job can find: any values may compare equal."""
     from datetime import date, datetime
     from decimal import Decimal
 
@@ -285,7 +373,7 @@ def test_rows_that_are_there_twice_are_told_as_sql_writes_them() -> None:
         ({"poll_seconds": 0}, r"poll_seconds must be more than 0"),
     ],
 )
-def test_what_spark_could_not_read_is_refused_at_parse(
+def test_unreadable_spark_texts_are_refused_at_parse_time(
     options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidJob, match=message):

@@ -1,4 +1,4 @@
-"""What waits for changes that a consumer has not seen: the sensor and the triggers."""
+"""The waits for changes that a consumer has not seen: the sensor and the triggers."""
 
 import asyncio
 import json
@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_hiveacid import HiveAcidNewDataEventTrigger, HiveAcidNewDataSensor
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.records.consumers import Consumer
+from airflow_hiveacid.sensors import HiveAcidNewDataSensor
+from airflow_hiveacid.triggers import HiveAcidNewDataEventTrigger
 from airflow_hiveacid.triggers.new_data import HiveAcidNewDataTrigger
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
@@ -71,7 +72,7 @@ def table(
     return Table(client, f"{database}.orders")
 
 
-def test_what_is_new_and_final_is_found(table: Table, client: MetastoreClient) -> None:
+def test_new_and_final_versions_are_found(table: Table, client: MetastoreClient) -> None:
     sensor = table.sensor()
     assert not sensor.poke({})
     table.write()
@@ -123,7 +124,7 @@ def test_a_sensor_that_defers_waits_in_its_trigger(table: Table) -> None:
         ),
     ],
 )
-def test_what_can_not_be_looked_at_is_not_taken_for_nothing_new(
+def test_unreadable_tables_do_not_count_as_unchanged(
     table: Table, more: dict[str, Any], failure: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 1}
@@ -202,7 +203,7 @@ class _Store:
         self.kept[key] = value
 
 
-def test_events_tell_of_each_version_once(table: Table) -> None:
+def test_events_report_each_version_once(table: Table) -> None:
     store = _Store()
 
     async def watch(first: bool) -> Any:
@@ -216,7 +217,7 @@ def test_events_tell_of_each_version_once(table: Table) -> None:
 
     table.write()
     assert asyncio.run(watch(first=True)) == table.found(1, 2)
-    # After a restart of the triggerer, what may not have arrived is told again, and nothing else.
+    # After a restart of the triggerer, events that may have been lost are repeated, and no others.
     assert asyncio.run(watch(first=False)) == table.found(1, 3)
 
 
@@ -247,14 +248,14 @@ def test_events_go_on_after_the_metastore_was_away(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = [MetastoreUnreachable("It is away.")]
-    really = HiveAcidNewDataEventTrigger._look
+    really = HiveAcidNewDataEventTrigger._newest_version
 
-    def look(trigger: HiveAcidNewDataEventTrigger, options: Any) -> Any:
+    def newest_version(trigger: HiveAcidNewDataEventTrigger, options: Any) -> Any:
         if away:
             raise away.pop()
         return really(trigger, options)
 
-    monkeypatch.setattr(HiveAcidNewDataEventTrigger, "_look", look)
+    monkeypatch.setattr(HiveAcidNewDataEventTrigger, "_newest_version", newest_version)
     table.write()
 
     async def watch() -> Any:

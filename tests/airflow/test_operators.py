@@ -17,7 +17,6 @@ from airflow.serialization.helpers import serialize_template_field
 
 from airflow_hiveacid import (
     BatchSource,
-    DeleteJob,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
     HiveAcidMergeOperator,
@@ -25,15 +24,9 @@ from airflow_hiveacid import (
     HiveAcidStreamOperator,
     HiveAcidTransactionOperator,
     HiveAcidUpdateOperator,
-    InsertJob,
     MatchedUpdate,
-    MergeJob,
     PathSource,
-    RestoreJob,
-    StreamJob,
     StreamSource,
-    TransactionJob,
-    UpdateJob,
 )
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.cluster.packaged import spark_app_path
@@ -43,6 +36,15 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskFailure,
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
+)
+from airflow_hiveacid.jobs import (
+    DeleteJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    StreamJob,
+    TransactionJob,
+    UpdateJob,
 )
 from airflow_hiveacid.jobs.job_json import from_json
 from airflow_hiveacid.jobs.report import ErrorReport
@@ -56,7 +58,7 @@ DELETE = DeleteJob(target="db.t", where="id = 1")
 JOBS = [
     (HiveAcidDeleteOperator, DELETE),
     (HiveAcidInsertOperator, InsertJob(target="db.t", source=SOURCE)),
-    (HiveAcidUpdateOperator, UpdateJob(target="db.t", set={"a": "1"})),
+    (HiveAcidUpdateOperator, UpdateJob(target="db.t", set={"a": "1"}, where="true")),
     (
         HiveAcidMergeOperator,
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
@@ -115,7 +117,9 @@ def test_every_text_of_a_job_is_a_template(context):
 
 
 def test_a_job_that_renders_into_nonsense_is_not_submitted(spark_submit, context):
-    operator = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="{{ run_id }}"))
+    operator = HiveAcidDeleteOperator(
+        task_id="t", job=DeleteJob(target="{{ run_id }}", where="a = 1")
+    )
     operator.render_template_fields(context)
     with pytest.raises(AirflowFailException, match="'r' is not the name of a table"):
         operator.execute(context)
@@ -131,7 +135,7 @@ def test_all_tries_of_a_task_instance_share_one_run_token(spark_submit, context)
     assert spark_submit.seen.job["run_token"] == first == "d/r/t/-1"
 
 
-def test_runs_of_several_airflows_are_told_apart(spark_submit, context, monkeypatch):
+def test_runs_of_several_airflows_are_distinguished(spark_submit, context, monkeypatch):
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__INSTANCE_ID", "prod")
     HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     assert spark_submit.seen.job["run_token"] == "prod:d/r/t/-1"
@@ -144,7 +148,7 @@ def test_an_airflow_whose_id_is_no_name_runs_nothing(spark_submit, context, monk
     assert not spark_submit.seen_file.exists()
 
 
-def test_what_is_applied_once_can_be_said(spark_submit, context):
+def test_once_per_is_a_parameter(spark_submit, context):
     operator = HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per="2026-11-20")
     operator.execute(context)
     assert spark_submit.seen.job["run_token"] == "d/2026-11-20/t/-1"
@@ -154,7 +158,7 @@ def test_what_is_applied_once_can_be_said(spark_submit, context):
 
 
 @pytest.mark.parametrize("once_per", ["", " ", "None"])
-def test_what_is_applied_once_must_not_be_empty(spark_submit, context, once_per):
+def test_once_per_must_not_be_empty(spark_submit, context, once_per):
     with pytest.raises(AirflowFailException, match=r"once_per .* is empty in this run"):
         HiveAcidDeleteOperator(task_id="t", job=DELETE, once_per=once_per).execute(context)
     assert not spark_submit.seen_file.exists()
@@ -194,7 +198,7 @@ def test_a_metastore_in_the_job_needs_no_connection(
     spark_submit, context, monkeypatch, small_tables
 ):
     monkeypatch.delenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT")
-    job = DeleteJob(target="db.t", metastore=small_tables.options)
+    job = DeleteJob(target="db.t", where="true", metastore=small_tables.options)
     HiveAcidDeleteOperator(task_id="t", job=job).execute(context)
     assert spark_submit.seen.job["metastore"]["uris"] == small_tables.uri
 
@@ -214,13 +218,33 @@ def test_spark_options_reach_spark_submit(spark_submit, context):
     } <= pairs
 
 
+@pytest.mark.parametrize(
+    ("options", "master", "levels"),
+    [
+        ({}, "local[2]", ["spark.log.level=WARN"]),
+        ({"conf": {"spark.log.level": "INFO"}}, "local[2]", ["spark.log.level=INFO"]),
+        ({"properties_file": "/etc/own.conf"}, "local[2]", []),
+        # The hook reads the id of the application from the lines of this level.
+        ({}, "yarn", []),
+    ],
+)
+def test_spark_logs_only_warnings_unless_the_user_decides_otherwise(
+    spark_submit, context, monkeypatch, options, master, levels
+):
+    connection = {"conn_type": "spark", "host": master}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    HiveAcidDeleteOperator(task_id="t", job=DELETE, **options).execute(context)
+    argv = spark_submit.seen.argv
+    assert [word for word in argv if word.startswith("spark.log.level")] == levels
+
+
 def test_the_driver_s_clock_is_utc_wherever_the_worker_is(spark_submit, context, monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     assert spark_submit.seen.environment["TZ"] == "UTC"
 
 
-def test_the_driver_is_told_to_die_with_the_task(spark_submit, context):
+def test_the_driver_dies_with_the_task(spark_submit, context):
     HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)
     assert spark_submit.seen.environment[DIE_WITH_PARENT] == str(os.getpid())
 
@@ -252,7 +276,7 @@ def test_a_reported_error_is_raised_with_its_remedy(
     told = "LockTimeout: Waited 300 s for db.t. Ask ada to commit. See docs/"
     assert str(caught.value).startswith(told)
     assert str(caught.value).endswith("/errors.md#locktimeout")
-    # It is the end of the log: nothing that Airflow would tell after it.
+    # It is the end of the log, without later output of Airflow.
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
@@ -271,7 +295,7 @@ def test_a_driver_that_dies_without_a_report_may_be_tried_again(spark_submit, co
     assert not isinstance(caught.value, AirflowFailException)
 
 
-def test_what_a_driver_has_reported_as_done_is_done_however_it_ends(spark_submit, context):
+def test_a_driver_s_report_of_success_counts_after_any_end(spark_submit, context):
     spark_submit.will(report=report(rows_deleted=3), exit_code=137)
     assert HiveAcidDeleteOperator(task_id="t", job=DELETE).execute(context)["rows_deleted"] == 3
 
@@ -296,7 +320,7 @@ def test_success_without_a_report_is_a_failure(spark_submit, context):
         (
             "AIRFLOW_CONN_SPARK_DEFAULT",
             '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}',
-            "does not say where YARN's ResourceManager answers",
+            "has no address of YARN's ResourceManager",
         ),
         (
             "AIRFLOW_CONN_SPARK_DEFAULT",
@@ -306,7 +330,7 @@ def test_success_without_a_report_is_a_failure(spark_submit, context):
         ("JAVA_HOME", "/nowhere", "Install a Java 17"),
     ],
 )
-def test_what_is_missing_is_said_before_anything_is_submitted(
+def test_missing_settings_are_reported_before_the_submission(
     variable, value, message, spark_submit, context, monkeypatch
 ):
     if value is None:
@@ -384,10 +408,11 @@ def test_an_interrupted_task_leaves_no_spark_behind(
 def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, context, small_tables):
     spark_submit.will(hang=True)
     operator = HiveAcidDeleteOperator(
-        task_id="t", job=DeleteJob(target="db.t", metastore=small_tables.options)
+        task_id="t", job=DeleteJob(target="db.t", where="true", metastore=small_tables.options)
     )
     with MetastoreClient(small_tables.options) as client:
-        # What the driver would have opened, and another map index of the same task.
+        # The application that the driver would have started, and another map index of the same
+        # task.
         tokens = (marked_token(token, ["db.t"]) for token in ("d/r/t/-1", "d/r/t/0"))
         own, other = (Transaction(client, run_token=token) for token in tokens)
         with own, other:

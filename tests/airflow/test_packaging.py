@@ -3,6 +3,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import airflow_hiveacid
 from airflow_hiveacid.cluster import packaged
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import ApplicationNotFound
+from airflow_hiveacid.public_names import PACKAGES, homes
 
 ROOT = Path(airflow_hiveacid.__file__).parents[1]
 
@@ -49,7 +51,7 @@ def test_the_readme_of_a_wheel_leads_nowhere_that_an_index_has_not(wheel):
     targets = re.findall(r"\]\(([^)]*)\)", text)
     assert [target for target in targets if not target.startswith(("http", "#"))] == []
     # Nothing else is missing.
-    assert "| Start | tutorial, playground, concepts, glossary, questions |" in text
+    assert "| Start | tutorial, playground, concepts, questions |" in text
     assert "MERGE INTO shop.orders t USING shop.corrections s" in text
     assert "Project-URL" not in text
 
@@ -98,12 +100,24 @@ def test_importing_the_package_loads_neither_airflow_nor_spark():
     assert python(code, ROOT) == "set()"
 
 
-def test_every_public_name_is_there():
-    for name in airflow_hiveacid.__all__:
-        assert getattr(airflow_hiveacid, name) is not None
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package):
+    module = import_module(package)
+    assert module.__all__ == dir(module)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
 
 
-def test_the_docs_say_what_each_extra_brings():
+def test_each_public_name_has_one_package():
+    names = [name for package in PACKAGES for name in homes(package)]
+    assert len(names) == len(set(names))
+
+
+def test_the_top_level_stays_small():
+    assert len(airflow_hiveacid.__all__) <= 45
+
+
+def test_the_docs_describe_each_extra():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     page = (ROOT / "docs" / "first-merge.md").read_text()

@@ -1,4 +1,4 @@
-"""The page's routes in Airflow's own API server: who may see what, and what cannot break it."""
+"""The page's routes in Airflow's own API server: permissions, and robustness."""
 
 import csv
 import io
@@ -53,7 +53,7 @@ def unreachable(table, write_id=None):
 @pytest.fixture
 def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
-    known = SimpleNamespace(look=lambda anew=False: Measured(TABLES, 1.0, 0.5))
+    known = SimpleNamespace(latest=lambda refresh=False: Measured(TABLES, 1.0, 0.5))
     fake = SimpleNamespace(
         measuring=known, history=unreachable, directories=unreachable, streams=unreachable
     )
@@ -85,12 +85,12 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/tables/{table}/streams",
         "/api/tables/{table}/versions/{write_id}",
     }
-    # What the buttons start is started by Airflow's own API: nothing here changes anything.
+    # The buttons start DAGs by Airflow's own API: nothing here changes anything.
     assert {method for route in ROUTES for method in route.methods} == {"GET"}
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nobody_gets_in_without_credentials(browser, path):
+def test_access_requires_credentials(browser, path):
     assert browser.get(path).status_code == 401
     assert browser.get(path, headers={"Authorization": "Bearer nonsense"}).status_code == 403
     browser.cookies.set("_token", "nonsense")
@@ -132,7 +132,7 @@ def test_the_tables_of_a_dag_need_the_right_to_see_the_dag(browser, monkeypatch)
 
 @pytest.mark.usefixtures("measured")
 @pytest.mark.parametrize("path", [*PATHS, "/hiveacid/api/tables?size=0", "/hiveacid/nothing"])
-def test_every_answer_tells_browsers_to_be_strict(browser, path):
+def test_every_answer_has_strict_security_headers(browser, path):
     for headers in (bearer("viewer"), {}):
         answer = browser.get(path, headers=headers)
         policy = answer.headers["content-security-policy"]
@@ -182,7 +182,7 @@ def test_only_who_may_trigger_the_dag_has_buttons(browser, buttons, role, allowe
     ("conf", "status"),
     [
         ({"action": "compact", "table": "shop.orders", "type": "major"}, 200),
-        # What looks like code stays a name, which no table has.
+        # A text that looks like code remains a name, which no table has.
         ({"action": "clean", "table": "shop.{{ 7 + 7 }}'; DROP TABLE x --"}, 200),
         ({"action": "clean", "table": "shop.*"}, 400),
         ({"action": "clean", "table": "*.orders"}, 400),
@@ -210,7 +210,7 @@ def test_another_site_cannot_press_the_buttons(browser, buttons):
         assert answer.status_code == 422
 
 
-def test_whatever_a_table_is_called_the_tasks_get_that_text(buttons):
+def test_tasks_receive_any_name_of_a_table_unchanged(buttons):
     dag = DagBag(example_dags() / f"{buttons}.py").dags[buttons]
     name = "shop.{{ params.clear() }}' OR 1=1"
     context = {"params": {"table": name, "type": "major", "connection": "hive_acid_default"}}
@@ -233,7 +233,7 @@ def test_all_tables_are_a_file(browser):
 
 
 @pytest.mark.usefixtures("measured")
-def test_a_history_that_cannot_be_read_says_why(browser):
+def test_an_unreadable_history_has_a_reason(browser):
     answer = browser.get("/hiveacid/api/tables/shop.orders/history", headers=bearer("viewer"))
     assert answer.status_code == 200
     assert answer.json()["entries"] == []
@@ -317,7 +317,7 @@ def test_it_shows_real_tables_and_no_secret(
     assert "s3cret" not in json.dumps([listed, health, history])
     assert browser.get(f"{path}/streams", headers=bearer("viewer")).json()["streams"] == []
     state = StreamState(name="feed", run_token="d/r/t/-1", started_at=1.0, told_at=2.0)
-    StreamPlaces(Storage.of(orders.table.folder), "feed").tell(state)
+    StreamPlaces(Storage.of(orders.table.folder), "feed").write_state(state)
     streams = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
     assert streams == {"instance": "", "streams": [codec.encode(state)], "error": None}
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")

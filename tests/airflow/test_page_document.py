@@ -9,9 +9,9 @@ import pytest
 from airflow_hiveacid.acid.conflicts import matrix_rows
 from airflow_hiveacid.plugin.page import CONTENT_SECURITY_POLICY, page
 
-# Names of XML vocabularies, which nobody fetches.
+# Names of XML vocabularies, which are never fetched.
 VOCABULARIES = {"http://www.w3.org/2000/svg"}
-# Texts and what they stand on.
+# Texts and their backgrounds.
 PAIRS = [
     *((text, ground) for text in ("text", "quiet") for ground in ("ground", "surface", "raised")),
     *((text, "surface") for text in ("accent", "poor", "minor", "major")),

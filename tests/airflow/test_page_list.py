@@ -1,4 +1,4 @@
-"""What the page lists: measured in the background, filtered, sorted; and which tables a DAG names."""
+"""The list of the page: measured in the background, filtered, sorted; and the tables of a DAG."""
 
 import csv
 import io
@@ -16,21 +16,17 @@ from hypothesis import strategies as st
 from airflow_hiveacid import (
     ChangesSource,
     HiveAcidCleanOperator,
-    HiveAcidCompactionEventTrigger,
     HiveAcidCompactOperator,
-    HiveAcidDeltaCountSensor,
     HiveAcidMergeOperator,
     HiveAcidTransactionOperator,
-    InsertJob,
     MatchedUpdate,
-    MergeJob,
     PathSource,
     QuerySource,
-    TransactionJob,
 )
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
+from airflow_hiveacid.jobs import InsertJob, MergeJob, TransactionJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.jobs.sources import TableSource
@@ -38,6 +34,8 @@ from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, T
 from airflow_hiveacid.plugin.dag_tables import tables_of
 from airflow_hiveacid.plugin.measuring import Measuring
 from airflow_hiveacid.plugin.table_list import TableQuery, listing, table_csv
+from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
 
 try:
     from airflow.dag_processing.dagbag import DagBag
@@ -97,11 +95,11 @@ def test_tables_are_picked_and_sorted(query, expected):
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(("sort", "first"), [("base", "b.slow"), ("txn", "b.busy")])
-def test_what_is_not_known_comes_last_either_way(sort, first, descending):
+def test_unknown_values_are_last_in_both_orders(sort, first, descending):
     assert names(sort=sort, descending=descending)[0] == first
 
 
-def test_the_counts_tell_what_each_filter_would_show():
+def test_the_counts_match_the_filters():
     listed = listing((*TABLES, BROKEN), TableQuery(database="b", show="failed"))
     assert listed["counts"] == {"all": 3, "needs": 0, "busy": 1, "queued": 2, "failed": 1}
     assert listed["obsolete_bytes"] == 7
@@ -113,7 +111,7 @@ def test_the_counts_tell_what_each_filter_would_show():
     ]
 
 
-def test_the_queue_is_told_by_the_names_of_its_states():
+def test_the_queue_shows_the_names_of_its_states():
     entries = [
         QueueEntry(id=number, partition=None, type="major", state=state)
         for number, state in enumerate(
@@ -144,7 +142,7 @@ def test_no_name_becomes_a_formula_of_a_spreadsheet(name):
     assert row["oldest_txn_by"] == "jane@h"
 
 
-def test_a_row_tells_the_first_need_and_leaves_long_lists_to_the_details():
+def test_a_row_shows_the_first_need_and_the_details_show_all():
     (row,) = listing(TABLES, TableQuery(show="needs"))["rows"]
     assert (row["needs"], row["need"]["reason"]) == (1, "Many deltas.")
     assert not {"penalties", "error"} & row.keys()
@@ -174,11 +172,11 @@ class Clock:
 
 
 def settled(measuring, eventually):
-    eventually("it has measured", lambda: not measuring.look().running)
-    return measuring.look()
+    eventually("it has measured", lambda: not measuring.latest().running)
+    return measuring.latest()
 
 
-def test_nobody_waits_for_a_measurement(eventually):
+def test_answers_do_not_wait_for_measurements(eventually):
     go, clock, runs = threading.Event(), Clock(), []
 
     def measure():
@@ -188,26 +186,26 @@ def test_nobody_waits_for_a_measurement(eventually):
         yield TABLES[1]
 
     measuring = Measuring(measure, 60, clock)
-    first = measuring.look()
+    first = measuring.latest()
     assert (first.tables, first.running) == (None, True)
-    eventually("it has begun", lambda: measuring.look().done == 1)
-    assert measuring.look().tables is None
+    eventually("it has begun", lambda: measuring.latest().done == 1)
+    assert measuring.latest().tables is None
     go.set()
     known = settled(measuring, eventually)
     assert (known.tables, known.at) == (TABLES[:2], 1000.0)
-    # What is old is shown while it is measured again, once for all who look.
+    # Old figures are shown during a new measurement, which is shared by all users.
     go.clear()
     clock.now += 59
-    assert not measuring.look().running
+    assert not measuring.latest().running
     clock.now += 1
-    assert [measuring.look().running for _ in range(3)] == [True] * 3
-    assert measuring.look().tables == TABLES[:2]
+    assert [measuring.latest().running for _ in range(3)] == [True] * 3
+    assert measuring.latest().tables == TABLES[:2]
     go.set()
     assert settled(measuring, eventually).at == 1060.0
     assert runs == [True, True]
 
 
-def test_somebody_may_have_it_measured_again_but_not_without_end(eventually):
+def test_users_can_request_measurements_at_a_limited_rate(eventually):
     clock, runs = Clock(), []
 
     def measure():
@@ -216,23 +214,23 @@ def test_somebody_may_have_it_measured_again_but_not_without_end(eventually):
         yield TABLES[0]
 
     measuring = Measuring(measure, 60, clock)
-    measuring.look()
+    measuring.latest()
     assert settled(measuring, eventually).seconds == 3
     for _ in range(3):  # However often it is asked for.
         clock.now += 3
-        assert not measuring.look(anew=True).running
+        assert not measuring.latest(refresh=True).running
     clock.now += 1
-    assert not measuring.look().running
-    measuring.look(anew=True)
+    assert not measuring.latest().running
+    measuring.latest(refresh=True)
     settled(measuring, eventually)
     assert runs == [1000, 1013]
 
 
 class Panic(BaseException):
-    """What PyO3 makes of a panic."""
+    """PyO3's exception for a panic."""
 
 
-def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):
+def test_an_error_is_shown_beside_known_figures_until_it_is_resolved(eventually):
     failures = [MetastoreUnreachable("It is down."), RuntimeError("Strange."), Panic("In Rust.")]
     clock = Clock()
 
@@ -245,11 +243,11 @@ def test_an_error_is_told_beside_what_was_known_and_goes_by_itself(eventually):
     settled(measuring, eventually)
     for name in ("MetastoreUnreachable", "RuntimeError", "Panic"):
         clock.now += 60
-        assert measuring.look().running
+        assert measuring.latest().running
         known = settled(measuring, eventually)
         assert (known.error.id, known.tables, known.at) == (name, TABLES[:1], 1000.0)
     clock.now += 60
-    assert measuring.look().running
+    assert measuring.latest().running
     assert settled(measuring, eventually).error is None
 
 
@@ -265,7 +263,7 @@ def serialized(dag):
         ("event_driven_compaction", ["default.customers", "default.orders"]),
     ],
 )
-def test_the_tables_of_the_example_dags_are_told(dag_id, tables):
+def test_the_tables_of_the_example_dags_are_declared(dag_id, tables):
     bag = DagBag(example_dags() / f"{dag_id}.py")
     assert tables_of(serialized(bag.dags[dag_id])) == tables
 
@@ -307,13 +305,13 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
     ]
 
 
-def test_a_watched_table_is_told():
+def test_a_watched_table_is_listed():
     trigger = HiveAcidCompactionEventTrigger(table="web.clicks")
     asset = Asset("clicks", watchers=[AssetWatcher(name="w", trigger=trigger)])
     assert tables_of(serialized(DAG("d", schedule=[asset]))) == ["web.clicks"]
 
 
-def test_a_dag_that_finds_its_tables_while_it_runs_tells_none():
+def test_a_dag_that_finds_its_tables_at_run_time_declares_none():
     with DAG("d", params={"days": 3}) as dag:
         HiveAcidCompactOperator.partial(task_id="m").expand(need=[1, 2])
         HiveAcidCleanOperator(task_id="c", job=CleanJob(target="{{ params.days }}"))

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:The HMAC key is")
 
 TWO_DAGS = """
 from airflow.sdk import DAG, Asset
-from airflow_hiveacid import CleanJob, HiveAcidCleanOperator
+from airflow_hiveacid import HiveAcidCleanOperator
+from airflow_hiveacid.jobs import CleanJob
 for name, table in (("of_jane", "shop.orders"), ("of_john", "shop.returns")):
     with DAG(name) as globals()[name]:
         asset = Asset(f"hiveacid://hms:9083/shop/{table[5:]}")
@@ -78,7 +79,7 @@ def two_teams(two_dags, monkeypatch):
         for dag in ("of_jane", "of_john")
     ]
     fake = SimpleNamespace(
-        measuring=SimpleNamespace(look=lambda anew=False: Measured(tables, 1.0, 0.5)),
+        measuring=SimpleNamespace(latest=lambda refresh=False: Measured(tables, 1.0, 0.5)),
         history=lambda _: entries,
         directories=lambda *_: [],
         streams=lambda _: streams,

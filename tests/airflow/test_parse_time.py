@@ -4,9 +4,20 @@ import sys
 _HEAD = "from airflow.sdk import DAG\n"
 _OURS = """
 from airflow_hiveacid import (
-    CompactionPolicy, HiveAcidCleanOperator, HiveAcidCompactionNeededSensor,
-    HiveAcidCompactOperator, HiveAcidDeltaCountSensor, HiveAcidDeltaSizeSensor,
-    HiveAcidMergeOperator, MatchedDelete, MatchedUpdate, MergeJob, NotMatchedInsert, PathSource
+    CompactionPolicy,
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidMergeOperator,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedInsert,
+    PathSource,
+)
+from airflow_hiveacid.jobs import MergeJob
+from airflow_hiveacid.sensors import (
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaSizeSensor,
 )
 CLAUSES = (MatchedDelete(condition="s.op = 'd'"), MatchedUpdate(), NotMatchedInsert())
 SOURCE = PathSource(path="/feed/{{ run_id }}", format="json")

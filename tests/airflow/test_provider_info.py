@@ -1,4 +1,5 @@
 import json
+import re
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -11,6 +12,7 @@ from airflow.providers_manager import ProvidersManager
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
+import airflow_hiveacid
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator
 from airflow_hiveacid.provider_info import get_provider_info
@@ -28,6 +30,30 @@ def test_airflow_finds_the_metadata_by_the_entry_point():
         if point.module.startswith("airflow_hiveacid")
     )
     assert point.load() is get_provider_info
+
+
+def test_the_versions_are_those_of_the_changelog():
+    changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
+    versions = get_provider_info()["versions"]
+    assert versions == re.findall(r"^## (\S+)", changelog, re.M)
+    assert versions[0] == version("airflow-hiveacid") == airflow_hiveacid.__version__
+
+
+def test_the_plugin_is_the_one_that_airflow_loads():
+    (plugin,) = get_provider_info()["plugins"]
+    (point,) = (
+        point
+        for point in entry_points(group="airflow.plugins")
+        if point.module.startswith("airflow_hiveacid")
+    )
+    assert plugin["plugin-class"] == point.value.replace(":", ".")
+    assert plugin["name"] == point.load().name
+
+
+def test_airflow_itself_lists_the_plugin_and_its_provider():
+    listed = {each.plugin_class: each.provider_name for each in ProvidersManager().plugins}
+    (plugin,) = get_provider_info()["plugins"]
+    assert listed[plugin["plugin-class"]] == "airflow-hiveacid"
 
 
 def test_the_connection_type_is_the_hook_s():
@@ -68,10 +94,11 @@ def named(*keys):
         *named("extra-links"),
         *named("task-decorators", "class-name"),
         *named("cli"),
+        *named("plugins", "plugin-class"),
         *named("asset-uris", "handler", "factory", "to_openlineage_converter"),
     ],
 )
-def test_what_airflow_will_import_is_there(path):
+def test_modules_that_airflow_imports_exist(path):
     module, name = path.rsplit(".", 1)
     assert callable(getattr(import_module(module), name))
 

@@ -1,4 +1,4 @@
-"""What the retry policy makes of every error there is."""
+"""The decisions of the retry policy for every error."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def decision(exception):
 
 
 def due(error):
-    """When to try again, by the tree of errors."""
+    """Return the time of the next attempt, by the tree of errors."""
     if not error.retryable:
         return None
     return SOON if issubclass(error, errors.ConflictError) else LATER
@@ -58,7 +58,7 @@ def test_every_error_of_our_tasks_is_tried_again_soon_later_or_never(error):
 
 
 @needs_policies
-def test_what_is_not_ours_is_left_to_the_task():
+def test_foreign_errors_are_left_to_the_task():
     assert decision(OSError("disk")).action is RetryAction.DEFAULT
 
 
@@ -75,7 +75,7 @@ def test_the_policy_survives_the_serialization_of_its_dag():
 
 
 @pytest.mark.skipif(RetryAction is not None, reason="is about Airflow before 3.3")
-def test_an_older_airflow_is_told_what_to_use_instead():
+def test_an_older_airflow_gets_an_alternative():
     with pytest.raises(
         AirflowOptionalProviderFeatureException, match="use retries and retry_delay"
     ):

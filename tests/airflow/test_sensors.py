@@ -1,4 +1,4 @@
-"""What the sensors wait for, and how; triggers have tests of their own."""
+"""The conditions that the sensors wait for; triggers have separate tests."""
 
 import json
 from datetime import timedelta
@@ -15,14 +15,7 @@ try:
 except ImportError:  # Before Airflow 3.3.
     from airflow.exceptions import AirflowRescheduleException
 
-from airflow_hiveacid import (
-    Budget,
-    CompactionPolicy,
-    HiveAcidCompactionNeededSensor,
-    HiveAcidDeltaCountSensor,
-    HiveAcidDeltaSizeSensor,
-    HiveAcidTrinoMismatchSensor,
-)
+from airflow_hiveacid import Budget, CompactionPolicy
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.errors import (
     InvalidJob,
@@ -35,6 +28,12 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+from airflow_hiveacid.sensors import (
+    HiveAcidCompactionNeededSensor,
+    HiveAcidDeltaCountSensor,
+    HiveAcidDeltaSizeSensor,
+    HiveAcidTrinoMismatchSensor,
+)
 
 SENSORS = [
     HiveAcidCompactionNeededSensor,
@@ -77,7 +76,7 @@ def test_the_size_of_deltas_is_what_another_waits_for(orders):
     assert "(limit 10 %)" in need["reason"]
 
 
-def test_what_trino_reads_wrongly_is_what_one_more_waits_for(orders):
+def test_one_sensor_waits_for_directories_that_trino_misreads(orders):
     sensor = HiveAcidTrinoMismatchSensor(task_id="t", table="shop.orders")
     for _ in range(12):
         large_insert(orders)
@@ -101,7 +100,7 @@ def test_either_is_enough_for_the_whole_policy(more, orders):
     assert sensor.poke({}).is_done
 
 
-def test_what_is_found_can_be_mapped_over(orders):
+def test_results_can_be_mapped(orders):
     large_insert(orders)
     grouped = HiveAcidCompactionNeededSensor(task_id="t", table="shop.orders").poke({}).xcom_value
     assert json.loads(json.dumps(grouped)) == grouped
@@ -112,7 +111,7 @@ def test_what_is_found_can_be_mapped_over(orders):
     assert [each.xcom_value] == grouped
 
 
-def test_the_log_tells_why_and_why_not(orders, capsys):
+def test_the_log_contains_the_reasons(orders, capsys):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
     orders.insert()
     sensor.poke({})
@@ -158,7 +157,7 @@ def test_a_rescheduled_sensor_remembers_in_airflow(orders, capsys):
     assert not poke_in_a_new_process()
     orders.make(Delta(write_id, write_id, 1).name)
     assert not poke_in_a_new_process()
-    assert "Not written since the last look, or empty: 1 table." in capsys.readouterr().out
+    assert "Not written since the last survey, or empty: 1 table." in capsys.readouterr().out
     orders.insert()
     for _ in range(2):
         assert poke_in_a_new_process().is_done
@@ -171,16 +170,16 @@ class Away:
         self.monkeypatch = monkeypatch
         self.now = 1_800_000_000.0
         monkeypatch.setattr("airflow_hiveacid.hooks.patience.time.time", lambda: self.now)
-        self.really = CompactionPoll.look
+        self.really = CompactionPoll.survey
 
     def go(self, error=MetastoreUnreachable):
-        def look(poll, *_):
+        def survey(poll, *_):
             raise error("It is away.")
 
-        self.monkeypatch.setattr(CompactionPoll, "look", look)
+        self.monkeypatch.setattr(CompactionPoll, "survey", survey)
 
     def come(self):
-        self.monkeypatch.setattr(CompactionPoll, "look", self.really)
+        self.monkeypatch.setattr(CompactionPoll, "survey", self.really)
 
 
 def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
@@ -188,7 +187,7 @@ def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
 ):
     away = Away(monkeypatch)
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
-    for _ in range(2):  # Whoever has come back may be away as long again.
+    for _ in range(2):  # After an outage, the full limit applies again.
         away.go()
         for _ in range(10):
             assert not sensor.poke({}).is_done
@@ -204,7 +203,7 @@ def test_a_short_absence_of_the_metastore_is_a_warning_and_a_long_one_a_failure(
 
 
 @pytest.mark.parametrize("error", [NoTicket, StorageLoginFailed, StorageUnreachable])
-def test_an_ended_ticket_is_borne_until_somebody_may_have_renewed_it(error, orders, monkeypatch):
+def test_an_expired_ticket_is_tolerated_until_a_possible_renewal(error, orders, monkeypatch):
     away = Away(monkeypatch)
     away.go(error)
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", max_deltas=1)
@@ -214,7 +213,7 @@ def test_an_ended_ticket_is_borne_until_somebody_may_have_renewed_it(error, orde
         sensor.poke({})
 
 
-def test_what_is_no_absence_fails_at_once(orders, monkeypatch):
+def test_permanent_errors_fail_at_once(orders, monkeypatch):
     away = Away(monkeypatch)
     away.go(UnsupportedMetastore)
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
@@ -244,7 +243,7 @@ def test_a_rescheduled_sensor_remembers_since_when_the_metastore_is_away(orders,
     away.now += 2
     with pytest.raises(HiveAcidTaskTrouble):
         poke_in_a_new_process(context)
-    # The next try has all of its patience.
+    # The next attempt has all of its patience.
     assert not poke_in_a_new_process(context).is_done
     with pytest.raises(HiveAcidTaskTrouble):
         poke_in_a_new_process({})
@@ -300,7 +299,7 @@ def test_it_defers_to_a_trigger_that_knows_all_but_no_secret(orders):
 @pytest.mark.parametrize(
     ("retryable", "failure"), [(True, HiveAcidTaskTrouble), (False, AirflowFailException)]
 )
-def test_what_fails_in_the_trigger_fails_the_task(retryable, failure):
+def test_errors_of_the_trigger_fail_the_task(retryable, failure):
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders")
     error = {"id": "MetastoreError", "message": "It is gone.", "retryable": retryable}
     event = {"status": "error", "error": error}
@@ -308,7 +307,7 @@ def test_what_fails_in_the_trigger_fails_the_task(retryable, failure):
         sensor.execute_complete({}, event)
 
 
-def test_a_metastore_that_is_away_for_a_while_is_not_taken_for_nothing_to_do():
+def test_a_short_outage_of_the_metastore_is_not_an_empty_result():
     sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", soft_fail=True)
     error = {"id": "MetastoreUnreachable", "message": "It is away.", "retryable": True}
     event = {"status": "error", "error": error}
@@ -349,7 +348,7 @@ def test_the_table_and_the_policy_are_templates():
     ("sensor", "options", "message"),
     [
         *((sensor, {"table": "orders"}, "'orders' is not the name") for sensor in SENSORS),
-        *((sensor, {"table": ""}, "table must be a text") for sensor in SENSORS),
+        *((sensor, {"table": ""}, "table must be a non-empty text") for sensor in SENSORS),
         (HiveAcidDeltaCountSensor, {"max_deltas": -1}, "max_deltas"),
         (HiveAcidDeltaSizeSensor, {"max_ratio": -0.1}, "max_delta_ratio"),
         (HiveAcidDeltaSizeSensor, {"measure": "files"}, "measure"),
@@ -362,7 +361,7 @@ def test_the_table_and_the_policy_are_templates():
         (HiveAcidCompactionNeededSensor, {"budget": Budget(max_bytes=0)}, "max_bytes"),
     ],
 )
-def test_what_makes_no_sense_fails_while_the_dag_is_parsed(sensor, options, message):
+def test_invalid_values_fail_at_parse_time(sensor, options, message):
     with pytest.raises(InvalidJob, match=message):
         sensor(task_id="t", **{"table": "shop.orders"} | options)
 
@@ -376,7 +375,7 @@ def test_what_makes_no_sense_fails_while_the_dag_is_parsed(sensor, options, mess
         ({"table": "gone.*"}, "gone does not exist"),
     ],
 )
-def test_what_can_never_be_found_fails_for_good(options, message, deferrable):
+def test_impossible_conditions_fail_without_retries(options, message, deferrable):
     options = {"table": "shop.orders"} | options
     sensor = HiveAcidDeltaCountSensor(task_id="t", deferrable=deferrable, **options)
     with pytest.raises(AirflowFailException, match=message):

@@ -32,12 +32,12 @@ def test_masters_that_spark_knows_are_taken(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost", "local[x]", "local[0]", "spark://", "spark://h", "yarn-client", "h,g"]
 )
-def test_what_is_no_master_is_told(host: str) -> None:
-    with pytest.raises(InvalidConnection, match=r"'spark' has the master .* which is none. It is"):
+def test_invalid_masters_are_reported(host: str) -> None:
+    with pytest.raises(InvalidConnection, match=r"'spark' has the invalid master .* It is"):
         require_master(connection(host), driver_is_here=True)
 
 
-def test_a_master_that_does_not_answer_is_told_unless_another_one_does(
+def test_an_unreachable_master_is_reported_unless_another_one_answers(
     small_tables: FakeMetastore,
 ) -> None:
     closed = f"127.0.0.1:{free_port()}"

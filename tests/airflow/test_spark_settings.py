@@ -21,9 +21,7 @@ def test_a_path_without_a_scheme_is_local_as_long_as_nothing_says_otherwise(tmp_
     ("variable", "file"),
     [("HADOOP_CONF_DIR", "core-site.xml"), ("SPARK_HOME", "conf/spark-defaults.conf")],
 )
-def test_settings_of_this_machine_may_say_otherwise(
-    variable: str, file: str, tmp_path: Path
-) -> None:
+def test_settings_of_this_machine_may_differ(variable: str, file: str, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
     assert not uses_local_paths([], {variable: str(tmp_path)})

@@ -1,4 +1,5 @@
-"""What a template may make of Spark's arguments, variables and properties: one line each."""
+"""The values that a template may produce for Spark's arguments, variables and properties: one line
+each."""
 
 import base64
 import json
@@ -8,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator, MetastoreOptions
+from airflow_hiveacid import HiveAcidDeleteOperator, MetastoreOptions
 from airflow_hiveacid.cluster.spark_text import properties
 from airflow_hiveacid.errors import InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 DELETE = DeleteJob(target="db.t", where="id = 1")
@@ -133,7 +135,9 @@ def _connection(fields):
         ({"uris": "https://192.0.2.1:4", "token_env": "HIVEACID_TOKEN_TEST"}, None),
     ],
 )
-def test_who_is_not_protected_is_told_so_once(options, warns, caplog, monkeypatch) -> None:
+def test_an_unprotected_connection_is_warned_about_once(
+    options, warns, caplog, monkeypatch
+) -> None:
     monkeypatch.setenv("HIVEACID_TOKEN_TEST", "s3cret")
 
     def refuse(*_, **__):

@@ -1,4 +1,4 @@
-"""SQL as a task, up to the application; what statements do is tested elsewhere."""
+"""SQL as a task, up to the application; other tests cover the effects of statements."""
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -21,7 +21,7 @@ ALTER TABLE orders COMPACT 'major'
 
 @pytest.fixture
 def submitted(spark_submit):
-    """spark-submit, which reports what two statements did."""
+    """A spark-submit that reports the results of two statements."""
     deleted = RunReport(job="delete", target="shop.orders", txn_id=7, rows_deleted=3)
     compacted = CompactReport(target="shop.orders")
     spark_submit.will(report=ScriptReport.of("shop.orders", [deleted, compacted]).to_dict())
@@ -67,7 +67,15 @@ def test_a_template_is_read_when_it_is_rendered(submitted, context):
     assert (delete["target"], delete["where"]) == ("db.orders", "day = 'r'")
 
 
-def test_what_renders_into_nonsense_is_not_submitted(submitted, context):
+def test_all_rows_are_deleted_only_if_the_task_states_it(submitted, context):
+    with pytest.raises(SqlError, match=r"DELETE FROM db\.t has no condition.*all_rows=True"):
+        HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t")
+    HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t", all_rows=True).execute(context)
+    (delete,) = submitted.seen.job["statements"]
+    assert (delete["where"], delete["all_rows"]) == (None, True)
+
+
+def test_invalid_rendered_templates_are_not_submitted(submitted, context):
     operator = HiveAcidSqlOperator(task_id="t", sql="{{ run_id }} TABLE t")
     operator.render_template_fields(context)
     with pytest.raises(AirflowFailException, match="R is not supported"):
@@ -76,7 +84,7 @@ def test_what_renders_into_nonsense_is_not_submitted(submitted, context):
 
 
 def test_a_file_is_read_with_the_dag(submitted, context, tmp_path):
-    (tmp_path / "right.sql").write_text("DELETE FROM orders")
+    (tmp_path / "right.sql").write_text("DELETE FROM orders WHERE id = 1")
     (tmp_path / "wrong.sql").write_text("-- a comment\nGRANT ALL")
     with DAG("d", template_searchpath=str(tmp_path)):
         right = HiveAcidSqlOperator(task_id="right", sql="right.sql", database="shop")

@@ -12,7 +12,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import DAG
 
-from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, InsertJob, StreamJob, StreamSource
+from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, StreamSource
+from airflow_hiveacid.jobs import InsertJob, StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction

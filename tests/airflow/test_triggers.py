@@ -9,10 +9,9 @@ from importlib import import_module
 import pytest
 from airflow.sdk import Asset, AssetWatcher
 
-from airflow_hiveacid import HiveAcidCompactionEventTrigger
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.triggers import compaction_event
+from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger, compaction_event
 from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -52,7 +51,7 @@ async def next_event(events):
 
 
 async def is_silent(events, seconds=1.0):
-    """Whether no event comes for many looks."""
+    """Return whether no event arrives during many polls."""
     pending = asyncio.ensure_future(anext(events))
     done, _ = await asyncio.wait([pending], timeout=seconds)
     pending.cancel()
@@ -87,7 +86,7 @@ def test_looking_does_not_block_the_triggerer(orders):
             await asyncio.gather(pending, return_exceptions=True)
         return longest
 
-    asyncio.run(longest_pause())  # The first one imports what a look needs.
+    asyncio.run(longest_pause())  # The first one imports the modules of a poll.
     assert asyncio.run(longest_pause()) < 0.2
 
 
@@ -114,14 +113,14 @@ def test_the_trigger_of_a_sensor_hands_its_failure_to_the_task(
     assert message in event["error"]["message"]
 
 
-def test_an_event_tells_of_a_need_once_and_again_after_the_next_one(orders):
+def test_an_event_reports_a_need_once_and_again_after_a_compaction(orders):
     async def watch():
         async with aclosing(watching().run()) as events:
             for _ in range(2):
                 orders.insert()
             first = await next_event(events)
             orders.insert()
-        # What is worth it for long is told by a trigger that has just been started, too.
+        # A need that persists is also reported by a newly started trigger.
         async with aclosing(watching().run()) as events:
             await next_event(events)
             assert await is_silent(events)
@@ -169,7 +168,7 @@ def test_it_is_armed_again_by_the_compaction_and_remembers_over_a_restart(orders
     assert [need["deltas"] for need in asyncio.run(watch())["needs"]] == [2]
 
 
-def test_what_stays_worth_compacting_is_told_again_after_some_hours():
+def test_persistent_needs_are_reported_again_after_some_hours():
     now = datetime.now(UTC)
     needs = [{"table": "a.t", "partition": None}, {"table": "a.t", "partition": "p=1"}]
     fresh, told = compaction_event._choose(needs[:1], {}, now, 6)
@@ -182,7 +181,7 @@ def test_what_stays_worth_compacting_is_told_again_after_some_hours():
     assert compaction_event._choose(needs[:1], told, now, 1e308)[0] == []
 
 
-def test_one_event_tells_of_so_many_partitions_and_the_next_one_of_the_rest():
+def test_one_event_reports_a_limited_number_of_partitions():
     now = datetime.now(UTC)
     needs = [{"table": "a.t", "partition": f"p={number}"} for number in range(150)]
     first, told = compaction_event._choose(needs, {}, now, 6)

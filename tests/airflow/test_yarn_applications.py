@@ -62,7 +62,7 @@ def app(state: str = "RUNNING", final: str = "UNDEFINED", **fields: Any) -> dict
 
 
 class Server:
-    """Answers what a test has told it to, and keeps what it was asked."""
+    """Return the configured answers, and record the requests."""
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str], Answer] = {}
@@ -153,7 +153,7 @@ def applications(*servers: Server) -> YarnApplications:
         ("KILLED", "KILLED", ApplicationState.KILLED),
     ],
 )
-def test_an_application_has_succeeded_only_when_it_has_finished_and_said_so(
+def test_an_application_has_succeeded_only_with_a_final_report(
     server: Server, state: str, final: str, ours: ApplicationState
 ) -> None:
     server.will(200, {"app": app(state, final)})
@@ -163,7 +163,7 @@ def test_an_application_has_succeeded_only_when_it_has_finished_and_said_so(
     assert ours.ended == (state in ("FINISHED", "FAILED", "KILLED"))
 
 
-def test_an_application_tells_why_it_ended_and_where_to_look(server: Server) -> None:
+def test_an_application_reports_its_cause_and_its_logs(server: Server) -> None:
     said = "User application exited with status 1\n"
     server.will(
         200, {"app": app("FINISHED", "FAILED", diagnostics=said, trackingUrl=f"{server.url}/proxy")}
@@ -254,9 +254,9 @@ def test_a_cluster_without_a_usable_answer_is_unreachable(
     assert caught.value.retryable
 
 
-def test_nobody_listens(server: Server) -> None:
+def test_a_closed_port_is_an_error(server: Server) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # Bound but not listening: nobody else can be there.
+        taken.bind(("127.0.0.1", 0))  # Bound but not listening: no other process can listen there.
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(ClusterUnreachable, match=rf"http://{address}: .*refused"):
             YarnApplications([address], "hive").kill(ID)
@@ -330,7 +330,7 @@ def test_a_log_is_read_from_no_file_and_no_unknown_host(
     other.will_log("stdout", "secret\n")
     unknown = other.url.replace("127.0.0.1", "127.0.0.2")
     container = CONTAINER_LOG.split("/")[5]
-    # What follows a # is not part of the path.
+    # Text after a # is not part of the path.
     for node in (f"file://{secret}#", f"FILE:{secret}#", unknown, "http://[", ""):
         logs = {"amContainerLogs": f"{node}/node/containerlogs/{container}/hive"}
         manager.will(200, {"app": app(**logs)})
@@ -457,7 +457,7 @@ def test_a_connection_without_the_address_of_yarn_is_refused() -> None:
 
 
 @pytest.mark.parametrize("host", ["local[*]", "spark://h:7077"])
-def test_where_drivers_cannot_run_in_the_cluster_is_said(host: str) -> None:
+def test_unsupported_cluster_modes_are_reported(host: str) -> None:
     with pytest.raises(InvalidConnection, match=re.escape(f"the master {host!r}")):
         applications_of(connection(host))
 

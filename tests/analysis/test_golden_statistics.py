@@ -7,8 +7,8 @@ import pytest
 
 from airflow_hiveacid.acid.column_statistics import StatisticsKind, kind_of_statistics
 from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.analysis.analyze import shown
 from airflow_hiveacid.analysis.partition_statistics import partition_statistics
-from airflow_hiveacid.analysis.shown_values import shown
 from tests.golden import GoldenSnapshot, GoldenTable
 from tests.scan.test_golden_tables import EVERY, opened
 

@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.statistics import count_statistics
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.storage.folder import Storage
 from tests.orc.acid_files import enveloped, with_acid_metadata
@@ -123,7 +124,7 @@ class Partition:
         path.write_bytes(content)
 
     def insert(self, *, nan=False, stride=100) -> None:
-        """Write a delta of one write id, or of two of which one may be aborted."""
+        """Write a delta of one write id, or of two, one of which may be aborted."""
         count = self.draw.choice([0, 1, 7, 300, 700])
         first = self.write_id + 1
         self.write_id += self.draw.choice([1, 2])
@@ -160,7 +161,9 @@ class Partition:
         types = OrcTail.read(flat_file(arrow([]))).types
         columns = np.array(sorted(chosen), dtype=np.int64).T
         with (path / "bucket_00000").open("wb") as sink:
-            write_delete_file(sink, *columns, write_id=self.write_id, row_types=types)
+            write_delete_file(
+                sink, [Keys.deletes(*columns, write_id=self.write_id)], row_types=types
+            )
 
     def part(self, columns=HIVE, **table) -> TablePart:
         hive = HiveTable.new(TableRef("db", "t"), columns, location=str(self.folder), **table)
@@ -211,7 +214,7 @@ def test_statistics_are_those_of_the_visible_rows(tmp_path, seed: int) -> None:
     partition = Partition(tmp_path, draw)
     nan = seed % 8 == 7
     for step in range(draw.randrange(2, 6)):
-        # Files without row indexes have statistics that say nothing.
+        # Files without row indexes have statistics without information.
         partition.insert(nan=nan and step == 0, stride=draw.choice([100, 1000, 0]))
         if draw.random() < 0.6:
             partition.delete(aborted=draw.random() < 0.3)
@@ -269,7 +272,11 @@ def test_a_column_that_was_added_later_is_null_in_older_files(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("columns", "wanted", "why"),
     [
-        ([HiveColumn("a", "tinyint"), HiveColumn("b", "int")], ["a"], "none of its type tinyint"),
+        (
+            [HiveColumn("a", "tinyint"), HiveColumn("b", "int")],
+            ["a"],
+            "invalid for its type tinyint",
+        ),
         ([HiveColumn("a", "date"), HiveColumn("b", "int")], ["a"], "was int32 and has become date"),
         (
             [HiveColumn("a", "array<int>"), HiveColumn("b", "int")],
@@ -288,7 +295,7 @@ def test_a_column_is_omitted_rather_than_guessed(tmp_path, columns, wanted, why)
     found = partition_statistics(partition.part(columns), columns, [*wanted, "b"])
     assert found.rows == 2
     assert all(why in found.omitted[name] for name in wanted)
-    # The others are what they are.
+    # The others are unchanged.
     assert ("b" in wanted) or (found.columns["b"].low, found.columns["b"].high) == (3, 4)
 
 
@@ -308,7 +315,7 @@ def test_rows_without_row_ids_are_counted_as_well(tmp_path, format) -> None:
     kind = {"kind": TableKind.INSERT_ONLY, "format": format}
     part = partition.part(**kind)
     if format is StorageFormat.PARQUET:
-        # Who wrote the file does not say by which calendar.
+        # The writer of the file does not record its calendar.
         rows = [{**row, "day": None} for row in rows]
         wanted = [name for name in COLUMNS if name != "day"]
         found = partition_statistics(part, HIVE, wanted)

@@ -1,4 +1,4 @@
-"""Small ACID directories, written with pyarrow, for what no golden directory shows."""
+"""Small ACID directories, written with pyarrow, for cases without a golden directory."""
 
 from collections.abc import Sequence
 from pathlib import Path

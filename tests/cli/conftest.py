@@ -12,7 +12,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 def hiveacid(
     capsys: pytest.CaptureFixture[str], hms: EmbeddedMetastore
 ) -> Callable[..., tuple[int, str]]:
-    """Run a command against the metastore and return its exit status and what it printed."""
+    """Run a command against the metastore and return its exit status and its output."""
 
     def run(*arguments: str) -> tuple[int, str]:
         status = main([*arguments, "--metastore", hms.uri])

@@ -1,4 +1,4 @@
-"""The authorizer decides on what commands and programs read and change, and fails closed."""
+"""The authorizer decides on the reads and changes of commands and programs, and fails closed."""
 
 import getpass
 import json

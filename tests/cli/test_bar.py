@@ -1,4 +1,4 @@
-"""What a command shows of its progress, in a terminal and elsewhere."""
+"""The display of a command's progress, in a terminal and elsewhere."""
 
 import io
 import os
@@ -27,7 +27,7 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
 
     def opened():
-        """It takes the place of what pytest captures, which is set anew before each test."""
+        """It replaces pytest's captured stream, which is created again before each test."""
         monkeypatch.setattr(sys, "stderr", Terminal())
         return sys.stderr
 
@@ -80,9 +80,7 @@ def test_beside_a_bar_the_lines_of_the_log_come_only_where_it_breaks_off(
 @pytest.mark.parametrize(
     ("looks", "fails"), [(True, False), (True, True), (False, False), (False, True)]
 )
-def test_what_java_says_comes_in_a_terminal_only_where_a_command_fails(
-    monkeypatch, capfd, looks, fails
-):
+def test_java_s_output_is_shown_only_after_a_failure(monkeypatch, capfd, looks, fails):
     def start(name):
         # As Java has it for as long as it lives.
         stderr = os.dup(2)
@@ -110,7 +108,7 @@ def test_there_is_no_bar_where_nobody_looks(capsys):
     assert not Bar.fits()
 
 
-def test_a_log_says_how_many_partitions_are_done(capsys):
+def test_a_log_contains_the_number_of_completed_partitions(capsys):
     clock = PhaseClock([PhaseLog()])
     for done in range(3):
         clock.work(done, 2)

@@ -89,7 +89,7 @@ def test_a_column_called_row_id_that_older_files_lack_is_an_error_with_row_ids(
     assert "column row_id" in said
 
 
-def test_partitions_are_read_wherever_they_lie(client, database, hiveacid, tmp_path):
+def test_partitions_are_read_in_any_place(client, database, hiveacid, tmp_path):
     ref = TableRef(database, "p")
     keys = [HiveColumn("n", "int"), HiveColumn("day", "string")]
     client.create_table(HiveTable.new(ref, [ID], partition_keys=keys))
@@ -128,11 +128,12 @@ def test_rules_follow_the_version_of_the_metastore(client, database, hiveacid, h
 def test_nothing_is_left_behind(client, database, hiveacid):
     ref = TableRef(database, "t")
     client.create_table(HiveTable.new(ref, [ID]))
-    before = client.get_open_txns().open_txns
+    before = set(client.get_open_txns().open_txns)
     assert hiveacid("cat", ref.full_name) == (0, "")
     assert hiveacid("cat", ref.full_name, "--row-ids", "--limit", "0") == (0, "")
     assert client.show_locks(ref) == []
-    assert client.get_open_txns().open_txns == before
+    # The metastore may remove aborted transactions of other tests at any time.
+    assert set(client.get_open_txns().open_txns) <= before
 
 
 @pytest.mark.parametrize("command", ["cat", "inspect"])

@@ -22,7 +22,7 @@ ALL_OF_5 = "db.t:5:9223372036854775807::"
 
 @pytest.fixture
 def cat(capsys):
-    """Run the command and return what it printed as rows."""
+    """Run the command and return its output as rows."""
 
     def run(path, write_ids, *options):
         assert main(["cat", "--path", str(path), "--write-ids", write_ids, "--json", *options]) == 0
@@ -33,7 +33,7 @@ def cat(capsys):
 
 @pytest.fixture
 def refused(capsys):
-    """Run the command and return its exit status and what it said."""
+    """Run the command and return its exit status and its message."""
 
     def run(path, write_ids, *options):
         status = main(["cat", "--path", str(path), "--write-ids", write_ids, *options])
@@ -106,8 +106,8 @@ def test_a_delete_of_the_same_write_id_needs_a_later_statement(
     assert [row["id"] for row in cat(tmp_path, ALL_OF_5, "--rules", rules)] == visible
 
 
-def test_a_delete_counts_in_whatever_file_it_stands(cat, tmp_path):
-    """Trino writes it where the data file is, Hive where the row id says."""
+def test_a_delete_counts_in_any_file(cat, tmp_path):
+    """Trino writes it into the data file's place, Hive into that of the row id."""
     write_events(tmp_path / "delta_0000001_0000001/bucket_00000", [(1, 0, 1), (1, 1, 1)], ids(1, 2))
     write_events(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00001", [(1, 0, 2)])
     assert cat(tmp_path, ALL_OF_5) == [{"id": 2}]

@@ -1,4 +1,4 @@
-"""What a shell completes after `eval "$(hiveacid completion bash)"`."""
+"""The completions of a shell after `eval "$(hiveacid completion bash)"`."""
 
 import os
 import subprocess
@@ -60,7 +60,7 @@ def test_tables_are_completed_where_the_metastore_is_known(complete, tmp_path) -
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-def test_the_script_is_told_the_tables(
+def test_the_script_receives_the_tables(
     hms, client, database, hiveacid, monkeypatch, capsys
 ) -> None:
     hiveacid("sql", "CREATE TABLE t (a int)", "--database", database)

@@ -80,7 +80,7 @@ def test_one_unreadable_partition_does_not_hide_the_others(capsys, tmp_path):
     assert printed["k=2"]["deltas"] == ["delta_0000001_0000001_0000"]
 
 
-def test_text_says_what_each_directory_is(capsys):
+def test_text_describes_each_directory(capsys):
     folder = DATA / "hive-written/hive4"
     assert main(["inspect", "--path", str(folder), "--write-ids", "db.t:2:2::"]) == 0
     title, *lines = capsys.readouterr().out.splitlines()

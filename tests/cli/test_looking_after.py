@@ -1,4 +1,5 @@
-"""The commands that show how tables are and who is at work, and the one that ends somebody's work."""
+"""The commands that show the health of tables and active users, and the one that aborts a
+transaction."""
 
 import json
 import shutil
@@ -75,7 +76,7 @@ def test_a_table_that_cannot_be_measured_is_an_exit_code(database, hiveacid):
     ("options", "reason"),
     [
         ((), "1 delta directory (limit 10)"),
-        (("--type", "major"), "delta_0000001_0000001_0000 is all there is."),
+        (("--type", "major"), "delta_0000001_0000001_0000 is the only directory."),
         (("--type", "minor"), "delta_0000001_0000001_0000 is the only delta."),
     ],
 )
@@ -93,7 +94,7 @@ def test_a_compaction_with_nothing_to_do_starts_no_spark(
 
 
 @FAKE
-def test_the_history_of_a_table_is_told(folders, hiveacid):
+def test_the_history_of_a_table_is_shown(folders, hiveacid):
     sidecar = {"operation": "merge", "time": "2026-11-20T12:00:00+00:00", "run_token": TOKEN}
     (folders.root / "delta_0000012_0000012_0000" / "_hiveacid.json").write_text(json.dumps(sidecar))
     status, printed = hiveacid("history", folders.ref.full_name, "--limit", "2")
@@ -185,7 +186,7 @@ def test_a_transaction_that_only_reads_can_be_aborted_too(client, hiveacid):
 
 
 @FAKE
-def test_what_cannot_be_aborted_is_refused(client, hiveacid):
+def test_impossible_aborts_are_refused(client, hiveacid):
     committed = client.open_txn("ann", "here", None)
     client.commit_txn(committed)
     status, said = hiveacid("txns", "abort", str(committed), "--reason", "why not")
@@ -214,21 +215,21 @@ def test_a_doctor_finds_nothing_wrong_where_all_is_well(client, database, hiveac
     lines = printed.splitlines()
     assert [line.split()[:2] for line in lines] == [
         ["ok", "packages:"],
-        ["ok", "pyspark:"],
+        ["ok", "spark:"],
         ["ok", "java:"],
         ["ok", "metastore:"],
         ["ok", "transactions:"],
         ["ok", "folder:"],
         ["ok", "files:"],
     ]
-    assert lines[-1].endswith(": 3 files are sound")
+    assert lines[-1].endswith(": 3 files are valid")
     assert sorted(root.rglob("*")) == before
     assert hiveacid("doctor")[0] == 0
 
 
 @pytest.fixture
 def diagnose(hms, capsys):
-    """What the doctor finds wrong, by name, and the exit status."""
+    """Return the failed checks of the doctor, by name, and the exit status."""
 
     def diagnose(*arguments):
         capsys.readouterr()
@@ -240,7 +241,7 @@ def diagnose(hms, capsys):
 
 
 @FAKE
-def test_a_doctor_finds_a_file_that_is_not_what_its_name_promises(folders, diagnose):
+def test_a_doctor_finds_a_file_that_contradicts_its_name(folders, diagnose):
     for delta in folders.root.glob("delta_*"):
         shutil.rmtree(delta)
     path = folders.root / "delta_0000001_0000001_0000" / "bucket_00000"
@@ -269,9 +270,9 @@ def test_a_doctor_finds_packages_that_overwrite_each_other(diagnose, monkeypatch
     versions = {"pyspark": "4.1.3", "pyspark-client": "4.2.0"}
     monkeypatch.setattr("airflow_hiveacid.cli.commands.doctor._version", versions.get)
     status, wrong = diagnose()
-    assert (status, list(wrong)) == (20, ["pyspark"])
-    assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["pyspark"]["found"]
-    assert "pyspark==4.1.3 pyspark-client==4.1.3" in wrong["pyspark"]["remedy"]
+    assert (status, list(wrong)) == (20, ["spark"])
+    assert "pyspark 4.1.3 and pyspark-client 4.2.0" in wrong["spark"]["found"]
+    assert "pyspark==4.1.3 pyspark-client==4.1.3" in wrong["spark"]["remedy"]
 
 
 @FAKE
@@ -281,7 +282,7 @@ def test_a_doctor_finds_that_java_is_missing(diagnose, monkeypatch, tmp_path):
     assert (status, list(wrong)) == (20, ["java"])
 
 
-def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
+def test_a_doctor_reports_an_unreachable_metastore(capsys):
     status = main(["doctor", "--metastore", "thrift://127.0.0.1:1", "--json"])
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert status == 40
@@ -290,7 +291,7 @@ def test_a_doctor_tells_a_metastore_that_is_not_there(capsys):
     assert "transactions" not in checks
 
 
-def test_a_doctor_tells_a_connection_that_cannot_be_used(capsys):
+def test_a_doctor_reports_an_unusable_connection(capsys):
     status = main(["doctor", "--metastore", "thrift:no", "--json"])
     *_, connection = json.loads(capsys.readouterr().out)["checks"]
     assert (status, connection["name"], connection["ok"]) == (20, "connection", False)

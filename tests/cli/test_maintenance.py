@@ -47,20 +47,26 @@ def directories(root, day):
     return sorted(path.name for path in (root / f"day={day}").iterdir())
 
 
-def test_a_plan_shows_who_may_overlap_when_it_is_asked_to(table, hiveacid):
+def test_a_plan_shows_overlapping_writers_on_request(table, hiveacid):
     printed = hiveacid("plan", str(table[0]), "--conflicts")[1].splitlines()
     assert [line.split() for line in printed[-6:]] == [
         " ".join(line).split() for line in matrix_rows()
     ]
     shown = json.loads(hiveacid("plan", str(table[0]), "--conflicts", "--json")[1])
     assert shown["conflicts"]["minor"] == ["append", "change", "major", "overwrite"]
+    assert hiveacid("plan", "--conflicts")[1].splitlines() == printed[-len(matrix_rows()) - 1 :]
+    assert json.loads(hiveacid("plan", "--conflicts", "--json")[1]) == {
+        "conflicts": shown["conflicts"]
+    }
+    status, message = hiveacid("plan")
+    assert (status, message) == (20, "hiveacid: hiveacid plan needs a table, or --conflicts.\n")
 
 
 def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
     status, printed = hiveacid("plan", str(table[0]))
     title, head, first, second = printed.splitlines()
     assert status == 0
-    assert head.split() == ["type", "partition", "to", "read", "reason"]
+    assert head.split() == ["type", "partition", "to", "read", "run", "in", "reason"]
     assert title.startswith(f"{table[0]}: 1 of 2 to compact, ")
     assert first.split()[:2] == ["major", "day=mon"]
     assert "12 delta directories (limit 10)" in first
@@ -82,7 +88,7 @@ def test_a_plan_as_json_has_all_figures(table, hiveacid):
     assert partition["delta_bytes"] > 0
 
 
-def test_a_plan_with_a_budget_says_what_waits(table, hiveacid):
+def test_a_plan_with_a_budget_lists_waiting_partitions(table, hiveacid):
     low = ("--max-deltas", "1", "--max-ratio", "0")
     spare = hiveacid("plan", str(table[0]), *low, "--max-bytes", "1", "--max-partitions", "1")
     assert spare[1].startswith(f"{table[0]}: 1 of 2 to compact")
@@ -96,7 +102,7 @@ def test_a_partition_that_cannot_be_read_is_a_line_and_an_exit_code(table, hivea
     assert status == 30
 
 
-def test_cleaning_says_what_goes_and_what_stays(table, hiveacid):
+def test_cleaning_reports_removed_and_kept_directories(table, hiveacid):
     ref, root = table
     aborted = root / "day=tue" / "_tmp_hiveacid_1_0"
     aborted.mkdir()
@@ -147,7 +153,7 @@ def test_a_table_is_compacted_and_cleaned_by_the_program(table, hms, hiveacid):
     assert sorted(hiveacid("cat", str(ref))[1].splitlines()) == before
 
 
-def test_a_compaction_is_told_in_lines_and_a_failure_by_its_exit_code(
+def test_a_compaction_is_reported_in_lines_and_a_failure_by_its_exit_code(
     table, hiveacid, spark, monkeypatch
 ):
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
@@ -179,14 +185,14 @@ def test_a_compaction_is_told_in_lines_and_a_failure_by_its_exit_code(
         (["plan", "orders"], "'orders'"),
         (["plan", "db.t", "--partition", "mon"], "mon"),
         (["plan", "db.t", "--quiet-hours", "at night"], "'at night' cannot be read"),
-        (["compact", "db.t", "--mode", "worker", "--type", "major"], "no type"),
+        (["compact", "db.t", "--mode", "worker", "--type", "major"], "Omit both fields"),
         (["compact", "db.t", "--parallel", "0"], "parallel"),
         (["clean", "db.t", "--keep-notes-days", "-1"], "keep_notes_days"),
         (["clean", "nowhere.t"], "nowhere"),
         (["plan", "nowhere.t"], "nowhere"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_any_work(hiveacid, arguments, message):
+def test_contradictory_requests_are_reported_before_any_work(hiveacid, arguments, message):
     status, said = hiveacid(*arguments)
     assert status == 20
     assert message in said

@@ -1,4 +1,4 @@
-"""What commands print never controls the terminal."""
+"""The output of commands never controls the terminal."""
 
 import argparse
 import io

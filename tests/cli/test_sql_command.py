@@ -1,4 +1,4 @@
-"""`hiveacid sql`, as far as it needs no Spark; what statements do is tested elsewhere."""
+"""`hiveacid sql`, as far as it needs no Spark; other tests cover the effects of statements."""
 
 import json
 import shutil
@@ -86,7 +86,7 @@ def test_databases_and_tables_are_shown_in_milliseconds(hiveacid, client, databa
     assert {"database_name": database} in databases["rows"]
 
 
-def test_what_is_at_work_is_shown(hiveacid, client, database) -> None:
+def test_active_transactions_are_shown(hiveacid, client, database) -> None:
     folders = AcidFolders.create(client, f"{database}.t")
     with Transaction(client, targets=[Target(folders.ref, Operation.UPDATE)], user="ann") as txn:
         shown = {}
@@ -195,6 +195,9 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
     for statement, lock in locks.items():
         assert told(statement)["locks"][name] == lock, statement
     assert "partitions below" in told("ALTER TABLE t COMPACT 'minor'")["locks"][name]
+    for type_, reason in (("minor", "no"), ("rebalance", f"The rows of {name} must be sorted.")):
+        compaction = told(f"ALTER TABLE t COMPACT '{type_}'")["statement"]
+        assert compaction["requires Spark"] == reason
     for statement in ("CREATE TABLE x (a int)", "CREATE DATABASE x", "SHOW TABLES", "DESCRIBE t"):
         assert told(statement)["locks"] == {"none": None}
     dropped = told(f"DROP DATABASE {database} CASCADE")["locks"]
@@ -255,7 +258,7 @@ def test_an_explained_statement_has_its_files_and_buckets(hiveacid, client, data
     assert (row["partition"], row["base"], row["deltas"], row["files"]) == ("", None, 3, 3)
     assert row["delta_bytes"] == sum(file.stat().st_size for file in written)
     assert row["buckets"] == "1"
-    # What the statement could not read is told before it fails.
+    # Unreadable parts of the statement are reported before it fails.
     (root / "base_0000002").mkdir()
     (root / "base_0000002" / "_metadata_acid").write_text("{}")
     (root / "base_0000002" / "bucket_00000").write_text("ORC")
@@ -328,15 +331,16 @@ def test_a_database_misspelt_is_asked_for(hiveacid, database) -> None:
         (["SHOW HISTORY t LIMIT 1.5"], "1.5 is no number of lines"),
         (["DESCRIBE DETAIL t x"], "Expected the end before 'X'"),
         # These two would want Spark.
-        (["DELETE FROM nowhere.t"], "nowhere.t does not exist"),
-        (["SHOW DATABASES; UPDATE defaultt.t SET a = 1"], "Did you mean default?"),
+        (["DELETE FROM nowhere.t", "--all-rows"], "nowhere.t does not exist"),
+        (["SHOW DATABASES; UPDATE defaultt.t SET a = 1 WHERE b"], "Did you mean default?"),
+        (["DELETE FROM nowhere.t"], "DELETE FROM nowhere.t has no condition"),
         (["DROP TABLE nowhere.t"], "There is no table nowhere.t"),
         ([], "Give the statements as an argument, or a file with --file"),
         (["DELETE FROM t", "--file", "x.sql"], "Give the statements as an argument, or"),
         (["--file", "/nowhere/x.sql"], "/nowhere/x.sql cannot be read"),
     ],
 )
-def test_what_cannot_be_run_is_told(hiveacid, arguments, message) -> None:
+def test_unsupported_jobs_are_reported(hiveacid, arguments, message) -> None:
     status, said = hiveacid("sql", *arguments)
     assert status == 20
     assert message in said

@@ -1,4 +1,4 @@
-"""How the command line says which metastore it means."""
+"""The options of the command line for a metastore."""
 
 import argparse
 
@@ -46,6 +46,6 @@ def test_a_keytab_without_kerberos_is_a_mistake():
         options(*URI, "--kerberos-keytab", "/k")
 
 
-def test_a_connection_says_itself_what_it_asks_for():
+def test_a_connection_describes_its_fields():
     with pytest.raises(UserError, match="need --metastore"):
         options("--conn-id", "c", "--auth-mechanism", "GSSAPI")

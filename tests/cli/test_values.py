@@ -79,7 +79,7 @@ def of_bytes(kind):
 
 
 def unchecked(array, kind):
-    """The same buffers as another type, which nobody looks into, as ORC's library does it."""
+    """Return the same buffers as another type, without validation, as ORC's library does."""
     if pa.types.is_struct(kind):
         children = [unchecked(array.field(n), kind.field(n).type) for n in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())

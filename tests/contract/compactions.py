@@ -1,4 +1,4 @@
-"""What the tests of compactions of the metastore begin and look at."""
+"""The actions and checks that tests of the metastore's compactions share."""
 
 import pytest
 

@@ -30,6 +30,6 @@ class OtherEngine:
         assert answer.state is LockState.ACQUIRED
 
     def commit(self) -> int:
-        """End it well; tells its write id."""
+        """Commit it; return its write id."""
         self._client.commit_txn(self.txn_id)
         return self.write_id

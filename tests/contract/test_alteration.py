@@ -144,7 +144,7 @@ def test_a_column_that_is_added_just_before_the_alter_stays(
 def test_a_second_try_does_not_wait_for_the_lock_of_the_first(
     client: MetastoreClient, database: str
 ) -> None:
-    """The first may have died, and the metastore waits for minutes before it says so."""
+    """The first may have died, and the metastore reports it only after minutes."""
     ref = TableRef(database, "locked")
     client.create_table(HiveTable.new(ref, COLUMNS))
     with ExclusiveTable(client, ref, "a run", 0):

@@ -1,4 +1,4 @@
-"""What statements that change the catalog promise, held against the fake metastores and real ones."""
+"""The contract of statements that change the catalog, checked on fake and real metastores."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ def run(client: MetastoreClient, sql: str, **options: object) -> tuple[str, ...]
 
 
 def again(client: MetastoreClient, sql: str) -> tuple[str, ...]:
-    """Run a script as each try of a task does."""
+    """Run a script as each attempt of a task does."""
     script = replace(to_script(sql), metastore=client.options, run_token=TOKEN)
     return run_script_of_ddl(client, script).warnings
 
@@ -116,7 +116,7 @@ def test_a_name_is_not_taken_from_others(client, database) -> None:
 
 
 @REAL_AND_FAKE
-def test_a_drop_waits_for_who_writes(client, database) -> None:
+def test_a_drop_waits_for_writers(client, database) -> None:
     ref = TableRef(database, "t")
     run(client, f"CREATE TABLE {ref} (id int)")
     write(client, ref)
@@ -281,7 +281,7 @@ def test_plain_tables_and_views_are_left_alone(client, database) -> None:
 
 
 @FAKE
-def test_a_table_like_another_one_is_told_apart_by_its_rows_alone(client, database) -> None:
+def test_a_table_like_another_one_is_distinguished_by_its_rows_only(client, database) -> None:
     run(
         client,
         rf"""

@@ -1,4 +1,4 @@
-"""What the client promises, held against both versions of the real metastore."""
+"""The contract of the client, checked on both versions of the real metastore."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,7 +90,7 @@ def test_databases(client: MetastoreClient, database: str) -> None:
     assert client.get_tables(database) == []
 
 
-def test_what_is_created_belongs_to_the_acting_user(
+def test_created_objects_belong_to_the_acting_user(
     hms: EmbeddedMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", "bob")
@@ -180,7 +180,7 @@ def test_errors_name_what_they_are_about(
 # Partitions
 
 
-def test_partitions_keep_their_values_whatever_they_are(
+def test_partitions_keep_any_values(
     client: MetastoreClient, table: HiveTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_module, "_PARTITIONS_PER_CALL", 2)
@@ -211,7 +211,7 @@ def test_only_existing_partitions_of_those_asked_for_are_described(
 # Transactions
 
 
-def test_a_heartbeat_tells_how_a_transaction_is(client: MetastoreClient) -> None:
+def test_a_heartbeat_returns_the_state_of_a_transaction(client: MetastoreClient) -> None:
     txn = client.open_txn(*WHO)
     assert client.heartbeat(txn) is TxnLiveness.OPEN
     client.abort_txn(txn)
@@ -331,7 +331,7 @@ def test_the_locks_by_which_metastores_elect_are_left_out(
     client.abort_txn(txn)
 
 
-def test_held_locks_tell_who_holds_them(client: MetastoreClient, table: HiveTable) -> None:
+def test_held_locks_contain_their_holders(client: MetastoreClient, table: HiveTable) -> None:
     txn, lock_id, _ = open_and_lock(client, table, "day=a")
     other = TableRef(table.ref.database, "other")
     assert client.show_locks(other) == []

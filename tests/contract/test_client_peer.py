@@ -1,4 +1,5 @@
-"""An independent client of the same servers sees what ours does. It knows Hive 2's interface only."""
+"""An independent client of the same servers gets the same results as ours. It knows Hive 2's
+interface only."""
 
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore import ttypes

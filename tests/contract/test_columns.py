@@ -16,7 +16,7 @@ from tests.fakes.metastore import REAL_AND_FAKE
 from tests.versions import REAL_4
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
-# What Hive leaves after an INSERT.
+# The state after an INSERT of Hive.
 ACCURATE = {
     "COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{"n":"true"}}',
     "numRows": "10",

@@ -1,4 +1,4 @@
-"""What is left of a compaction whose process was killed, or whose answers got lost."""
+"""Leftovers of a compaction whose process was killed, or whose answers were lost."""
 
 import signal
 import subprocess
@@ -78,7 +78,7 @@ LEFT_BEHIND = {"claim": "initiated", "snapshot": "working", "commit": "ready for
     ],
     indirect=["hms"],
 )
-def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transaction_is_ended(
+def test_after_a_killed_compactor_the_next_one_continues_once_its_transaction_has_ended(
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     queue: CompactionQueue,
@@ -94,7 +94,8 @@ def test_after_a_killed_compactor_the_next_one_goes_on_as_soon_as_its_transactio
     with pytest.raises(AlreadyCompacting), begin():
         pass
 
-    # What the next try of the same task does first; else the metastore does it, five minutes later.
+    # The first step of the next attempt of the same task; otherwise the metastore does it after
+    # five minutes.
     (dead,) = abort_open_transactions(client, "dying")
     with begin() as compaction:
         finish(compaction)
@@ -142,7 +143,7 @@ def test_a_lost_answer_neither_loses_nor_doubles_a_compaction(
     assert states(queue, table) == ["ready for cleaning"]
     assert client.show_locks() == []
     assert removed == []
-    # Nobody knows that one: it is left to the metastore, which aborts it in the end.
+    # That one has no known owner: the metastore aborts it eventually.
     unknown = open_txns(client) - before
     assert len(unknown) == (call == "open_txns")
     for txn in unknown:
@@ -170,13 +171,17 @@ def test_a_request_at_which_the_metastore_fails_is_made_again(
 
 @only_hms4
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_compaction_whose_directory_is_gone_does_not_say_that_it_has_committed(
+def test_a_compaction_without_its_directory_does_not_report_a_commit(
     hms: EmbeddedMetastore, client: MetastoreClient, table: TableRef, is_there: bool
 ) -> None:
-    """Who wakes up very late finds its abort forgotten, and the directory cleaned away."""
+    """After a long pause, its abort is forgotten, and the directory is cleaned."""
     proxy = Proxy(hms, "commit_txn")
     far = MetastoreClient(replace(client.options, uris=proxy.uri))
-    told = nullcontext() if is_there else pytest.raises(CommitUncertain, match="nothing is left")
+    told = (
+        nullcontext()
+        if is_there
+        else pytest.raises(CommitUncertain, match="none of its directories is left")
+    )
     with far, told, CompactionTransaction(far, table, DAY, MAJOR) as compaction:
         compaction.show(lambda: is_there)
         finish(compaction)
@@ -214,7 +219,7 @@ def test_a_question_that_never_arrives_has_the_compaction_begin_again(
         *("get_open_txns", "get_valid_write_ids"),
     ],
 )
-def test_whatever_step_fails_nothing_is_left_that_is_in_the_way(
+def test_a_failure_at_any_step_leaves_nothing_that_blocks(
     hms: EmbeddedMetastore,
     client: MetastoreClient,
     table: TableRef,

@@ -1,4 +1,4 @@
-"""The compaction queue of HMS 4: who gets which request, and what becomes of it."""
+"""The compaction queue of HMS 4: the assignment of requests, and their results."""
 
 from collections.abc import Callable, Iterator
 
@@ -65,7 +65,7 @@ def write(client: MetastoreClient, ref: TableRef, partition: str = DAY) -> int:
 
 
 def compact(client: MetastoreClient, queue: CompactionQueue, claimed: QueuedCompaction) -> int:
-    """What a worker tells the metastore when it has done its work well."""
+    """Make the calls of a worker after a successful compaction."""
     txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
     queue.record(claimed, txn, watermark(client, claimed.table), "alice")
     queue.compacted(claimed)
@@ -149,7 +149,7 @@ def test_one_partition_has_one_unfinished_request(
 
 
 @pytest.mark.parametrize("end", ["failed", "refused"])
-def test_what_did_not_come_to_be_says_why_and_makes_room(
+def test_failed_actions_have_a_reason_and_release_resources(
     queue: CompactionQueue, table: TableRef, pool: str, end: str
 ) -> None:
     queue.request(table, DAY, MAJOR, pool=pool)
@@ -162,7 +162,7 @@ def test_what_did_not_come_to_be_says_why_and_makes_room(
 
 
 @pytest.mark.parametrize("end", ["failed", "refused"])
-def test_a_request_that_has_ended_cannot_go_on(
+def test_an_ended_request_cannot_continue(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str, end: str
 ) -> None:
     queue.request(table, DAY, MAJOR, pool=pool)
@@ -234,7 +234,7 @@ def marked(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: 
 
 
 @pytest.mark.parametrize("leave", [initiated, working, marked])
-def test_what_a_dead_compactor_of_ours_left_is_ended_but_not_before_its_transaction_is(
+def test_leftovers_of_our_dead_compactor_end_after_its_transaction(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, leave: Callable[..., None]
 ) -> None:
     txn = client.open_txn("alice", "there", None, TxnType.COMPACTION)
@@ -250,7 +250,7 @@ def test_what_a_dead_compactor_of_ours_left_is_ended_but_not_before_its_transact
     assert queue.request(table, DAY, MAJOR).accepted
 
 
-def test_what_is_not_ours_is_left_alone(
+def test_foreign_objects_are_left_alone(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
 ) -> None:
     queue.request(table, "day=1", MAJOR, pool=pool)
@@ -260,7 +260,7 @@ def test_what_is_not_ours_is_left_alone(
     assert [entry.partition for entry in queue.live(table)] == ["day=1", "day=2", "day=3"]
 
 
-def test_what_is_only_to_be_cleaned_is_not_live(
+def test_tables_with_only_obsolete_directories_are_not_live(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
 ) -> None:
     queue.request(table, DAY, MAJOR, pool=pool)

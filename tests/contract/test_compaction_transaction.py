@@ -1,4 +1,5 @@
-"""What compactions promise each other and everybody else, on real metastores of both versions."""
+"""The contract of compactions with each other and all other clients, on real metastores of both
+versions."""
 
 from collections.abc import Callable
 
@@ -95,7 +96,7 @@ def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
 
 
 @REAL_AND_FAKE
-def test_nobody_else_waits_for_a_compaction_except_to_replace_what_it_reads(
+def test_only_overwrites_of_its_inputs_wait_for_a_compaction(
     client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     with begin() as compaction:
@@ -129,7 +130,7 @@ def test_a_table_that_is_dropped_meanwhile_leaves_nothing_behind(
 
 
 @REAL_AND_FAKE
-def test_an_error_undoes_everything_and_is_told_to_the_queue(
+def test_an_error_reverts_everything_and_is_reported_to_the_queue(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,
@@ -208,10 +209,10 @@ def test_nothing_to_do_is_refused_with_a_reason(
 
 
 @REAL_AND_FAKE
-def test_a_request_that_somebody_else_made_is_not_done_twice(
+def test_a_request_of_another_client_is_not_served_twice(
     client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
-    # What ALTER TABLE ... COMPACT sends, on either version.
+    # The request of ALTER TABLE ... COMPACT sends, on either version.
     request = idl_compaction.CompactionRequest(table.database, table.name, DAY, 2)
     client.call(idl_compaction.compact2, request)
     with pytest.raises(AlreadyCompacting, match="initiated") as error, begin():
@@ -272,7 +273,7 @@ def test_a_worker_serves_what_it_is_handed_out(
     assert two is not None
     assert three is not None
     with one, two:
-        # Both were told of the same request, which only one of them can have.
+        # Both received the same request, which only one of them can have.
         assert (one.partition, one.type) == ("day=1", MINOR)
         assert (two.partition, two.type) == ("day=2", MAJOR)
         with pytest.raises(AlreadyCompacting, match="Another worker"), three:
@@ -283,7 +284,7 @@ def test_a_worker_serves_what_it_is_handed_out(
 
 
 @only_hms4
-def test_what_only_hive_can_do_is_left_to_hive(
+def test_requests_that_only_hive_can_serve_are_left_to_it(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     pool = f"pool of {table.database}"
@@ -297,7 +298,7 @@ def test_what_only_hive_can_do_is_left_to_hive(
 
 
 @only_hms4
-def test_the_claim_of_a_rebalance_tells_by_what_to_sort(
+def test_the_claim_of_a_rebalance_contains_its_sort_order(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef
 ) -> None:
     pool = f"pool of {table.database}"
@@ -317,7 +318,7 @@ def test_the_claim_of_a_rebalance_tells_by_what_to_sort(
         asked = served.asked
         assert asked is not None
         assert (asked.type, asked.order_by, asked.files) == ("rebalance", "order by id desc", 3)
-        # Whoever changes rows waits for it; appends do not.
+        # Writers that change rows wait for it; appends do not.
         write(client, table)
         with pytest.raises(LockTimeout), begin_write(client, table, Operation.UPDATE):
             pass
@@ -326,7 +327,7 @@ def test_the_claim_of_a_rebalance_tells_by_what_to_sort(
 
 
 @REAL_AND_FAKE
-def test_a_rebalance_without_row_ids_is_in_nobodys_way(
+def test_a_rebalance_without_row_ids_blocks_nothing(
     client: MetastoreClient, table: TableRef, begin: Callable[..., CompactionTransaction]
 ) -> None:
     rebalance = begin(type_=CompactionType.REBALANCE, kind=TableKind.INSERT_ONLY)
@@ -339,7 +340,7 @@ def test_a_rebalance_without_row_ids_is_in_nobodys_way(
 
 
 @REAL_AND_FAKE
-def test_phases_are_told_in_their_order(begin: Callable[..., CompactionTransaction]) -> None:
+def test_phases_are_reported_in_order(begin: Callable[..., CompactionTransaction]) -> None:
     phases = PhaseClock()
     with begin(phases=phases) as compaction:
         finish(compaction)
@@ -348,7 +349,7 @@ def test_phases_are_told_in_their_order(begin: Callable[..., CompactionTransacti
 
 @REAL_AND_FAKE
 @pytest.mark.parametrize("error", [FileNotFoundError, StorageError, CorruptFile])
-def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
+def test_files_missing_after_an_abort_are_reported_as_the_abort(
     client: MetastoreClient, begin: Callable[..., CompactionTransaction], error: type[Exception]
 ) -> None:
     compaction = begin()
@@ -358,7 +359,7 @@ def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
             client.abort_txn(compaction.txn_id)
             raise error("No such file")
 
-    with pytest.raises(TransactionAborted, match="while it was at work") as aborted:
+    with pytest.raises(TransactionAborted, match="during its work") as aborted:
         work()
     assert aborted.value.retryable
     assert isinstance(aborted.value.__cause__, error)
@@ -367,7 +368,7 @@ def test_files_that_are_gone_since_it_was_aborted_are_told_as_the_abort(
 
 @only_hms4
 @pytest.mark.parametrize("step", ["record", "commit"])
-def test_who_was_taken_for_dead_is_told_of_the_abort(
+def test_a_writer_with_an_expired_transaction_gets_the_abort(
     client: MetastoreClient,
     queue: CompactionQueue,
     table: TableRef,

@@ -87,7 +87,7 @@ def test_a_cursor_that_outlives_its_table_is_refused(
     assert consumer(client, folders.ref).after is None
 
 
-def test_two_creations_within_a_second_are_told_apart_by_their_number(
+def test_two_creations_within_a_second_are_distinguished_by_their_number(
     client: MetastoreClient, folders: AcidFolders
 ) -> None:
     one = located(folders.table)

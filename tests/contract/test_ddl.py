@@ -1,4 +1,4 @@
-"""What DDL promises, held against both versions of the real metastore."""
+"""The contract of DDL, checked on both versions of the real metastore."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +49,7 @@ def add_file(table: HiveTable, name: str) -> None:
 
 
 @ON_REAL
-def test_tables_are_created_as_the_statement_says(client: MetastoreClient, database: str) -> None:
+def test_tables_are_created_as_declared(client: MetastoreClient, database: str) -> None:
     run(
         client,
         f"""
@@ -103,7 +103,7 @@ def test_a_table_that_the_same_run_has_created_is_no_error(
     (job,) = to_jobs(f"CREATE TABLE {database}.t (id int)")
     mine = replace(job, run_token="d/r/t/-1#1")
     assert run_ddl(client, mine).warnings == ()
-    assert "earlier try" in run_ddl(client, mine).warnings[0]
+    assert "earlier attempt" in run_ddl(client, mine).warnings[0]
     with pytest.raises(TableExists):
         run_ddl(client, replace(job, run_token="d/other/t/-1#1"))
 
@@ -132,10 +132,10 @@ def test_a_plain_table_becomes_full_acid(client: MetastoreClient, database: str,
     ("form", "file", "message"),
     [
         (StorageFormat.PARQUET, "000000_0", "is not stored as ORC"),
-        (StorageFormat.ORC, "part-00000.orc", "files whose names contain no bucket"),
+        (StorageFormat.ORC, "part-00000.orc", "files without a bucket in their names"),
     ],
 )
-def test_what_cannot_become_full_acid_stays_as_it_is(
+def test_unsupported_conversions_change_nothing(
     client: MetastoreClient, database: str, form: StorageFormat, file: str, message: str
 ) -> None:
     table = plain_table(client, database, form)

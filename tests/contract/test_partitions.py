@@ -1,6 +1,7 @@
 """ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.dropped_partitions import DROPS_OF_RUNS
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.explained.statement import explain
@@ -19,8 +21,10 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     NotTransactional,
     SharedLocation,
+    SqlError,
     TableExists,
     TableNotFound,
+    UnprovenRun,
     UnsupportedTable,
     UserError,
     VersionGone,
@@ -33,6 +37,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.run_drops import RunDrops
 from airflow_hiveacid.sql.questions import Explain
 from airflow_hiveacid.sql.script import to_jobs, to_steps
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -57,15 +62,27 @@ def table(client: MetastoreClient, database: str) -> TableRef:
         """,
     )
     for partition in client.get_partitions(ref):
-        with writing(client, ref, partition.name) as txn:
-            write_id = txn.write_ids[ref.full_name]
-            file = (
-                path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
-            )
-            file.parent.mkdir(parents=True)
-            file.write_bytes(b"0123456789")
-            txn.commit()
+        write(client, ref, partition.name)
     return ref
+
+
+def write(
+    client: MetastoreClient, ref: TableRef, partition: str, name: str = "delta_{0}_{0}_0000"
+) -> Path:
+    """Commit a file of ten bytes to a partition, which is created if it is missing."""
+    with writing(client, ref, partition) as txn:
+        new = HivePartition.new(client.get_table(ref), [partition.partition("=")[2]])
+        client.add_partitions(ref, [new])
+        (known,) = client.get_partitions(ref, [partition])
+        file = (
+            path_of(known.folder)
+            / name.format(f"{txn.write_ids[ref.full_name]:07d}")
+            / "bucket_00000"
+        )
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"0123456789")
+        txn.commit()
+    return file
 
 
 def writing(client: MetastoreClient, ref: TableRef, partition: str) -> Transaction:
@@ -115,7 +132,7 @@ def test_an_added_partition_has_the_definition_of_the_table(client, table) -> No
     (report,) = run(client, sql.format("IF NOT EXISTS "))
     assert report.partitions == ("day=2026-02-02",)
     assert "day=2026-02-01 already" in report.warnings[0]
-    # Another try of a task finds the partitions of the first one.
+    # Another attempt of a task finds the partitions of the first one.
     (report,) = run(client, sql.format(""), run_token="d/r/t/-1")
     assert report.partitions == ()
 
@@ -178,8 +195,8 @@ def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
     drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
     really = client.drop_partitions
 
-    def drop_one(ref: TableRef, dropped: Sequence[str]) -> None:
-        really(ref, dropped[:1])
+    def drop_one(ref: TableRef, dropped: Sequence[str], confirm: Callable[[], None]) -> None:
+        really(ref, dropped[:1], confirm)
         raise MetastoreUnreachable("The metastore has gone.")
 
     monkeypatch.setattr(client, "drop_partitions", drop_one)
@@ -196,18 +213,169 @@ def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
     assert names(client, table) == [DAYS[2], NULL]
 
 
+@contextmanager
+def killed(client: MetastoreClient, patch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
+    """End a drop after so many partitions, as the kill of its process does."""
+    really = client.drop_partitions
+
+    def drop_some(ref: TableRef, dropped: Sequence[str], confirm: Callable[[], None]) -> None:
+        really(ref, dropped[:after], confirm)
+        raise MetastoreUnreachable("The metastore has gone.")
+
+    patch.setattr(client, "drop_partitions", drop_some)
+    with pytest.raises(MetastoreUnreachable):
+        yield
+    patch.undo()
+
+
+@REAL_AND_FAKE
+def test_a_retry_keeps_a_partition_that_others_have_created_since(
+    client, table, monkeypatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    with killed(client, monkeypatch, after=1):
+        run(client, drop, run_token="d/r/t/-1")
+    written = write(client, table, DAYS[0])
+    (report,) = run(client, drop, run_token="d/r/t/-1")
+    assert report.partitions == (DAYS[1],)
+    assert report.warnings == (f"{DAYS[0]} was written after an earlier attempt dropped it.",)
+    assert written.exists()
+    # The drop of another run is a new one.
+    assert run(client, drop, run_token="d/s/t/-1")[0].partitions == (DAYS[0],)
+
+
+@REAL_AND_FAKE
+def test_a_retry_of_a_complete_drop_drops_nothing(client, table) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    for token in ("d/r/t/-1", "d/s/t/-1"):
+        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
+        assert run(client, drop, run_token=token)[0].partitions[0] == DAYS[0]
+    written = write(client, table, DAYS[0])
+    for token in ("d/r/t/-1", "d/s/t/-1"):
+        (report,) = run(client, drop, run_token=token)
+        assert (report.already_done, report.partitions) == (True, ())
+    assert written.exists()
+    assert client.show_locks(table) == []
+
+
 @FAKE
-@pytest.mark.parametrize("place", ["", "/day=2026-01-03", "/.."])
+@pytest.mark.parametrize(
+    "name", ["delta_{0}_{0}_0000", "delete_delta_{0}_{0}_0000", "base_{0}", "base_{0}_v0000099"]
+)
+def test_a_retry_refuses_to_drop_rows_that_others_have_added_since(
+    client, table, monkeypatch, name: str
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    with killed(client, monkeypatch, after=1):
+        run(client, drop, run_token="d/r/t/-1")
+    written = write(client, table, DAYS[1], name)
+    with pytest.raises(UnprovenRun, match=r"begun to drop day=2026-01-02 of .*by another run"):
+        run(client, drop, run_token="d/r/t/-1")
+    assert written.exists()
+    assert client.show_locks(table) == []
+    assert run(client, drop)[0].partitions == (DAYS[1],)
+
+
+@FAKE
+def test_a_retry_refuses_rows_of_a_transaction_that_was_open_at_the_first_attempt(
+    client, table, monkeypatch
+) -> None:
+    """Hive allocates write ids before it requests locks."""
+    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')"
+    txn = client.open_txn("hive", "host", None)
+    write_id = client.allocate_write_id(txn, table)
+    with killed(client, monkeypatch, after=0):
+        run(client, drop, run_token="d/r/t/-1")
+    (partition,) = client.get_partitions(table, [DAYS[1]])
+    (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
+    client.commit_txn(txn)
+    with pytest.raises(UnprovenRun):
+        run(client, drop, run_token="d/r/t/-1")
+
+
+@FAKE
+def test_a_retry_drops_a_partition_into_which_others_have_only_failed_to_write(
+    client, table, monkeypatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')"
+    with killed(client, monkeypatch, after=0):
+        run(client, drop, run_token="d/r/t/-1")
+    txn = client.open_txn("user", "host", None)
+    write_id = client.allocate_write_id(txn, table)
+    (partition,) = client.get_partitions(table, [DAYS[1]])
+    (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
+    client.abort_txn(txn)
+    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == (DAYS[1],)
+
+
+@FAKE
+def test_the_drops_of_many_runs_are_recorded_in_a_short_property(client, table) -> None:
+    for number in range(40):
+        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
+        drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
+        run(client, drop, run_token=f"d/{number}/t/-1")
+    drops = RunDrops.of(client.get_table(table).parameters)
+    assert drops.of_run("d/39/t/-1").done
+    assert drops.of_run("d/0/t/-1") is None
+    assert len(str(drops)) < 4000
+    run(client, f"CREATE TABLE {table}_2 LIKE {table}")
+    assert (
+        DROPS_OF_RUNS
+        not in client.get_table(TableRef(table.database, f"{table.name}_2")).parameters
+    )
+    with pytest.raises(SqlError, match="cannot be changed"):
+        run(client, f"ALTER TABLE {table} SET TBLPROPERTIES ('{DROPS_OF_RUNS}' = '')")
+
+
+def test_an_unreadable_record_of_drops_is_refused() -> None:
+    with pytest.raises(UnsupportedTable, match="cannot be read"):
+        RunDrops.of({DROPS_OF_RUNS: '{"drops": 1}'})
+
+
+@FAKE
+@pytest.mark.parametrize("place", ["", "/day=2026-01-02", "/.."])
 def test_a_drop_removes_no_folder_with_other_rows(client, table, place: str) -> None:
     described = client.get_table(table)
     new = HivePartition.new(described, ["2026-05-01"])
     new.raw.sd.location = f"{described.folder}{place}".replace("/events/..", "")
     client.add_partitions(table, [new])
-    with pytest.raises(SharedLocation, match="The folder of the partition day=2026-05-01"):
-        run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-05-01')")
+    for day in ("2026-05-01", "2026-01-02"):
+        with pytest.raises(SharedLocation, match=r" and .* have, or may have, files in one"):
+            run(client, f"ALTER TABLE {table} DROP PARTITION (day = '{day}')")
     assert len(names(client, table)) == 5
-    assert path_of(described.folder).exists()
+    assert path_of(f"{described.folder}/day=2026-01-02").exists()
+
+
+@FAKE
+def test_a_drop_of_other_partitions_is_not_affected_by_a_shared_folder(client, table) -> None:
+    described = client.get_table(table)
+    new = HivePartition.new(described, ["2026-05-01"])
+    new.raw.sd.location = f"{described.folder}/day=2026-01-03"
+    client.add_partitions(table, [new])
     run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')")
+    assert len(names(client, table)) == 4
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize("place", ["{}/day=2026-01-02", "{}/day=2026-01-02/inside", "{}/.."])
+def test_a_drop_removes_no_folder_that_another_table_uses(
+    client, table, database, place: str
+) -> None:
+    root = client.get_table(table).folder
+    other = HiveTable.new(
+        TableRef(database, "other"),
+        [HiveColumn("id", "bigint")],
+        partition_keys=[HiveColumn("day", "date")],
+    )
+    client.create_table(other)
+    new = HivePartition.new(client.get_table(other.ref), ["2026-05-01"])
+    new.raw.sd.location = str(path_of(place.format(root)).resolve())
+    client.add_partitions(other.ref, [new])
+    with pytest.raises(SharedLocation, match=r"day=2026-01-02 and .*other/day=2026-05-01"):
+        run(client, f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-02')")
+    assert len(names(client, table)) == 4
+    assert path_of(f"{root}/day=2026-01-02").exists()
+    assert client.show_locks(table) == []
 
 
 @FAKE

@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 
 class Scripts:
-    """Runs scripts in a database, each as a try of the same task.
+    """Runs scripts in a database, each as an attempt of the same task.
 
     Attributes:
         folder: The folder of the database.
@@ -61,7 +61,7 @@ class Scripts:
             run_ddl(self.client, job)
 
     def run(self, sql: str, token: str = "d/r/t/-1") -> ScriptReport:
-        """Run a script as each try of a task does."""
+        """Run a script as each attempt of a task does."""
         script = to_script(sql, self.database)
         script = replace(
             script, metastore=self.client.options, run_token=token, lock_wait_seconds=20
@@ -176,7 +176,7 @@ def test_a_rename_that_is_killed_before_its_note_is_known_by_the_table_itself(
         scripts.run(script)
     assert scripts.columns() == {"u": "a"}
     report = scripts.run(script)
-    assert "was given its name by an earlier try" in report.warnings[0]
+    assert "was given its name by an earlier attempt" in report.warnings[0]
     assert scripts.columns() == {"t": "b", "u": "a"}
     assert scripts.identity("u") == before
 
@@ -185,7 +185,7 @@ def test_a_rename_that_is_killed_before_its_note_is_known_by_the_table_itself(
 def test_a_table_that_was_created_since_is_not_dropped_by_another_try(
     scripts: Scripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process ends when the table is dropped and the note does not say so yet."""
+    """The process ends when the table is dropped and the note does not record it yet."""
     scripts.make("CREATE TABLE t (a int)")
     created = scripts.identity("t").created
     drop = scripts.client.drop_table
@@ -226,7 +226,7 @@ def test_completed_statements_that_are_changed_or_removed_are_an_error_before_an
         with pytest.raises(ScriptChanged, match=r"Statement 1 .* rename_table of .*\.a,"):
             scripts.run(changed)
     assert scripts.columns() == {"b": "x", "c": "y"}
-    # What was not completed may be another statement now, and more may follow.
+    # An incomplete statement may be another one now, and more statements may follow.
     report = scripts.run(f"{one}; {two}")
     assert [part.report.already_done for part in report.statements] == [True, False]
     report = scripts.run(f"{one}; {two}; ALTER TABLE d RENAME TO e")
@@ -259,7 +259,7 @@ def test_a_try_that_another_one_has_overtaken_runs_no_further_statement(
         return report
 
     monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", other_try_first)
-    with pytest.raises(ScriptOvertaken, match="Another try"):
+    with pytest.raises(ScriptOvertaken, match="Another attempt"):
         scripts.run(SWAP)
     assert scripts.columns() == {"t": "b"}
 
@@ -279,7 +279,7 @@ def test_a_try_that_fails_at_what_another_one_has_done_is_overtaken(
         return really(client, job)
 
     monkeypatch.setattr("airflow_hiveacid.ddl.run.run_ddl", other_try_first)
-    with pytest.raises(ScriptOvertaken, match="Another try"):
+    with pytest.raises(ScriptOvertaken, match="Another attempt"):
         scripts.run(script)
     assert scripts.columns() == {"u": "a"}
 
@@ -304,7 +304,7 @@ def test_a_try_that_is_asleep_before_its_call_changes_nothing_when_it_wakes_up(
         return same
 
     monkeypatch.setattr(target, asleep)
-    with pytest.raises(ScriptOvertaken, match="Another try") as raised:
+    with pytest.raises(ScriptOvertaken, match="Another attempt") as raised:
         scripts.run(SWAP)
     assert "was aborted" in str(raised.value.__cause__)
     assert scripts.columns() == {"t": "b"}
@@ -395,7 +395,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_any_statement(
     with pytest.raises(StorageError, match=r"progress of the script .*Give the user"):
         scripts.run("CREATE TABLE u (a int); DROP TABLE t")
     assert scripts.columns() == {"t": "a"}
-    # What finds by itself what an earlier try has made keeps no progress.
+    # A statement that finds the result of an earlier attempt by itself stores no progress.
     for _ in range(2):
         scripts.run("CREATE TABLE u (a int); ALTER TABLE t ADD COLUMNS (b int)")
     (scripts.folder / SCRIPT_NOTES).unlink()

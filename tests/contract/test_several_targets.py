@@ -1,4 +1,4 @@
-"""What transactions that write several tables promise, on real metastores of both versions."""
+"""The contract of transactions that write several tables, on real metastores of both versions."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -49,13 +49,13 @@ def begin(client: MetastoreClient, tables: tuple[TableRef, TableRef]) -> Callabl
 
 
 def write(client: MetastoreClient, ref: TableRef, operation: Operation = UPDATE) -> int:
-    """A write of one table by somebody else."""
+    """A write of one table by another user."""
     partitions = ["day=1"] if ref.name == "facts" else None
     return OtherEngine(client, ref, operation, partitions).commit()
 
 
 def valid(client: MetastoreClient, tables: tuple[TableRef, ...], txn: Transaction) -> set[bool]:
-    """Whether others see the write ids of a transaction."""
+    """Return whether others see the write ids of a transaction."""
     seen = Snapshot.take(client, tables).write_ids
     return {seen[name].is_valid(write_id) for name, write_id in txn.write_ids.items()}
 
@@ -113,7 +113,7 @@ def test_it_waits_for_each_of_its_tables(
 
 @pytest.mark.parametrize("moved", [0, 1])
 @pytest.mark.parametrize("operations", [(UPDATE, UPDATE), (INSERT, UPDATE), (UPDATE, INSERT)])
-def test_it_begins_anew_as_a_whole_when_one_of_its_tables_was_changed_before_it_locked(
+def test_it_restarts_completely_if_one_of_its_tables_was_changed_before_the_locks(
     client: MetastoreClient,
     tables: tuple[TableRef, TableRef],
     begin: Callable[..., Transaction],
@@ -148,7 +148,7 @@ def test_others_can_append_meanwhile_and_are_not_seen(
 
 
 @pytest.mark.parametrize("busy", [0, 1])
-def test_who_waited_for_a_change_of_one_table_begins_on_fresh_data_of_both(
+def test_after_a_wait_for_one_table_the_snapshots_of_both_are_fresh(
     client: MetastoreClient,
     tables: tuple[TableRef, TableRef],
     begin: Callable[..., Transaction],

@@ -1,6 +1,7 @@
-"""What publishing, staging, notes and cleaning rest on, on every file system that tables live on.
+"""The assumptions of publishing, staging, notes and cleaning, on every supported file system.
 
-A store is a fixture that gives the location of an empty folder; whoever has another one adds it.
+A store is a fixture that gives the location of an empty folder; further stores are added as
+fixtures.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ def local_folder(tmp_path: Path) -> str:
 @pytest.fixture(params=[*RENAMING, *OBJECT_STORES, "by_arrow"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if request.param == "by_arrow":
-        # What there is for all file systems at once; it cannot keep two apart who create a file.
+        # The only method for all file systems at once; it does not distinguish two clients that
+        # create a file.
         return Storage(tmp_path.as_uri(), fs.LocalFileSystem(), str(tmp_path))
     return Storage.of(request.getfixturevalue(request.param))
 
@@ -125,7 +127,7 @@ def test_a_small_file_appears_whole_and_its_place_is_taken_at_once(storage: Stor
     assert [file.path for file in storage.list_files("notes")] == ["a"]
 
 
-def test_what_is_gone_is_deleted_again_without_a_word(storage: Storage) -> None:
+def test_deleting_missing_files_succeeds(storage: Storage) -> None:
     write(storage, "delta_1_1/a/b", b"1")
     write(storage, "f", b"1")
     for _ in range(2):
@@ -141,11 +143,11 @@ def test_a_name_is_taken_literally(storage: Storage) -> None:
     below = Storage.of(f"{storage.location}/{STRANGE} 2")
     assert read(below, "f") == b"1"
     storage.delete_directory(f"{STRANGE} 2")
-    # Where directories are nothing by themselves, the folder has gone, too.
+    # On stores without real directories, the folder has disappeared, too.
     assert storage.list_files(recursive=True, missing_ok=True) == []
 
 
-def test_a_listing_is_complete_and_tells_sizes(storage: Storage) -> None:
+def test_a_listing_is_complete_with_sizes(storage: Storage) -> None:
     names = [f"bucket_{number:05}" for number in range(12)]
     for name in names:
         write(storage, f"base_1/{name}", b"x" * 7)

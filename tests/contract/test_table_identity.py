@@ -1,4 +1,5 @@
-"""The identity of a table outlives alterations, whatever their authors send, and no other creation has it."""
+"""The identity of a table survives alterations with any content, and differs from any other
+creation's."""
 
 from collections.abc import Callable
 from typing import Any

@@ -86,7 +86,7 @@ def test_a_reader_is_kept_alive_as_well(
 def test_a_silent_transaction_is_refused_clearly_when_it_commits(
     client: MetastoreClient, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Heartbeat, "_beat", lambda self: None)
+    monkeypatch.setattr(Heartbeat, "_send_heartbeats", lambda self: None)
     removed: list[str] = []
 
     def work() -> None:
@@ -152,7 +152,7 @@ def test_a_metastore_that_stays_away_leaves_the_commit_unsettled(
     finally:
         hms.start()
     assert error.value.retryable
-    assert removed == []  # They may be the only copy of what is committed.
+    assert removed == []  # They may be the only copy of committed rows.
 
 
 @pytest.mark.parametrize("arrives", [True, False])
@@ -245,7 +245,7 @@ def test_a_commit_that_always_fails_inside_is_given_up_and_undone(
     assert removed == ["delta"]
 
 
-def test_who_kills_a_run_takes_it_out_of_the_queue_and_nobody_else(
+def test_a_kill_removes_only_its_own_run_from_the_queue(
     client: MetastoreClient,
 ) -> None:
     (component,) = lock_components(
@@ -265,7 +265,7 @@ def test_who_kills_a_run_takes_it_out_of_the_queue_and_nobody_else(
 def test_waiters_keep_their_places_and_a_killed_one_loses_it(
     client: MetastoreClient, eventually: Callable[..., None]
 ) -> None:
-    """They wait longer for it than a place is kept that nobody asks for."""
+    """They wait longer for it than an unattended place is kept."""
     (component,) = lock_components(
         client.version, Operation.OVERWRITE, queue_of(TABLE), partitioned=False
     )
@@ -285,7 +285,7 @@ def test_waiters_keep_their_places_and_a_killed_one_loses_it(
         for number_of_waiter in range(2):
             running.append(pool.submit(work, number_of_waiter))
             eventually(
-                "the next one stands in line",
+                "the next one is queued",
                 lambda: len(client.show_locks(queue_of(TABLE))) == 1 + len(running),
             )
         for waiter in running:

@@ -71,4 +71,4 @@ def test_a_view_is_kept_replaced_shown_and_dropped(client, database) -> None:
 def test_another_try_finds_the_view_that_the_first_one_has_created(client, database) -> None:
     sql, token = "CREATE VIEW v AS SELECT 1 AS a, 'x' AS b", "d/r/t/-1"
     assert define(client, database, sql, run_token=token) == ()
-    assert "created by an earlier try" in define(client, database, sql, run_token=token)[0]
+    assert "created by an earlier attempt" in define(client, database, sql, run_token=token)[0]

@@ -29,7 +29,7 @@ DELTA, DELETES = "delta_0000001_0000001_0000", "delete_delta_0000001_0000001_000
 def with_listener(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[tuple[MetastoreClient, Callable[[], list[StoredEvent]]]]:
-    """A client of a metastore that logs events, and what the metastore has stored in the end."""
+    """A client of a metastore that logs events, and the final content of the metastore."""
     version = request.param
     metastore = EmbeddedMetastore(
         version,
@@ -135,7 +135,7 @@ def test_events_of_many_partitions_are_sent_in_batches(with_listener):
 
 
 @real(*VERSIONS)
-def test_a_metastore_with_a_listener_is_told_of_writes(with_listener):
+def test_a_metastore_with_a_listener_receives_writes(with_listener):
     client, _ = with_listener
     with counted_calls() as calls:
         assert client.listeners.want_events

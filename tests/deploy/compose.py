@@ -20,8 +20,8 @@ class Service:
     Attributes:
         name: Its name.
         command: Entry point and command together.
-        environment: What its file and the Compose file set, the latter first.
-        health: The command that tells whether it works; empty when there is none.
+        environment: The settings of its file and of the Compose file; the latter take precedence.
+        health: The command that checks its health; empty without one.
         raw: The whole of it.
     """
 
@@ -38,12 +38,12 @@ class Service:
 
     @property
     def mounts(self) -> list[str]:
-        """What of this folder it sees."""
+        """The part of this folder that it sees."""
         return [entry.split(":")[0] for entry in self.raw["volumes"] if entry.startswith("./")]
 
 
 def read() -> dict[str, Any]:
-    """The file as it stands, with its anchors put in place."""
+    """Return the file with its anchors resolved."""
     content: dict[str, Any] = yaml.safe_load(FILE.read_text())
     return content
 
@@ -54,7 +54,7 @@ def services() -> dict[str, Service]:
 
 
 def image_environment() -> dict[str, str]:
-    """What the image that is built here sets."""
+    """Return the variables of the image that is built here."""
     text = DOCKERFILE.read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line.startswith("ENV ")]
     return dict(word.split("=", 1) for line in lines for word in line.split()[1:])
@@ -78,5 +78,5 @@ def _service(name: str, raw: dict[str, Any]) -> Service:
 
 
 def interpolated(text: str) -> str:
-    """The text where nobody has set any variable."""
+    """Return the text without any variables set."""
     return _VARIABLE.sub(lambda match: match[2], text)

@@ -1,4 +1,4 @@
-"""What the services of docker-compose.yml run, fetched or built once for this machine."""
+"""The software of the services of docker-compose.yml, fetched or built once for this machine."""
 
 import os
 import shutil

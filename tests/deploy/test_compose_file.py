@@ -1,8 +1,12 @@
-"""The Compose file, as far as it can be checked without Docker; tests/live runs what it starts."""
+"""The Compose file, as far as it can be checked without Docker; tests/live runs its services."""
 
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from base64 import urlsafe_b64decode
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +54,7 @@ def test_the_small_and_the_full_set_are_complete() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - {"airflow-setup"}))
-def test_every_service_that_stays_up_tells_whether_it_works(name: str) -> None:
+def test_every_permanent_service_has_a_health_check(name: str) -> None:
     service = SERVICES[name]
     assert service.health
     assert service.raw["restart"] == "unless-stopped"
@@ -80,13 +84,33 @@ def test_the_image_is_made_of_what_is_there_and_not_ignored() -> None:
         assert f"!{source}" in wanted
 
 
+def test_the_package_is_built_from_exactly_the_copied_files(tmp_path: Path) -> None:
+    before_install, found, _ = compose.DOCKERFILE.read_text().partition("--no-build-isolation .")
+    assert found
+    copied = re.findall(r"^COPY (.*) (\S+)$", before_install, re.MULTILINE)
+    for sources, target in copied:
+        for source in sources.split():
+            origin, copy = compose.ROOT / source, tmp_path / target
+            if origin.is_dir():
+                shutil.copytree(origin, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(origin, copy)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    done = subprocess.run(build, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"airflow_hiveacid/__init__.py", "airflow_hiveacid/engine/run.py"} <= names
+
+
 def test_no_port_is_open_to_others_than_this_machine() -> None:
     for service in SERVICES.values():
         for port in service.raw.get("ports", []):
             assert port.startswith("127.0.0.1:"), f"{service.name}: {port}"
 
 
-def test_what_is_run_and_mounted_is_there_and_can_be_run() -> None:
+def test_mounted_programs_exist_and_are_executable() -> None:
     for service in SERVICES.values():
         for mount in service.mounts:
             assert (compose.ROOT / mount).exists(), mount
@@ -97,7 +121,7 @@ def test_what_is_run_and_mounted_is_there_and_can_be_run() -> None:
                 assert file.suffix != ".sh" or os.access(file, os.X_OK), f"{word} is no program"
 
 
-def test_passwords_stand_in_the_compose_file_and_nowhere_else() -> None:
+def test_passwords_are_only_in_the_compose_file() -> None:
     secret = re.compile(r"PASSWORD|SECRET|FERNET")
     for service in SERVICES.values():
         for name, value in service.raw.get("environment", {}).items():
@@ -157,7 +181,7 @@ def test_the_metastore_finds_in_the_environment_what_its_file_wants() -> None:
 @pytest.mark.parametrize(
     "script", sorted(DEPLOY.rglob("*.sh")), ids=lambda path: path.relative_to(DEPLOY).as_posix()
 )
-def test_a_script_finds_in_the_environment_what_it_wants(script: Path) -> None:
+def test_a_script_finds_its_variables_in_the_environment(script: Path) -> None:
     # Those with a default in the script itself are in braces.
     wanted = set(re.findall(r"\$([A-Z][A-Z0-9_]+)", script.read_text()))
     wanted -= {"JAVA_HOME"} | compose.image_environment().keys()

@@ -15,7 +15,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "date": [f"DATE '{text}'" for text in ("2026-01-31", "2026-02-01", "2024-02-29", "1582-10-04")],
     "boolean": ["TRUE", "FALSE"],
 }
-# Which values may stand in the name of a partition; an empty text cannot be told from null there.
+# Values for names of partitions; an empty text is indistinguishable from null there.
 PARTITION_VALUES: Mapping[str, Sequence[str]] = {
     "string": ["'p0'", "'p1'", "'p 2/%'"],
     "int": ["0", "1", "2"],
@@ -42,7 +42,7 @@ class Expressions:
             columns: The columns of each alias and their types.
             aliases: The names that columns are written with.
             pools: The literals of columns that may not have just any value of their type.
-            subqueries: Whether conditions may ask the table `other`.
+            subqueries: Whether conditions may read the table `other`.
         """
         self._random = random
         self._columns = columns

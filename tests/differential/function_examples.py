@@ -70,7 +70,7 @@ def trials(known: Sequence[Example], seed: int, count: int) -> Iterator[Trial]:
     Args:
         known: The examples.
         seed: The number of the batch: batches go through the examples one after the other.
-        count: How many.
+        count: The number of trials.
     """
     random = Random(f"trials {seed}")
     for at in range(seed * count, (seed + 1) * count):

@@ -50,7 +50,7 @@ class Differs(AssertionError):
 
 @dataclass(frozen=True)
 class World:
-    """Where histories take place."""
+    """The environment of histories."""
 
     spark: SparkSession
     client: MetastoreClient
@@ -59,12 +59,12 @@ class World:
 
 @dataclass(frozen=True)
 class History:
-    """What happens to the table `target`, beside which there is the table `other`.
+    """The operations on the table `target`, with the second table `other`.
 
     Attributes:
-        shape: What both look like; the other one has neither partitions nor buckets.
+        shape: The shape of both; the other one has neither partitions nor buckets.
         others: A query of the rows of the other table.
-        statements: What happens.
+        statements: The operations.
     """
 
     shape: Shape
@@ -162,7 +162,7 @@ class History:
         text = statement.sql()
         if isinstance(statement, Compact) or len(text) % 2:
             return statement.job(database)
-        (job,) = to_jobs(text, database)
+        (job,) = to_jobs(text, database, all_rows=True)
         assert isinstance(job, Job)
         return job
 

@@ -32,7 +32,7 @@ class RandomStatements:
 
         Args:
             random: Decides.
-            shape: What the table looks like.
+            shape: The shape of the table.
         """
         self._random = random
         self._shape = shape
@@ -46,7 +46,7 @@ class RandomStatements:
         """Rows to begin with, then some statements; compactions are not counted."""
         statements: list[Statement] = [self.rows(24)]
         for number in range(count):
-            # What is left after many deletes says little.
+            # The few rows after many deletes prove little.
             few = number % 4 == 3
             statements.append(self.rows(8) if few and self._is(0.5) else self._statement())
             if self._is(0.12):

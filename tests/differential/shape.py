@@ -1,4 +1,4 @@
-"""What a random table looks like."""
+"""The shape of a random table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ _BUCKETS = (("id",), ("code", "id"), ("amount",), ("day",), ("v",))
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a table, its partition keys and what distributes its rows.
+    """The columns of a table, its partition keys and its distribution of rows.
 
     Attributes:
         columns: The columns of the files, by name, and their types.
         keys: The partition keys and their types.
         bucket_columns: Empty for a table without buckets.
-        num_buckets: How many.
-        bucketing_version: Which of Hive's hash functions distributes the rows.
+        num_buckets: The number of buckets.
+        bucketing_version: The version of Hive's hash function for the distribution of rows.
     """
 
     columns: Mapping[str, str]

@@ -42,7 +42,7 @@ class Parser:
     def difference(self, text: str) -> str | None:
         """Describe the difference between the two meanings; None if the statement is refused."""
         try:
-            jobs = to_jobs(text, "db")
+            jobs = to_jobs(text, "db", all_rows=True)
         except HiveAcidError as error:
             return f"the refusal is not one line: {error}" if "\n" in error.what else None
         if len(jobs) != 1 or not isinstance(jobs[0], InsertJob | UpdateJob | DeleteJob | MergeJob):
@@ -105,7 +105,7 @@ class Parser:
         if isinstance(source, TableSource):
             return ("table", source.name.partition(".")[2])
         assert isinstance(source, QuerySource)
-        # The text of the author stands behind SELECT * FROM.
+        # The author's text follows SELECT * FROM.
         return ("query", _tree(self._parser.parsePlan(source.sql).child()))
 
     def _texts(self, values: Mapping[str, str]) -> dict[str, str]:

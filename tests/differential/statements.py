@@ -1,4 +1,4 @@
-"""Statements in one text for Spark and DuckDB, as our jobs, and what DuckDB makes of them."""
+"""Statements in one text for Spark and DuckDB, as our jobs, and their results in DuckDB."""
 
 import re
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ class Duplicates(Exception):
 
 @dataclass(frozen=True)
 class Counts:
-    """How many rows a statement inserted, updated and deleted; None is not told."""
+    """The numbers of rows that a statement inserted, updated and deleted; None is unknown."""
 
     inserted: int = 0
     updated: int = 0
@@ -89,7 +89,7 @@ class Insert(Statement):
     def judge(self, referee: duckdb.DuckDBPyConnection) -> Counts:
         columns = [*self.columns, *self.static]
         values = ", ".join([f"rows.{name}" for name in self.columns] + [*self.static.values()])
-        # It may read what it replaces.
+        # It may read the rows that it replaces.
         referee.execute(f"CREATE OR REPLACE TEMP TABLE rows AS {self.source}")
         if self.replaces:
             same = [
@@ -116,7 +116,13 @@ class Update(Statement):
     def job(self, database: str) -> Job:
         inputs = _inputs(self.where or "", database)
         target = f"{database}.{TARGET}"
-        return UpdateJob(target=target, set=self.values, where=self.where, inputs=inputs)
+        return UpdateJob(
+            target=target,
+            set=self.values,
+            where=self.where,
+            inputs=inputs,
+            all_rows=self.where is None,
+        )
 
     def judge(self, referee: duckdb.DuckDBPyConnection) -> Counts:
         return Counts(updated=_count(referee, self.sql()))
@@ -131,7 +137,10 @@ class Delete(Statement):
 
     def job(self, database: str) -> Job:
         inputs = _inputs(self.where or "", database)
-        return DeleteJob(target=f"{database}.{TARGET}", where=self.where, inputs=inputs)
+        target = f"{database}.{TARGET}"
+        return DeleteJob(
+            target=target, where=self.where, inputs=inputs, all_rows=self.where is None
+        )
 
     def judge(self, referee: duckdb.DuckDBPyConnection) -> Counts:
         return Counts(deleted=_count(referee, self.sql()))

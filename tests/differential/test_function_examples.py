@@ -65,7 +65,7 @@ class _World:
     """The tables t and u, and views of plain rows beside them.
 
     Attributes:
-        compared: How many statements both have executed.
+        compared: The number of statements that both have executed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the engine's tests need around a table: to create it, and to look at its files."""
+"""The table functions of the engine's tests: creation, and inspection of files."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from airflow_hiveacid.metastore.thrift.answers import TxnState
 from tests.places import place_of
 
 ONLY_HIVE4 = ("hms", ["4.0.1"])
-# What the table of the fixture `filled` holds.
+# The rows of the table of the fixture `filled`.
 ROWS = [(1, 10, "a", "mon"), (2, 20, "b", "tue")]
 SCHEMA = "id int, v int, name string, day string"
 
@@ -78,9 +78,9 @@ def row_ids(table: HiveTable, kind: str) -> list[tuple[str, int, int, int]]:
 
 
 def problems_of_keys(table: HiveTable) -> list[str]:
-    """What is wrong with the row ids of a table that was never compacted: nothing, if all is well.
+    """Return the errors in the row ids of a table that was never compacted, if any.
 
-    Hive brings deleted rows back when a key stands in two delete deltas.
+    Hive restores deleted rows if a key is in two delete deltas.
     """
     inserts = Counter(row_ids(table, "delta") + row_ids(table, "base"))
     deletes = Counter(row_ids(table, "delete_delta"))

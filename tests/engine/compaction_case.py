@@ -6,23 +6,41 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
+from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.engine.acid_tables import folder
 from tests.observers import At
 
 SCHEMA = "id int, v string, p string"
-# What the table of the fixture `busy` shows.
+# The visible rows of the table of the fixture `busy`.
 LEFT = [(1, "a", "x"), (3, "c", "y"), (4, "d", "y")]
+
+
+def report_of_compaction(table: AcidTable, type_: str | None = None, **more: Any) -> CompactReport:
+    """Compact a table; the report also describes the partitions that failed."""
+    options = table._options.options
+    job = CompactJob(target=table.ref.full_name, type=type_, **more, **options)  # type: ignore[arg-type]
+    return compact_table(lambda: table._spark, table._client, job, table._observers)
 
 
 class Case:
     """A table; its columns are those of SCHEMA."""
 
-    def __init__(self, spark: SparkSession, client: MetastoreClient, uri: str, name: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        client: MetastoreClient,
+        uri: str,
+        name: str,
+        run_in: CompactionPlace = "auto",
+    ) -> None:
         self.spark, self.client, self.uri, self.name = spark, client, uri, name
+        self.run_in = run_in
         self.ref = TableRef.parse(name)
 
     def open(self, *observers: At, wait: float = 30) -> AcidTable:
@@ -44,7 +62,7 @@ class Case:
 
     def compact(self, type_: str | None = None, *observers: At, **more: Any) -> Any:
         with self.open(*observers) as table:
-            return table.compact(type_, **more)
+            return report_of_compaction(table, type_, **{"run_in": self.run_in, **more})
 
     def rows(self) -> list[tuple[Any, ...]]:
         with self.open() as table:
@@ -58,7 +76,7 @@ class Case:
         )
 
     def problems(self) -> list[str]:
-        """What is wrong with the files that a compaction has made."""
+        """Return the errors in the files of a compaction."""
         problems = []
         for path in sorted(folder(self.client.get_table(self.ref)).rglob("bucket_*")):
             kind = "delete" if path.parent.name.startswith("delete_") else "insert"

@@ -58,7 +58,7 @@ class Lost:
             return change(table)
 
     def expire(self, *, silent: bool = True) -> None:
-        """Let the metastore abort what is at work, as it does after a silence."""
+        """Let the metastore abort active transactions, as it does after a silence."""
         if silent:
             self.monkeypatch.setattr(Heartbeat, "silence", 1e6)
         for txn_id in sorted(self._at_work() - self._others):
@@ -89,7 +89,7 @@ class Lost:
         }
 
     def clean(self) -> None:
-        """Remove what is not needed any more, and make sure that nothing else is left."""
+        """Remove obsolete files, and check that nothing else is left."""
         job = CleanJob(target=self.case.name, metastore=self.case.client.options)
         clean(self.case.client, job)
         assert clean(self.case.client, job).kept == ()

@@ -1,4 +1,4 @@
-"""Writes from a stage whose output gets lost, and prints what became of it.
+"""Write from a stage whose output gets lost, and print the result.
 
 In a process of its own: `python -m tests.engine.lost_stage URI TABLE insert|merge FOLDER`. A Spark
 that runs in one process takes itself for a lost executor afterwards. It ends ten minutes later, and

@@ -1,4 +1,4 @@
-"""What a merge does, in plain Python: a model to hold the engine against, and random merges.
+"""A merge in plain Python: a model for the engine's results, and random merges.
 
 Conditions and expressions come in pairs, as SQL and as a function of a target and a source row.
 """
@@ -22,7 +22,7 @@ class Duplicates(Exception):
 
 @dataclass(frozen=True)
 class When:
-    """A clause: its kind, what it assigns (None is all columns) and its condition."""
+    """A clause: its kind, its assignments (None is all columns) and its condition."""
 
     kind: str
     values: Mapping[str, Expression] | None = None

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from airflow_hiveacid.engine.compaction import acid as acid_compaction
-from airflow_hiveacid.engine.compaction import insert_only as insert_only_compaction
-from airflow_hiveacid.engine.compaction import tasks as compact_tasks
+from airflow_hiveacid.compaction import acid as acid_compaction
+from airflow_hiveacid.compaction import insert_only as insert_only_compaction
+from airflow_hiveacid.compaction import tasks as compact_tasks
 from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.orc.copying import assemble as assembling
 from airflow_hiveacid.orc.copying import reencode as reencoding
@@ -129,7 +129,7 @@ def includes_an_aborted_write_id(patch: Patch) -> None:
 
 
 def repeats_an_event(patch: Patch) -> None:
-    write = compact_tasks.write_delete_stripes
+    write = compact_tasks.write_delete_file
 
     def repeated(sink: Any, chunks: Any, **more: Any) -> Any:
         from airflow_hiveacid.orc.row_keys import delete_file
@@ -137,14 +137,14 @@ def repeats_an_event(patch: Patch) -> None:
         patch.setattr(delete_file, "_checked", iter)
         return write(sink, [Keys.joined([keys, keys[-1:]]) for keys in chunks], **more)
 
-    patch.setattr(compact_tasks, "write_delete_stripes", repeated)
+    patch.setattr(compact_tasks, "write_delete_file", repeated)
 
 
 def loses_an_event(patch: Patch) -> None:
-    write = compact_tasks.write_delete_stripes
+    write = compact_tasks.write_delete_file
     patch.setattr(
         compact_tasks,
-        "write_delete_stripes",
+        "write_delete_file",
         lambda sink, chunks, **more: write(sink, [keys[1:] for keys in chunks], **more),
     )
 

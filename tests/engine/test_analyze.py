@@ -1,4 +1,4 @@
-"""Statistics that metastores store and promise: what is in them, and who takes them back."""
+"""Statistics that metastores store as accurate: their content, and their revocation."""
 
 import json
 from datetime import date, datetime
@@ -147,7 +147,7 @@ def test_a_compaction_leaves_them(make):
     assert (stored.rows, stored.columns["id"]) == (2, (0, 1, 2))
 
 
-def test_what_changes_the_definition_leaves_them_right(make):
+def test_changes_of_the_definition_keep_statistics_valid(make):
     case = make()
     case.append((1, "a", "x"), (2, "b", "x"))
     of_case(case)
@@ -156,7 +156,7 @@ def test_what_changes_the_definition_leaves_them_right(make):
     run_script_of_ddl(case.client, to_script(script))
     ref = type(case.ref)(case.ref.database, "other")
     stored = Stored(case.client, ref)
-    # A promise that nobody keeps is worse than none.
+    # Wrong statistics are worse than none.
     assert stored.rows in (None, 2)
     assert "more" not in stored.exact
     assert analyze(case.client, AnalyzeJob(target=ref.full_name)).rows == 2
@@ -176,7 +176,7 @@ def test_only_what_is_named_is_analyzed(make):
     assert [each.partition for each in report.partitions] == ["p=x/q=1", "p=x/q=2"]
     assert Stored(case.client, case.ref, "p=x/q=2").columns == {"id": (0, 2, 2)}
     assert Stored(case.client, case.ref, "p=y/q=1").rows is None
-    # What was exact stays so, as nothing has been written since.
+    # Exact statistics stay so, as nothing has been written since.
     of_case(case, partitions=["q=2"], columns=["v"])
     assert Stored(case.client, case.ref, "p=x/q=2").exact == {"id", "v"}
     of_case(case, rows_only=True)
@@ -221,7 +221,7 @@ def test_nothing_is_promised_while_another_one_writes(make, monkeypatch, before)
         assert "another transaction" in report.warnings[0] or "write id" in report.warnings[0]
 
 
-def test_who_was_writing_all_the_time_keeps_statistics_from_being_promised(make):
+def test_a_concurrent_writer_prevents_accurate_statistics(make):
     case = make()
     case.append((1, "a", "x"))
     txn = case.client.open_txn("user", "host", None)
@@ -237,7 +237,7 @@ def test_who_was_writing_all_the_time_keeps_statistics_from_being_promised(make)
     assert of_case(case).partitions[0].accurate
 
 
-def test_what_a_killed_analysis_leaves_is_not_trusted(make, monkeypatch):
+def test_statistics_of_a_killed_analysis_are_not_trusted(make, monkeypatch):
     case = make()
     case.append((1, "a", "x"))
 
@@ -250,7 +250,7 @@ def test_what_a_killed_analysis_leaves_is_not_trusted(make, monkeypatch):
             analyze(client, AnalyzeJob(target=case.name))
     # Version 4 trusts it once it has forgotten the transaction, which wrote nothing: it is right.
     assert Stored(case.client, case.ref).rows in (None, 1)
-    # Whoever writes takes it back in any case.
+    # Every writer revokes it in any case.
     case.append((2, "b", "x"))
     assert Stored(case.client, case.ref).rows is None
     of_case(case)

@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.script_report import ScriptReport
         (["job"], "must be a JSON object"),
     ],
 )
-def test_a_job_of_no_known_kind_is_reported_to_whoever_waits(job, message, read_as, tmp_path):
+def test_a_job_of_an_unknown_kind_is_reported_to_the_caller(job, message, read_as, tmp_path):
     (tmp_path / "job.json").write_text(json.dumps(job))
     report = tmp_path / "report.json"
 

@@ -21,7 +21,7 @@ def permit(*, table, columns, action, **_):
 
 @pytest.fixture
 def permitted(monkeypatch):
-    """What the authorizer permits: nothing but what a test adds."""
+    """The permissions of the authorizer: only those that a test adds."""
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.permit")
     PERMITTED.clear()
     return PERMITTED
@@ -42,8 +42,8 @@ def test_each_method_of_a_table_asks_for_its_action(spark, hms, tables, permitte
     with AcidTable(name, hms.uri, spark=spark) as table:
         assert table.to_df().count() == 0
         for refused in (
-            lambda: table.update({"v": "1"}),
-            table.delete,
+            lambda: table.update({"v": "1"}, all_rows=True),
+            lambda: table.delete(all_rows=True),
             lambda: table.append(TableSource(name)),
             table.truncate,
             lambda: table.restore(0),
@@ -54,9 +54,9 @@ def test_each_method_of_a_table_asks_for_its_action(spark, hms, tables, permitte
             with pytest.raises(AccessRefused, match=r"may not [a-z]+ "):
                 refused()
         permitted |= {("t", ("v",), "update"), ("t", None, "insert")}
-        table.update({"v": "1"})
+        table.update({"v": "1"}, all_rows=True)
         with pytest.raises(AccessRefused, match="may not update"):
-            table.update({"id": "1"})
+            table.update({"id": "1"}, all_rows=True)
         with pytest.raises(AccessRefused, match=rf"may not read {other}"):
             table.append(TableSource(other))
 

@@ -1,4 +1,4 @@
-"""What cannot be done ends with one clear error and leaves nothing behind."""
+"""An impossible request ends with one clear error and leaves nothing behind."""
 
 import socketserver
 import threading
@@ -46,12 +46,12 @@ Attempt = tuple[Callable[[AcidTable, DataFrame], Any], type[HiveAcidError], str]
 
 ATTEMPTS: dict[str, Attempt] = {
     "an update of a column that is not there": (
-        lambda t, s: t.update({"v": "1", "nope": "1"}),
+        lambda t, s: t.update({"v": "1", "nope": "1"}, all_rows=True),
         UnknownColumn,
         "nope",
     ),
     "an update from a column that is not there": (
-        lambda t, s: t.update({"v": "nope + 1"}),
+        lambda t, s: t.update({"v": "nope + 1"}, all_rows=True),
         UnknownColumn,
         "nope",
     ),
@@ -127,7 +127,7 @@ ATTEMPTS: dict[str, Attempt] = {
         "'b' does not fit into column v int",
     ),
     "an expression that fails": (
-        lambda t, s: t.update({"v": "v / (id - 2)"}),
+        lambda t, s: t.update({"v": "v / (id - 2)"}, all_rows=True),
         BadCondition,
         "DIVIDE_BY_ZERO",
     ),
@@ -201,7 +201,7 @@ def test_tables_that_cannot_be_written(
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         calls = {
             "append": lambda: acid.append(spark.range(1)),
-            "update": lambda: acid.update({"id": "1"}),
+            "update": lambda: acid.update({"id": "1"}, all_rows=True),
             "to_df": acid.to_df,
         }
         for name, error in expected.items():
@@ -246,7 +246,7 @@ def test_a_metastore_that_is_none(
     assert refused.value.exit_code == 40
 
 
-def test_a_failed_application_says_so_in_one_line(
+def test_a_failed_application_is_reported_in_one_line(
     hms: EmbeddedMetastore,
     filled: AcidTable,
     tmp_path: Path,

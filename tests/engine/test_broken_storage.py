@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import (
     CorruptFile,
@@ -93,7 +93,7 @@ def test_folders_that_cannot_be_written(
     root.unlink()
 
 
-def test_what_an_earlier_job_left_half_written(
+def test_leftovers_of_an_earlier_job(
     spark: SparkSession, client: MetastoreClient, filled: AcidTable
 ) -> None:
     table = client.get_table(filled.ref)
@@ -180,6 +180,6 @@ def test_damaged_rows_that_spark_reads_for_a_frame_are_our_error(
     frame = filled.to_df()
     with (
         pytest.raises(CorruptFile, match=damaged.name),
-        spark_errors_as_ours(f"Reading {filled.ref}"),
+        translated_spark_errors(f"Reading {filled.ref}"),
     ):
         frame.collect()

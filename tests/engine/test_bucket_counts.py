@@ -32,7 +32,7 @@ IDS = range(8)
 # With three buckets instead of two, Hive 4.0.1 itself misses these rows of an older file.
 MISSED = (2, 3, 4, 6)
 
-# The others need what only a real metastore makes of an alteration.
+# The others need the result of an alteration in a real metastore.
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 Make = Callable[..., Case]
@@ -77,7 +77,7 @@ def buckets_of(case: Case) -> dict[str, int]:
 
 
 def files_read(case: Case, where: str) -> int:
-    """How many files Spark opens for a condition."""
+    """Return the number of files that Spark opens for a condition."""
     with case.open() as table:
         return len(table.to_df(where=where).inputFiles())
 
@@ -129,7 +129,7 @@ def test_compactions_keep_the_rows_and_what_is_found_by_their_keys(
     assert altered.rows() == scanned(altered) == rows
     assert altered.problems() == []
     assert found(altered, (*MISSED, 7, 21), "x") == [*MISSED, 21]
-    # The notes of the new directories still say by which buckets rows were distributed.
+    # The notes of the new directories still contain the buckets of the distribution.
     assert (
         files_read(altered, "p = 'x' and id = 3") == files_read(altered, "p = 'y' and id = 3") == 1
     )
@@ -202,7 +202,7 @@ def test_the_buckets_of_a_partition_prove_nothing_about_its_files(make: Make) ->
     assert merge(case, *[(n, "new", "x") for n in IDS]).rows_updated == 8
     fill(case, ids=range(8, 20))
     case.compact("major")
-    # Files of both distributions became one: neither tells where a row is.
+    # Files of both distributions became one: neither determines the place of a row.
     assert files_read(case, "p = 'x' and id = 3") > 1
     assert found(case, (*MISSED, 15), "x") == [*MISSED, 15]
 
@@ -293,7 +293,7 @@ def test_only_partitions_without_buckets_are_rebalanced(make: Make) -> None:
 
 @FAKE
 def test_deletes_apply_to_rows_of_files_with_other_numbers(make: Make) -> None:
-    # A file whose row ids have the number 0, whatever its own number is: deletes are in file 0.
+    # A file whose row ids have the number 0, regardless of its own number: deletes are in file 0.
     case = make()
     fill(case)
     root = folder(case.client.get_table(case.ref))

@@ -1,10 +1,11 @@
-"""Update and delete, and what every write leaves behind for Hive."""
+"""Update and delete, and the files of every write for Hive."""
 
 import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.names import RUN_NOTES
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -46,12 +47,12 @@ def test_updates_and_deletes_follow_their_conditions(
 
         context = spark.sparkContext
         context.setJobGroup("mine", "what I do")
-        # Expressions see the old values, whatever the order of the assignments.
+        # Expressions see the old values, in any order of the assignments.
         report = acid.update({"NAME": "concat(day, id)", "amount": "t.amount + id"}, "id in (1, 3)")
         assert (report.job, report.rows_updated, report.rows_deleted) == ("update", 2, 0)
         assert list(report.partitions) == ["day=mon", "day=tue"]
         expected[1], expected[3] = (1, "tue1", 2, "tue"), (3, "mon3", 6, "mon")
-        # Spark goes on to call the user's jobs what the user has called them.
+        # The user's jobs in Spark keep the user's names.
         for name, told in (("spark.jobGroup.id", "mine"), ("spark.job.description", "what I do")):
             assert context.getLocalProperty(name) == told
             context.setLocalProperty(name, None)
@@ -84,13 +85,16 @@ def test_updates_and_deletes_follow_their_conditions(
         check()
 
         # The rest, in two steps over rows that were changed and deleted before.
-        assert acid.update({"amount": "amount + 1"}).rows_updated == len(expected)
+        assert acid.update({"amount": "amount + 1"}, all_rows=True).rows_updated == len(expected)
         expected = {i: (i, name, amount + 1, day) for i, name, amount, day in expected.values()}
         check()
-        assert acid.delete().rows_deleted == len(expected)
+        for change in (acid.delete, lambda: acid.update({"amount": "0"})):
+            with pytest.raises(InvalidJob, match=r"has no condition.*all_rows=True"):
+                change()
+        assert acid.delete(all_rows=True).rows_deleted == len(expected)
         expected.clear()
         check()
-        assert acid.delete().files == 0
+        assert acid.delete(all_rows=True).files == 0
         assert len(set(row_ids(table, "delete_delta"))) == len(row_ids(table, "delete_delta"))
     assert left_behind(client) == []
 

@@ -1,4 +1,4 @@
-"""What was changed between two versions."""
+"""The changes between two versions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,13 +67,13 @@ def check_all(case: Case) -> None:
 
 @pytest.mark.sampled(1)
 @ALL
-def test_every_step_is_told(told: Case) -> None:
+def test_every_step_is_reported(told: Case) -> None:
     check_all(told)
     assert changes(told, 2) == STEPS[3:]
 
 
 @ONE
-def test_only_what_is_left_is_told(told: Case) -> None:
+def test_only_the_net_difference_is_reported(told: Case) -> None:
     assert changes(told, 0, net=True) == [(2, "insert", *C), (3, "insert", *D)]
     assert changes(told, 1, net=True) == [
         (2, "insert", *C),
@@ -85,7 +85,7 @@ def test_only_what_is_left_is_told(told: Case) -> None:
 
 
 @ONE
-def test_keys_tell_updates(told: Case) -> None:
+def test_keys_identify_updates(told: Case) -> None:
     updated = [(3, "update_after", *D), (3, "update_before", *B)]
     assert changes(told, 2, 3, keys=["ID"]) == updated
     assert changes(told, 2, 3, keys=["id"], net=True) == updated

@@ -1,19 +1,21 @@
 """Tables whose columns were renamed, moved, dropped or added after there was data.
 
-The expected rows come from a model of what files store, field by field. By position, a column of the
+The expected rows come from a model of stored files, field by field. By position, a column of the
 table is the field of the same number, as in Hive 4 and Trino. By name, it is the field of its name.
 """
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
+from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.alteration import change_columns
@@ -24,7 +26,7 @@ from tests.engine.test_evolved_reading import alter
 
 WAS = {"id": "int", "n": "int", "b": "string", "c": "string", "d": "string"}
 ROWS = [(k, 10 * k, f"b{k}", f"c{k}", f"d{k}") for k in (1, 2, 3)]
-# What a client of the metastore makes of the columns, one step after the other.
+# The changes of columns by a client of the metastore, step by step.
 CHANGES: dict[str, list[dict[str, str]]] = {
     "rename": [{"id": "int", "n": "int", "x": "string", "c": "string", "d": "string"}],
     "swap": [{"id": "int", "n": "int", "c": "string", "b": "string", "d": "string"}],
@@ -115,14 +117,11 @@ class Changed:
         self.stored.append(dict(zip(self.columns, row, strict=True)) | values)
 
     def compact(self, kind: str, refused: bool) -> None:
-        with self.open() as table:
+        refusal = pytest.raises(UnsupportedFile, match="a compaction would drop values")
+        with self.open() as table, refusal if refused else nullcontext():
             (report,) = table.compact(kind).partitions
-        clean(self.client, CleanJob(target=self.name))
-        if refused:
-            assert (report.outcome, report.error.id) == ("failed", "UnsupportedFile")
-            assert "a compaction would drop values" in report.error.message
-        else:
             assert report.outcome == "compacted", report
+        clean(self.client, CleanJob(target=self.name))
 
     def check(self, capsys) -> None:
         names, wanted = [*self.columns], self.expected()
@@ -167,7 +166,7 @@ def cases(*formats: str) -> list[Any]:
 
 
 def is_refused(case: tuple[str, ...]) -> bool:
-    """Whether a compaction would have to drop values that somebody shows."""
+    """Return whether a compaction would have to drop visible values."""
     change, _, _, mapping = case
     return change in AMBIGUOUS and (mapping == "name" or change == "drop")
 
@@ -217,6 +216,8 @@ def test_full_acid_tables_keep_their_values(changed, request, capsys):
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_insert_only_tables_keep_their_values(changed, request, capsys):
     case = request.node.callspec.params["changed"]
+    if VERSION < SPARK_4_0 and "widen" in str(case) and "Parquet" in str(case):
+        pytest.skip("Spark 3.5 cannot widen the columns of Parquet files")
     changed.check(capsys)
     new = tuple(5 if type_ != "string" else "5" for type_ in changed.columns.values())
     changed.append(new)

@@ -1,19 +1,26 @@
-"""What a compaction makes of a table's directories and rows, on real metastores of both versions."""
+"""The results of compactions in a table's directories and rows, on real metastores of both
+versions."""
 
 from typing import Any
 
 import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, folder, left_behind, row_ids
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
+
+
+@pytest.fixture(params=["worker", "spark"])
+def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+    return request.param
+
 
 HIVE4, HIVE3 = ("hms", ["4.0.1"]), ("hms", ["3.1.3"])
 
@@ -75,7 +82,7 @@ def test_a_minor_compaction_of_inserts_is_one_directory(make):
 
 
 def test_a_base_of_nothing_hides_all_that_was_deleted(busy):
-    busy.change(lambda table: table.delete())
+    busy.change(lambda table: table.delete(all_rows=True))
     (done,) = busy.compact("major").partitions
     assert done.rows == 0
     assert busy.rows() == []
@@ -85,7 +92,7 @@ def test_a_base_of_nothing_hides_all_that_was_deleted(busy):
     assert busy.rows() == [(9, "z", "x")]
 
 
-def test_what_was_compacted_can_be_changed_and_compacted_again(busy):
+def test_compacted_tables_can_be_changed_and_compacted_again(busy):
     busy.compact("major")
     busy.change(lambda table: table.update({"v": "'new'"}, "id = 3"))
     busy.append((5, "e", "x"))
@@ -196,7 +203,7 @@ def test_buckets_stay_what_they_are(make):
 
 
 @pytest.mark.sampled(1)
-def test_the_policy_compacts_what_needs_it_and_says_why(make):
+def test_the_policy_compacts_partitions_with_a_reason(make):
     case = make(keys={"p": "string"})
     for number in range(12):
         case.append((number, "a", "much"), *([(number, "a", "little")] if number < 2 else []))
@@ -226,8 +233,8 @@ def test_a_worker_serves_what_others_asked_for(make, spark):
     queue = CompactionQueue(case.client)
     for name, type_ in (("p=one", "major"), ("p=two", "minor")):
         assert queue.request(case.ref, name, type_, pool=None, run_as=None).accepted
-    job = CompactJob(target=case.name, mode="worker")
-    report = TableCompactor(spark, case.client, job).run()
+    job = CompactJob(target=case.name, mode="worker", run_in=case.run_in)
+    report = compact_table(lambda: spark, case.client, job)
     served = {done.partition: (done.outcome, done.type) for done in report.partitions}
     assert served == {"p=one": ("compacted", "major"), "p=two": ("compacted", "minor")}
     states = {entry.partition: entry.state for entry in queue.show(case.ref)}
@@ -241,4 +248,4 @@ def test_hive_3_has_no_queue_to_use(busy, spark):
 
     job = CompactJob(target=busy.name, mode="queue")
     with pytest.raises(UnsupportedMetastore, match="queue"):
-        TableCompactor(spark, busy.client, job).run()
+        compact_table(lambda: spark, busy.client, job)

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import DiskFull
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import Storage
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
+
+
+@pytest.fixture(params=["worker", "spark"])
+def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+    return request.param
+
 
 Damage = Callable[[Path], Path]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
 from airflow_hiveacid.jobs.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -12,6 +12,11 @@ from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import LEFT, Case
 from tests.observers import At
+
+
+@pytest.fixture(params=["worker", "spark"])
+def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+    return request.param
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ def test_a_reader_that_came_during_the_compaction_keeps_its_files_too(busy: Case
     assert len(cleaned().removed) == 4
 
 
-def test_a_later_reader_keeps_nobody_from_cleaning(busy: Case, cleaned):
+def test_a_later_reader_does_not_block_a_cleaning(busy: Case, cleaned):
     busy.compact("major")
     with busy.open() as reader:
         frame = reader.to_df()

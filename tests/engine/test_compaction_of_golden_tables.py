@@ -15,7 +15,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
-from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor
+from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
@@ -33,7 +34,7 @@ from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
 
 class GoldenCompaction(CompactionTransaction):
-    """A compaction that sees what a reader of a golden table saw."""
+    """A compaction with the view of a reader of a golden table."""
 
     golden: GoldenSnapshot
 
@@ -85,8 +86,13 @@ class GoldenCopy:
         compaction.golden = self.snapshot
         try:
             with compaction:
-                compactor = AcidCompactor(
-                    self.spark, self.client, self.table, partition, compaction, PhaseClock()
+                compactor = SortingCompactor(
+                    SparkScheduler(self.spark),
+                    self.client,
+                    self.table,
+                    partition,
+                    compaction,
+                    PhaseClock(),
                 )
                 return compactor.run(type_, "the test wants it")
         except NothingToCompact as nothing:

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import functions
 
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.compaction import tasks as compact_tasks
+from airflow_hiveacid.compaction.scheduling import Caught
 from airflow_hiveacid.engine.compaction import bucket_sorting
-from airflow_hiveacid.engine.compaction import tasks as compact_tasks
-from airflow_hiveacid.engine.parallel import SparkTasks, caught
+from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -45,8 +46,16 @@ from tests.engine.sabotage import (
 from tests.orc.acid_files import enveloped, with_acid_metadata
 from tests.orc.orc_tables import flat_file
 
+
+@pytest.fixture(params=["worker", "spark"])
+def run_in(request: pytest.FixtureRequest) -> CompactionPlace:
+    return request.param
+
+
 HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+# Rows that only Spark sorts, or decodes.
+SPARK = pytest.mark.parametrize("run_in", ["spark"], indirect=True)
 
 Patch = pytest.MonkeyPatch
 Sabotage = Callable[[Patch], None]
@@ -57,14 +66,14 @@ def here(monkeypatch: Patch) -> None:
     """Let tasks run in this process, where they can be sabotaged."""
 
     def tried(_: SparkTasks, work: Any, items: Sequence[Any]) -> list[Any]:
-        return list(map(caught(work), items))
+        return list(map(Caught(work), items))
 
     monkeypatch.setattr(SparkTasks, "tried", tried)
 
 
 @pytest.fixture
 def case(make: Callable[..., Case], tmp_path: Path) -> Iterator[Case]:
-    """Rows of four write ids, of which one is aborted and another one deletes."""
+    """Rows of four write ids; one is aborted, and another one deletes."""
     case = make()
     case.append(*[(number, "a", "x") for number in range(10)])
     case.append(*[(number, "b", "y") for number in range(10, 20)])
@@ -107,7 +116,7 @@ ROWS = [
 
 
 @BOTH
-def test_a_report_and_the_note_say_what_was_counted(case: Case) -> None:
+def test_the_report_and_the_note_contain_the_counts(case: Case) -> None:
     assert case.rows() == ROWS
     if case.client.version == 4:
         (minor,) = case.compact("minor").partitions
@@ -133,8 +142,9 @@ def test_a_report_and_the_note_say_what_was_counted(case: Case) -> None:
     assert case.rows() == ROWS
 
 
+@SPARK
 @HIVE4
-def test_the_digest_of_a_bucket_is_the_same_whatever_way_it_was_compacted(
+def test_the_digest_of_a_bucket_is_the_same_after_any_compaction(
     make: Callable[..., Case], monkeypatch: Patch
 ) -> None:
     proofs = []
@@ -224,6 +234,7 @@ def test_copied_stripes_are_counted_too(make: Callable[..., Case]) -> None:
     assert done.proof.rows_encoded == 0
 
 
+@SPARK
 @HIVE4
 def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
     sorted_by_spark(monkeypatch)
@@ -242,6 +253,7 @@ def test_the_way_by_spark_is_proved_too(case: Case, monkeypatch: Patch) -> None:
     assert case.rows() == ROWS
 
 
+@SPARK
 @pytest.mark.sampled(1)
 @HIVE4
 @pytest.mark.parametrize("form", [StorageFormat.ORC, StorageFormat.PARQUET, StorageFormat.TEXTFILE])

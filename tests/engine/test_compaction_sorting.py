@@ -13,7 +13,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.engine.acid_tables import create, folder, row_ids
-from tests.engine.compaction_case import Case
+from tests.engine.compaction_case import Case, report_of_compaction
 
 FAR = ["0001-01-01 00:00:00", "1582-10-04 12:00:00", "1969-12-31 12:00:00.5", "9999-12-31 23:59:59"]
 
@@ -30,7 +30,7 @@ def test_timestamps_beyond_those_of_arrow_survive(
         acid.delete("id = 100")
         before = _texts(acid)
         ids = set(row_ids(table, "delta")) - set(row_ids(table, "delete_delta"))
-        (done,) = acid.compact("major").partitions
+        (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.rows) == ("compacted", len(FAR)), done
         assert _texts(acid) == before
     assert before == [(number, text, text[:10]) for number, text in enumerate(FAR)]

@@ -1,6 +1,6 @@
 """The constraints of a table: rows that Hive refuses are refused, and defaults are filled in.
 
-What is refused and what is filled was found out with Hive 4.0.1, as
+The refused and filled values were determined with Hive 4.0.1, as
 `tests/interop/test_constraints_interop.py` shows.
 """
 
@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore.constraints import as_structs
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, files, left_behind, rows_of
+from tests.engine.compaction_case import report_of_compaction
 from tests.late_constraints import declare_late
 from tests.metastore_calls import counted_calls
 
@@ -115,25 +116,25 @@ def test_an_update_is_checked_whichever_columns_it_sets(
     with pytest.raises(ConstraintViolated, match="ck_k"):
         acid.update({"k": "-1"}, "id = 1")
     with pytest.raises(ConstraintViolated, match="nn_id"):
-        acid.update({"id": "NULL"})
+        acid.update({"id": "NULL"}, all_rows=True)
     acid.update({"v": "DEFAULT", "k": " default "}, "id = 1")
     assert rows_of(acid.to_df()) == [(1, "dflt", None), ROWS[1]]
 
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
-def test_what_violates_a_constraint_that_came_later_can_only_be_deleted(
+def test_rows_that_violate_a_later_constraint_can_only_be_deleted(
     spark: SparkSession, declare: Declare, client: MetastoreClient
 ) -> None:
     acid = declare()
     acid.append(spark.createDataFrame([(None, "a", -1), (2, "b", 2)], SCHEMA))
     declare_late(client, acid.ref, NotNull(column="id", name="late"))
     with pytest.raises(ConstraintViolated, match="late"):
-        acid.update({"v": "'z'"})
+        acid.update({"v": "'z'"}, all_rows=True)
     acid.delete("id IS NULL")
     with pytest.raises(ConstraintViolated, match="late"):
         acid.restore(1)
     assert rows_of(acid.to_df()) == [(2, "b", 2)]
-    assert acid.compact("major").partitions
+    assert report_of_compaction(acid, "major").partitions
 
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
@@ -343,7 +344,7 @@ def test_a_constraint_that_comes_before_the_locks_is_noticed(
     assert rows_of(acid.to_df()) == ROWS
 
 
-def test_what_the_constraints_cost_the_metastore(
+def test_calls_of_the_metastore_for_constraints(
     spark: SparkSession, declare: Declare, client: MetastoreClient
 ) -> None:
     acid = declare()
@@ -353,7 +354,7 @@ def test_what_the_constraints_cost_the_metastore(
     frame = spark.createDataFrame(ROWS, SCHEMA)
     for looks, work in (
         (1, lambda: acid.append(frame)),
-        (1, lambda: acid.update({"v": "'x'"})),
+        (1, lambda: acid.update({"v": "'x'"}, all_rows=True)),
         (0, lambda: acid.delete("id = 1")),
         # Before its source is evaluated, and under the locks.
         (2, lambda: acid.merge(frame, "t.id = s.id").when_not_matched_insert_all().execute()),

@@ -1,11 +1,11 @@
-"""Expressions as values of a column, whatever text they and the names around them have."""
+"""Expressions as values of a column, with any text in them and in the names around them."""
 
 from datetime import date
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.rows.conversion import stored
 from airflow_hiveacid.errors import BadCondition, TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable, TableRef
@@ -16,7 +16,7 @@ WHAT = r"The insert into it's \n `x`.y"
 def converted(spark: SparkSession, value: str, type_: str, name: str = "c") -> object:
     table = HiveTable.new(TableRef("d", "t"), [HiveColumn(name, type_)])
     frame = spark.range(1).selectExpr("id AS `a``b`", "DATE'2020-02-03' AS v")
-    with spark_errors_as_ours(WHAT):
+    with translated_spark_errors(WHAT):
         values = stored(frame, {name: value}, table, WHAT)
         return frame.selectExpr(values[name]).collect()[0][0]
 

@@ -1,4 +1,4 @@
-"""What a change costs the metastore follows the partitions that it touches, not those there are."""
+"""The cost of a change in the metastore depends on the touched partitions, not on all of them."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Files that were lost, emptied or exchanged: everybody says so, and nobody makes it final."""
+"""Lost, emptied or exchanged files: every operation reports them, and none makes the loss
+permanent."""
 
 import json
 import shutil
@@ -85,7 +86,7 @@ def cleaned(case: Case) -> CleanReport:
 
 
 def diagnosed(case: Case, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the doctor says about the files; "" if all is well."""
+    """Return the doctor's report on the files; "" without problems."""
     capsys.readouterr()
     main(["doctor", "--metastore", case.uri, "--json", "--table", case.name])
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
@@ -94,7 +95,7 @@ def diagnosed(case: Case, capsys: pytest.CaptureFixture[str]) -> str:
 
 @contextmanager
 def damaged(case: Case, name: str, damage: Damage) -> Iterator[Path]:
-    """Damage a directory, tell where, and bring it back."""
+    """Damage a directory, return its place, and restore it."""
     directory, kept = root(case) / name, root(case) / "_kept"
     shutil.copytree(directory, kept)
     yield damage(directory)
@@ -103,7 +104,7 @@ def damaged(case: Case, name: str, damage: Damage) -> Iterator[Path]:
 
 
 @BOTH
-def test_a_loss_is_told_and_never_made_final(
+def test_a_loss_is_reported_and_never_made_final(
     bucketed: Case, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = bucketed.rows()
@@ -121,7 +122,7 @@ def test_a_loss_is_told_and_never_made_final(
                 assert done.error.remedy
             assert everything(table) == before
             assert path.name in diagnosed(bucketed, capsys)
-            if damage in (emptied, all_lost):  # What a listing shows.
+            if damage in (emptied, all_lost):  # The files of a listing.
                 with pytest.raises(CorruptFile, match=path.name) as raised:
                     bucketed.rows()
                 assert "copy" in raised.value.remedy
@@ -130,7 +131,7 @@ def test_a_loss_is_told_and_never_made_final(
 
 
 @BOTH
-def test_what_a_damaged_directory_has_replaced_is_kept(bucketed: Case) -> None:
+def test_directories_replaced_by_a_damaged_one_are_kept(bucketed: Case) -> None:
     rows = bucketed.rows()
     (done,) = bucketed.compact("major").partitions
     (base,) = done.published
@@ -152,10 +153,10 @@ def test_what_a_damaged_directory_has_replaced_is_kept(bucketed: Case) -> None:
         ("delta_0000003_0000003_0000", "delete_delta_0000004_0000004_0000"),
     ],
 )
-def test_deletes_among_rows_and_rows_among_deletes_are_read_by_nobody(
+def test_deletes_among_rows_and_rows_among_deletes_are_rejected(
     busy: Case, source: str, target: str
 ) -> None:
-    """The note would tell; this is about a file of somebody who leaves none."""
+    """The note would reveal it; this test is about a file of a writer without notes."""
     strange = root(busy) / target / "bucket_00000"
     shutil.copy(root(busy) / source / "bucket_00000", strange)
     (root(busy) / target / "_hiveacid.json").unlink()
@@ -173,7 +174,7 @@ def test_deletes_among_rows_and_rows_among_deletes_are_read_by_nobody(
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-def test_without_a_note_that_can_be_read_all_goes_on_as_with_the_files_of_others(
+def test_without_a_readable_note_files_are_treated_like_foreign_ones(
     busy: Case,
 ) -> None:
     for note, path in zip((b"{", b'{"format": 1, "files": 3}', None), _notes(busy), strict=False):

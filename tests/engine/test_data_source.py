@@ -33,7 +33,7 @@ def user(spark: SparkSession, client: MetastoreClient) -> Iterator[SparkSession]
     session = spark.newSession()
     HiveAcidDataSource.register(session)
     yield session
-    # What the metastore would do in five minutes.
+    # The metastore's own action after five minutes.
     for txn in client.get_open_txns_info():
         if txn.state is TxnState.OPEN:
             client.abort_txn(txn.txn_id)
@@ -90,7 +90,7 @@ def test_filters_leave_out_partitions_and_stripes(
     frame = read(user, table).where("k = 'odd' AND id >= 20").select("id")
     expected = [row.id for row in table.to_df("k = 'odd' AND id >= 20").select("id").collect()]
     assert sorted(row.id for row in frame.collect()) == sorted(expected)
-    # The other partition's files need not even be there, nor what the statistics exclude.
+    # The other partition's files, and those that statistics exclude, need not even exist.
     root = folder(client.get_table(table.ref))
     flat = client.get_table(table.ref).kind is TableKind.INSERT_ONLY
     for path in root.glob("k=even/delta_*/[b0]*"):
@@ -119,7 +119,7 @@ def test_a_transaction_without_locks_is_left_to_the_tasks(
     table.close()
 
 
-def test_what_is_missing_is_an_error_that_says_so(table: AcidTable, user: SparkSession) -> None:
+def test_missing_objects_are_errors_with_their_name(table: AcidTable, user: SparkSession) -> None:
     with pytest.raises(Exception, match="needs the option metastore"):
         user.read.format("hiveacid").option("table", "a.b").load()
     with pytest.raises(Exception, match="has no column nothing"):

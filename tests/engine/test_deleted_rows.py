@@ -1,4 +1,4 @@
-"""Which row ids delete events name, found in the driver."""
+"""The row ids of delete events, found in the driver."""
 
 from random import Random
 

@@ -1,8 +1,9 @@
-"""What a write is given is evaluated once: deletes, new rows and counts all speak of that."""
+"""The input of a write is evaluated once: deletes, new rows and counts are consistent."""
 
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import uuid
@@ -44,7 +45,7 @@ DAYS = ("mon", "tue", "wed")
 
 
 class Restless:
-    """A source of two partitions that never gives the same rows twice, and tells which it gave."""
+    """A source of two partitions that never returns the same rows twice, and records its results."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         self.path = path
@@ -169,6 +170,7 @@ def test_an_update_deletes_the_rows_that_it_writes_anew(spark, hms, client, data
     assert list(folder(table).glob(f"{STAGING_PREFIX}*")) == []
 
 
+@pytest.mark.every_spark
 @pytest.mark.sampled(1)
 @pytest.mark.server
 @HIVE4
@@ -184,7 +186,8 @@ def test_a_stage_that_gives_other_rows_when_it_is_computed_again_ends_the_write(
         [*program, *given], env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
     told = json.loads(done.stdout.splitlines()[-1])
-    assert "indeterminate" in told.pop("error")
+    # Spark 4.1 ends the job by itself.
+    assert re.search("indeterminate|lost the output of a stage", told.pop("error"))
     assert told == {"retryable": True, "struck": True, "rows": 0}
     assert everything(table) == []
 
@@ -283,7 +286,7 @@ def test_kept_rows_are_the_same_in_every_bit(spark, client, database, rows):
 
 
 @HIVE4
-def test_what_no_file_can_hold_is_refused(spark, client, database):
+def test_types_that_no_file_can_store_are_refused(spark, client, database):
     table = create(client, f"{database}.t", COLUMNS)
     for given in ("make_interval(1, 2)", "array(named_struct())"):
         frame = spark.range(1).selectExpr("id", f"{given} as odd")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
@@ -120,7 +120,7 @@ def test_values_of_narrower_types_are_widened(spark, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_columns_and_fields_are_found_by_name_whatever_their_case_and_order(spark, tmp_path, kind):
+def test_columns_and_fields_are_found_by_name_in_any_case_and_order(spark, tmp_path, kind):
     item = pa.struct([("D", pa.int16()), ("gone", pa.string())])
     was = pa.struct([("A", pa.int32()), ("b", pa.string()), ("c", pa.list_(item))])
     values = [{"A": 1, "b": "x", "c": [{"D": 2, "gone": "g"}, None]}, None, {"A": None}]
@@ -169,7 +169,7 @@ def test_columns_are_found_by_position_and_fields_by_name(spark, tmp_path, kind)
         (1, "b1", "c1", ("y", 1), 10),
         (2, None, "c2", None, 20),
     ]
-    # What ORC is told to look for is in columns that the file calls otherwise.
+    # ORC's search argument applies to columns with other names in the file.
     assert read(spark, tmp_path, now, "c = 'b1'", mapping=by_position) == [
         (1, "b1", "c1", ("y", 1), 10)
     ]
@@ -205,7 +205,7 @@ def test_a_condition_skips_no_row_of_an_older_file(spark, tmp_path, kind):
             row[0] for row in read(spark, tmp_path, {"n": "int", "v": type_, "w": "int"}, where)
         ]
 
-    # As numbers none of these lies between the file's smallest and largest value.
+    # As numbers, none of these is between the file's smallest and largest value.
     assert ids("string", "v = '9'") == [9]
     assert ids("string", "v > '998'") == [999]
     assert ids("decimal(12,2)", "v = 2400.00") == [2400]

@@ -1,4 +1,4 @@
-"""A run is applied once, whatever became of its earlier tries and of what they left."""
+"""A run is applied once, regardless of its earlier attempts and of their leftovers."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ class Events:
 
     @property
     def forgets(self) -> bool:
-        """Whether the metastore forgets aborts without Hive's own cleaner."""
+        """Return whether the metastore forgets aborts without Hive's own cleaner."""
         return self.client.version is MetastoreVersion.HMS4
 
     def ids(self) -> list[int]:
@@ -89,7 +89,7 @@ class Events:
             return [row[0] for row in rows_of(opened.to_df())]
 
     def names(self) -> set[str]:
-        """The names of the notes on the run, without what tells the run."""
+        """Return the names of the notes on the run, without the identity of the run."""
         assert self.job.token is not None
         digest = digest_of(self.job.token)
         names = (path.name for path in self.notes.glob("*"))
@@ -100,7 +100,7 @@ class Events:
 def events(
     spark: Any, hms: Any, client: MetastoreClient, database: str, eventually: Callable[..., None]
 ) -> Events:
-    # Other tests may have left aborts on the same metastore that nobody cleans.
+    # Other tests may have left aborts on the same metastore that are never cleaned.
     before = client.get_open_txns().high_watermark
 
     def nothing_is_aborted() -> bool:
@@ -119,7 +119,7 @@ def events(
 
 @pytest.fixture
 def killed(events: Events, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
-    """Have a try of the run killed when it enters a phase; its transaction."""
+    """Have an attempt of the run killed when it enters a phase; its transaction."""
     begun: list[Transaction] = []
     leave = Transaction.__exit__
 
@@ -170,7 +170,7 @@ def test_a_commit_that_failed_leaves_no_note(events, monkeypatch):
 
 
 @FAKES
-def test_who_slept_through_its_abort_does_not_say_that_it_has_committed(events, monkeypatch):
+def test_a_writer_aborted_during_a_pause_reports_no_commit(events, monkeypatch):
     """The question is lost, and until the driver asks again everything is cleaned and forgotten."""
 
     def lose(client: MetastoreClient, txn_id: int) -> None:
@@ -188,7 +188,7 @@ def test_who_slept_through_its_abort_does_not_say_that_it_has_committed(events, 
 
 
 @FAKES
-def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeypatch):
+def test_without_evidence_the_outcome_is_not_guessed(events, killed, monkeypatch):
     """Some other cleaner has removed the directories, and let the abort be forgotten."""
     events.client.abort_txn(killed(Phase.COMMIT))
     note = next(events.notes.glob("*"))
@@ -207,7 +207,7 @@ def test_nobody_guesses_when_all_that_could_tell_is_gone(events, killed, monkeyp
     assert events.ids() == [1, 2, 3]
 
 
-def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, killed):
+def test_an_unmarked_commit_is_proved_by_its_directory(events, killed):
     txn_id = killed(Phase.COMMIT)
     events.client.commit_txn(txn_id)
     assert events.names() == {f".{txn_id}.json"}
@@ -218,7 +218,7 @@ def test_a_commit_that_nobody_could_mark_is_proved_by_its_directory(events, kill
 
 
 @FAKES
-def test_a_cleaning_marks_what_it_would_make_unprovable(events, killed):
+def test_a_cleaning_marks_notes_before_it_removes_their_proof(events, killed):
     events.client.commit_txn(killed(Phase.COMMIT))
     events.look_after()
     assert events.insert().already_done

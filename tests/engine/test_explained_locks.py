@@ -1,4 +1,4 @@
-"""EXPLAIN says that a merge locks partitions only if the engine does so."""
+"""EXPLAIN shows locks of partitions for a merge only if the engine acquires such locks."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ TABLE = HiveTable.new(
         (TIED, [MatchedUpdate({"n": "s.n + 0"})], None),
     ],
 )
-def test_a_merge_locks_what_is_told(
+def test_a_merge_locks_the_explained_partitions(
     spark: SparkSession, on: str, when: list[Clause], told: bool | None
 ) -> None:
     job = MergeJob(target="db.t", source=TableSource("db.s"), on=on, when=when)

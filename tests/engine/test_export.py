@@ -28,7 +28,7 @@ pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
 class Killed(BaseException):
-    """What no code of ours catches."""
+    """An exception that no code of this package catches."""
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_folder_of_another_consumer_or_table_is_no_export_that_was_done(
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"format": 1, "job": "export", "target": "a.t"}'])
-def test_a_folder_that_does_not_say_what_it_holds_is_left_alone(
+def test_a_folder_without_a_description_is_left_alone(
     told: Case, job: ExportChangesJob, content: str | None
 ) -> None:
     folder = Path(job.path.removeprefix("file:")) / "changes_after_0"
@@ -193,7 +193,7 @@ def test_an_export_that_is_overtaken_publishes_nothing(told: Case, job: ExportCh
         ({"target": "a.b"}, "target"),
     ],
 )
-def test_what_can_not_be_exported_is_refused(hms: Any, more: dict[str, str], says: str) -> None:
+def test_unsupported_exports_are_refused(hms: Any, more: dict[str, str], says: str) -> None:
     given = {"source": ChangesSource("c.d", after="0"), "path": "file:/feed", **more}
     with pytest.raises(InvalidJob, match=says):
         ExportChangesJob(**given).validate()  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What Spark says, in our words; no session is needed to translate it."""
+"""Spark's errors, translated; the translation needs no session."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkExc
         (None, "."),
     ],
 )
-def test_a_file_that_spark_cannot_read_is_told_by_its_first_bytes(
+def test_a_file_that_spark_cannot_read_is_identified_by_its_first_bytes(
     content: bytes | None, kind: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "part.gz"
@@ -42,7 +42,7 @@ def test_a_file_that_spark_cannot_read_is_told_by_its_first_bytes(
         assert error.what == f"The source /feed: {location} cannot be read{kind}"
 
 
-def test_a_context_that_was_stopped_is_told_by_its_cause() -> None:
+def test_a_stopped_context_is_reported_with_its_cause() -> None:
     said = "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\n\tat x"
     error = translate(RuntimeError(said), "MergeJob")
     assert type(error) is ClusterUnreachable
@@ -50,7 +50,7 @@ def test_a_context_that_was_stopped_is_told_by_its_cause() -> None:
     assert "master in the Spark connection" in error.remedy
 
 
-def test_a_master_that_is_none_is_told() -> None:
+def test_an_invalid_master_is_reported() -> None:
     said = f"{FAILED}Could not parse Master URL: 'local[x]'\n\tat org.apache"
     error = translate(RuntimeError(said), "MergeJob")
     assert type(error) is InvalidConnection
@@ -69,7 +69,7 @@ def test_a_master_that_is_none_is_told() -> None:
     ],
 )
 @pytest.mark.parametrize("around", ["{}\n\tat org.apache.hadoop", 'RPCError("x", "{}\\n\\tat")'])
-def test_a_quota_of_hdfs_is_told_by_its_numbers(said: str, around: str) -> None:
+def test_a_quota_of_hdfs_is_reported_with_its_numbers(said: str, around: str) -> None:
     error = translate(RuntimeError(FAILED + around.format(said)), "Writing rows")
     assert type(error) is DiskFull
     assert error.what == f"Writing rows: {said}."
@@ -84,7 +84,7 @@ def test_a_quota_of_hdfs_is_told_by_its_numbers(said: str, around: str) -> None:
         "StorageUnreachable: hdfs://nn1:8020/t/f cannot be reached: Connection refused",
     ],
 )
-def test_a_namenode_that_is_away_is_told_and_worth_another_try(said: str) -> None:
+def test_an_unreachable_namenode_is_reported_as_retryable(said: str) -> None:
     around = (
         f"java.net.ConnectException: {said}; For more details see:  http://wiki\n\tat org.apache"
     )

@@ -21,8 +21,8 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.acid_snapshot import (
+    ACID_FIELDS,
     BUCKET,
     PARTITION,
     ROW,
@@ -31,7 +31,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
 )
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.layout.listing import list_files, read_state
@@ -280,7 +280,8 @@ def test_the_properties_of_the_table_shape_its_files(life):
     parameters = life.shape.parameters
     codec = Codec.named(parameters.get("orc.compress", "ZLIB"))
     assert life.table.bucketing_version == int(parameters.get("bucketing_version", 2))
-    # A change joins what several tasks have written, stripe by stripe; a task of an insert is a file.
+    # A change joins the output of several tasks, stripe by stripe; each task of an insert writes a
+    # file.
     written_at_once = [path for _, path in life.files if f"_{APPEND:07d}_" in path.parent.name]
     largest = max(written_at_once, key=lambda path: path.stat().st_size)
     for _, path in life.files:

@@ -72,7 +72,7 @@ def changes(case: Case, *versions: Any, **options: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
-def test_deltas_and_overwrites_tell_the_changes(make: Callable[..., Case]) -> None:
+def test_deltas_and_overwrites_contain_the_changes(make: Callable[..., Case]) -> None:
     case = told_of(make, format=StorageFormat.TEXTFILE)
     assert changes(case, 1, 3) == ordered(STEPS[2:-1])
     net = [(3, "delete", *A), (3, "update_before", *B), (3, "update_after", *D), STEPS[-1]]
@@ -113,7 +113,7 @@ def test_only_the_partitions_that_differ_are_overwritten(
 
 
 @HIVE4
-def test_what_compactions_have_put_together_is_told_as_long_as_it_is_kept(
+def test_merged_writes_are_reported_as_long_as_they_are_kept(
     make: Callable[..., Case],
 ) -> None:
     case = make(kind=TableKind.INSERT_ONLY)
@@ -124,7 +124,7 @@ def test_what_compactions_have_put_together_is_told_as_long_as_it_is_kept(
     with pytest.raises(VersionGone):
         changes(case, 0)
     case.append(D)
-    # What came before is one directory now, as it was then.
+    # Older directories are one directory now, with the same content.
     assert changes(case, 2) == [(3, "insert", *D)]
     with case.open() as table:
         table.restore(2)
@@ -166,7 +166,7 @@ def test_columns_that_have_come_since_are_null_in_what_comes_back(
 
 
 @HIVE4
-def test_a_restore_lets_nobody_write_meanwhile_and_is_done_once(
+def test_a_restore_excludes_writers_and_is_applied_once(
     make: Callable[..., Case], spark: SparkSession
 ) -> None:
     case = make(kind=TableKind.INSERT_ONLY)

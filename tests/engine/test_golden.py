@@ -15,8 +15,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.read import acid_snapshot
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
-from airflow_hiveacid.engine.read.copies import with_copies
-from airflow_hiveacid.engine.read.files import list_partitions, read_tails
+from airflow_hiveacid.engine.read.files import list_partitions, read_tails, with_copies
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests import golden

@@ -1,4 +1,4 @@
-"""The history of a table tells what our own jobs did, also when their directories are gone."""
+"""The history of a table contains the operations of our own jobs, also without their directories."""
 
 import shutil
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.engine.compaction_case import Case
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-def test_what_jobs_did_is_told_before_and_after_their_directories_go(
+def test_the_history_of_jobs_survives_their_directories(
     make: Callable[..., Case],
 ) -> None:
     case = make()
@@ -51,7 +51,7 @@ def test_what_jobs_did_is_told_before_and_after_their_directories_go(
     written = table_history(case.client, case.ref, directories=True)
     assert [[each.rows for each in entry.directories] for entry in written] == [[1], [1], [2]]
     clean(case.client, CleanJob(target=case.name, metastore=case.client.options))
-    # What the compaction has taken over says it as well as the notes on the runs.
+    # The facts in the note of the compaction equal those in the notes on the runs.
     kept = [
         (None, "major", (None, None), "current", ("d/today/compact/-1", "manual__3")),
         (2, "delete", (0, 1), "cleaned", ("d/today/delete/-1", "manual__2")),

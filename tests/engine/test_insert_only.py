@@ -1,4 +1,4 @@
-"""Insert-only tables of every format: read, appended to, overwritten, and what they refuse."""
+"""Insert-only tables of every format: reads, appends, overwrites, and refused operations."""
 
 import bz2
 import gzip
@@ -30,6 +30,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.engine.acid_tables import create, everything, files, folder, left_behind, rows_of
+from tests.engine.compaction_case import report_of_compaction
 from tests.engine.typed_values import FAR_MOMENTS, MOMENTS, OLD_MOMENTS, differences, frame_of
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 
@@ -143,18 +144,18 @@ def test_compactions_keep_the_rows(
     for start in (0, 10, 20):
         append(*range(start, start + 5))
     before = rows_of(acid.to_df())
-    (minor,) = acid.compact("minor").partitions
+    (minor,) = report_of_compaction(acid, "minor").partitions
     assert (minor.outcome, minor.rows) == ("compacted", 15)
     assert minor.published[0].startswith("delta_0000001_0000003_v")
     assert rows_of(acid.to_df()) == before
     append(30)
-    (major,) = acid.compact("major").partitions
+    (major,) = report_of_compaction(acid, "major").partitions
     assert major.published[0].startswith("base_0000004_v")
     assert major.replaced == (minor.published[0], "delta_0000004_0000004_0000")
     assert rows_of(acid.to_df()) == sorted([*before, _row(30, form)])
     assert major.stripes_copied == (4 if form is ORC else 0)
     assert f"{major.published[0]}/000000_0" in names()
-    assert acid.compact("major").partitions[0].outcome == "skipped"
+    assert report_of_compaction(acid, "major").partitions[0].outcome == "skipped"
 
 
 def _row(number: int, form: StorageFormat) -> tuple[Any, ...]:
@@ -170,7 +171,7 @@ def test_rows_cannot_be_changed_and_what_text_cannot_hold_is_refused(
     before = everything(table)
     remedy = rf"AS SELECT \* FROM {table.ref.full_name}"
     with pytest.raises(InsertOnlyTable, match=remedy):
-        acid.update({"name": "'b'"})
+        acid.update({"name": "'b'"}, all_rows=True)
     with pytest.raises(InsertOnlyTable, match=remedy):
         acid.delete("id = 1")
     with pytest.raises(InsertOnlyTable, match=remedy):
@@ -218,12 +219,12 @@ def test_older_partitions_headers_and_compressed_files(
     assert rows_of(acid.to_df()) == expected
     (written,) = (folder(table) / "day=2026-01-02").rglob("000000_0")
     assert written.read_text() == "id,name,more\n\n5,five,0.5\n\n"
-    # Hive would look for other separators and columns in what is added there.
+    # Hive would expect other separators and columns in added files.
     before = everything(table)
     with pytest.raises(UnsupportedTable, match="CASCADE"):
         acid.append(new, [{"day": "2026-01-01"}])
     assert everything(table) == before
-    done = acid.compact("major").partitions
+    done = report_of_compaction(acid, "major").partitions
     assert [result.outcome for result in done] == ["compacted", "skipped"]
     assert rows_of(acid.to_df()) == expected
 
@@ -260,11 +261,11 @@ def test_a_table_asks_for_compaction_and_is_cleaned(
     parameters = {"compactorthreshold.hive.compactor.delta.num.threshold": "2"}
     acid, table = make_only({"id": "int"}, format=ORC, parameters=parameters)
     for number in range(3):
-        assert acid.compact().partitions[0].outcome == "skipped"
+        assert report_of_compaction(acid).partitions[0].outcome == "skipped"
         acid.append(spark.range(number, number + 1).selectExpr("cast(id as int) id"))
     (needed,) = Survey(client).survey([table.ref])
     assert (needed.type, len(needed.size.deltas)) == (CompactionType.MAJOR, 3)
-    (done,) = acid.compact().partitions
+    (done,) = report_of_compaction(acid).partitions
     assert done.outcome == "compacted"
     report = clean(client, CleanJob(target=table.ref.full_name))
     assert sorted(removal.path for removal in report.removed) == sorted(done.replaced)
@@ -277,11 +278,11 @@ def test_hive_3_finds_a_marker_in_a_base(make_only: Make, spark: SparkSession) -
     acid, table = make_only({"id": "int"}, format=TEXTFILE)
     for number in range(3):
         acid.append(spark.range(number, number + 1).selectExpr("cast(id as int) id"))
-    (minor,) = acid.compact("minor").partitions
+    (minor,) = report_of_compaction(acid, "minor").partitions
     assert minor.published == ("base_0000003",)
     assert "became a major one" in minor.warnings[0]
     acid.append(spark.range(3, 4).selectExpr("cast(id as int) id"))
-    assert acid.compact("major").partitions[0].published == ("base_0000004",)
+    assert report_of_compaction(acid, "major").partitions[0].published == ("base_0000004",)
     assert "base_0000004/_metadata_acid" in files(table)
     assert rows_of(acid.to_df()) == [(0,), (1,), (2,), (3,)]
 
@@ -332,12 +333,14 @@ def test_values_of_every_type_are_kept(
     assert differences(acid.to_df(), values) == []
     more = values.withColumn("id", F.col("id") + 100)
     acid.append(more)
-    assert acid.compact("major").partitions[0].outcome == "compacted"
+    assert report_of_compaction(acid, "major").partitions[0].outcome == "compacted"
     assert differences(acid.to_df(), values.unionByName(more)) == []
 
 
 @HMS
-def test_what_a_format_cannot_hold_is_refused(make_only: Make, spark: SparkSession) -> None:
+def test_values_that_a_format_cannot_store_are_refused(
+    make_only: Make, spark: SparkSession
+) -> None:
     acid, table = make_only({"id": "int", "m": "map<int,string>"}, format=JSON)
     with pytest.raises(UnsupportedTable, match="Column m of type map<int,string>"):
         acid.append(spark.sql("SELECT 1 id, map(1, 'a') m"))

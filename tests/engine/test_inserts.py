@@ -115,7 +115,7 @@ def test_partitions_are_written_and_replaced(
 
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
-def test_what_does_not_fit_the_named_partitions_is_refused(
+def test_rows_outside_of_named_partitions_are_refused(
     spark: SparkSession, open_table: Open, client: MetastoreClient, database: str
 ) -> None:
     table = create(client, f"{database}.parts", {"id": "bigint"}, {"day": "string", "hour": "int"})

@@ -1,4 +1,4 @@
-"""What readers and writers of one table see of each other, on real metastores of both versions."""
+"""The isolation of readers and writers of one table, on real metastores of both versions."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -72,7 +72,7 @@ def table(
 
 @pytest.fixture
 def rows(opened: Callable[..., AcidTable], table: TableRef) -> Callable[[], list[Row]]:
-    """What somebody reads who comes now."""
+    """Return the rows of a new reader."""
 
     def read() -> list[Row]:
         with opened() as reader:
@@ -97,7 +97,7 @@ def somebody_waits(
                 lock.state is LockState.WAITING for lock in client.show_locks(table)
             )
 
-        eventually("somebody waits for a lock", waiting)
+        eventually("a writer waits for a lock", waiting)
 
     return wait
 
@@ -208,7 +208,7 @@ def test_changes_of_different_partitions_run_side_by_side(opened, frame, table, 
         pool.submit(beside().update, {"v": "v + 5"}, "day = 'wed'"),
         pool.submit(beside().delete, "day = 'thu' AND v > 0"),
     ]
-    # Nobody has waited, for a wait would have been an error; nobody has begun again.
+    # No writer has waited, because a wait would have been an error; none has restarted.
     assert [report.result().restarts for report in reports] == [0, 0, 0, 0]
     assert rows() == [(1, 15, "mon"), (3, 35, "tue"), (4, 45, "wed"), (5, 50, "tue")]
 

@@ -98,10 +98,18 @@ def test_rows_are_changed_by_other_tables(
     ("statement", "error", "message"),
     [
         ("UPDATE t SET a = s.x FROM s, u WHERE s.id = t.id AND u.k > 6", DuplicateMergeKeys, "id"),
-        ("UPDATE t SET (a, b) = (SELECT x FROM s WHERE s.id = t.id)", HiveAcidError, "."),
-        ("UPDATE t SET (a, b) = (SELECT x, 'y' FROM s)", BadCondition, "More than one row"),
-        ("UPDATE t SET b = raise_error('stop it')", BadCondition, "stop it"),
-        ("UPDATE t SET a = 1 wrong, b = 'x'", HiveAcidError, "."),
+        (
+            "UPDATE t SET (a, b) = (SELECT x FROM s WHERE s.id = t.id) WHERE true",
+            HiveAcidError,
+            ".",
+        ),
+        (
+            "UPDATE t SET (a, b) = (SELECT x, 'y' FROM s) WHERE true",
+            BadCondition,
+            "More than one row",
+        ),
+        ("UPDATE t SET b = raise_error('stop it') WHERE true", BadCondition, "stop it"),
+        ("UPDATE t SET a = 1 wrong, b = 'x' WHERE true", HiveAcidError, "."),
         ("DELETE FROM t USING s WHERE t.id = s.oops", HiveAcidError, "oops"),
         ("UPDATE t SET a = max(s.x) FROM s, u WHERE s.id = t.id", BadCondition, "single row"),
     ],

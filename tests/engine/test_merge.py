@@ -1,4 +1,4 @@
-"""Merges do what the model does."""
+"""Merges have the results of the model."""
 
 from collections import Counter
 from random import Random
@@ -65,7 +65,7 @@ def test_random_merges_are_those_of_the_model(
         for number in range(merges):
             if len(rows) < 8 or number % 5 == 4:
                 rows = model.random_rows(random, 14)
-                acid.delete()
+                acid.delete(all_rows=True)
                 acid.append(spark.createDataFrame(rows, SCHEMA))
             source = model.random_source(random)
             on, when = random.choice(model.ONS), model.random_clauses(random)
@@ -155,7 +155,7 @@ def test_a_source_that_is_never_twice_the_same_is_evaluated_once(
 @pytest.mark.parametrize(
     ("stored", "source", "on"),
     [
-        # A text is compared with a number as a number, whatever it looks like.
+        # A text is compared with a number as a number, in any notation.
         ("01", "1 as id, 1 as day", "t.id = s.id and t.day = s.day"),
         ("2026-01-05", "1 as id, date'2026-01-05' as day", "s.day = t.day and t.id = s.id"),
     ],

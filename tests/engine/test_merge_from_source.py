@@ -26,7 +26,7 @@ def jobs_of(spark: SparkSession) -> int:
 
 @pytest.fixture
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where row ids are sorted and files are made: in the driver, or by tasks of Spark."""
+    """The place where row ids are sorted and files are written: in the driver, or in Spark's tasks."""
     if request.param != "in the driver":
         monkeypatch.setattr(row_ids, "FEW", 0)
         monkeypatch.setattr(acid_output, "DRIVER_BYTES", 0)
@@ -86,7 +86,7 @@ def test_every_source_row_is_written_as_often_as_it_counts(
             return sorted((id_, v, str(day)) for id_, v, day in rows_of(acid.to_df()))
 
         assert seen() == shown
-        # Only what is new; only what is known; nothing that is either.
+        # Only new rows; only known rows; neither.
         new = rows((0, 1, days[0]), (20, 1, days[0]), (21, 1, days[1]), (21, 2, days[1]))
         assert acid.merge(new, ON).when_not_matched_insert_all().execute().rows_inserted == 3
         shown = sorted([*shown, (20, 1, days[0]), (21, 1, days[1]), (21, 2, days[1])])

@@ -1,4 +1,4 @@
-"""Nanoseconds of others: kept by compactions, and never cut by a write that does not say so."""
+"""Nanoseconds of other writers: preserved by compactions, and never truncated silently by a write."""
 
 import re
 import shutil
@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.engine.acid_tables import create, folder, left_behind
+from tests.engine.compaction_case import report_of_compaction
 from tests.orc.java_orc import read_rows, write_timestamps
 from tests.places import place_of
 
@@ -74,7 +75,7 @@ def timestamps_of(spark: SparkSession, table: HiveTable, directory: str) -> list
 
 def refused(acid: AcidTable) -> list[str]:
     """The columns for whose sake a compaction is refused."""
-    errors = [result.error for result in acid.compact("major").partitions]
+    errors = [result.error for result in report_of_compaction(acid, "major").partitions]
     assert {error.id for error in errors} == {"NanosecondsLost"}, errors
     return [re.search(r"in the column (\w+), and can only", e.message)[1] for e in errors]
 
@@ -85,7 +86,7 @@ def test_a_compaction_keeps_them(spark, hms, client, database, foreign):
     assert before[0].startswith("[0, 2023-11-14 22:13:20.123456789, [2023-11-14 22:13:20.123456789")
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.delete("id in (1, 8)")
-        (done,) = acid.compact("major").partitions
+        (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.rows, done.stripes_encoded) == ("compacted", 10, 1)
     after = timestamps_of(spark, table, "base_*")
     assert after == [row for number, row in enumerate(before) if number not in (1, 8)]
@@ -171,8 +172,8 @@ def test_a_property_that_makes_no_sense_is_refused(spark, hms, client, database,
         acid.update({"id": "10"}, "id = 0")
 
 
-def test_rows_that_only_spark_can_write_anew_are_not_cut(spark, hms, client, database, foreign):
-    # The file has numbers, which nobody but Spark makes texts of.
+def test_rows_that_only_spark_can_rewrite_are_not_cut(spark, hms, client, database, foreign):
+    # The file has numbers, which only Spark converts to texts.
     texts = {**COLUMNS, "id": "string"}
     table = foreign(f"{database}.t", FINE, columns=texts)
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
@@ -189,7 +190,7 @@ def test_insert_only_files_of_orc_are_compacted_and_not_copied(
     before = read_rows(spark, next(folder(table).glob("delta_*/0*")))
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.append(spark.range(1).coalesce(1))
-        (done,) = acid.compact("major").partitions
+        (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.stripes_copied) == ("compacted", 2), done
     after = read_rows(spark, next(folder(table).glob("base_*/0*")))
     assert after == [*before, "[0, null, null, null]"]

@@ -1,4 +1,4 @@
-"""Views that read views: what a source looks up, and what is refused."""
+"""Views that read views: the inputs of a source, and refused views."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 
 
 class Catalog:
-    """A metastore of views only, by their queries; it counts what is asked."""
+    """A metastore of views only, by their queries; it counts the calls."""
 
     def __init__(self, views: dict[str, str]) -> None:
         self.asked: list[str] = []

@@ -52,7 +52,7 @@ def test_a_table_shows_its_columns_and_no_markup_of_others(spark, fake):
         assert "<b>" not in none._repr_html_()
 
 
-def test_examples_of_the_docstrings_give_what_they_say(spark, fake):
+def test_examples_of_the_docstrings_have_the_documented_output(spark, fake):
     create(fake, "notebook.orders", {"id": "int", "status": "string"})
     runner, finder = doctest.DocTestRunner(), doctest.DocTestFinder(recurse=False)
     with AcidTable("notebook.orders", fake.options, spark=spark) as orders:
@@ -105,7 +105,7 @@ def test_statements_take_columns_as_the_texts_that_people_write(spark):
     merge = merge.when_not_matched_by_source_update({"v": F.lit(None)}, F.col("t.v") < 3)
     merge.when_not_matched_by_source_delete(F.col("t.v") == F.lit("'")).execute()
     delete, merged = collected
-    assert delete.where == "((t.day = 'mon') or (NOT (id IN (1, 2))))"
+    assert delete.where == "((t.day = 'mon') OR (NOT (id IN (1, 2))))"
     assert merged.on == "(t.id = s.id)"
     assert merged.clauses == (
         MatchedDelete("s.gone"),
@@ -126,7 +126,7 @@ def test_statements_take_columns_as_the_texts_that_people_write(spark):
         lambda frame: F.col("id").alias("other"),
     ],
 )
-def test_a_column_that_no_text_says_is_refused(make, spark):
+def test_a_column_without_a_text_form_is_refused(make, spark):
     with pytest.raises(BadCondition, match=r"cannot be expressed in SQL\. Name columns by F\.col"):
         as_sql(spark, make(spark.range(1)))
 

@@ -65,7 +65,7 @@ class Load:
         return Outsider(self.client, ref).rows()
 
     def notes(self, ref: TableRef) -> list[str]:
-        """How the notes on the run end in a table."""
+        """Return the final states of the notes on the run in a table."""
         assert self.job.token is not None
         names = (self.folder(ref) / "_hiveacid_runs").glob(f"{digest_of(self.job.token)}.*")
         return sorted(name.name.partition(".")[2].partition(".")[2] for name in names)
@@ -104,7 +104,7 @@ def load(client: MetastoreClient, database: str, tmp_path: Path) -> Iterator[Loa
 
 @pytest.fixture
 def kill(load: Load, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Kill a try of the run in a function of a write, when it is called for the nth time."""
+    """Kill an attempt of the run in a function of a write, when it is called for the nth time."""
     leave, left = Transaction.__exit__, []
 
     def without_undoing(txn, kind, error, traceback):

@@ -50,7 +50,7 @@ def snapshot(location: Path, columns: Sequence[HiveColumn] = COLUMNS) -> AcidSna
 
 
 def where_folder(path: str) -> tuple[str, int, int | None]:
-    """What the rows of a file are counted with, and what its folder says."""
+    """The counters of a file's rows, and the content of its folder."""
     return ("delta", 3, 2) if path.startswith("delta") else ("", 0, None)
 
 
@@ -87,7 +87,7 @@ def test_rows_have_the_ids_that_hive_counts_however_spark_splits_the_files(
     frame = snapshot(root).rows(session)
     row_ids = {row.id: (row[WRITE_ID], row[BUCKET], row[ROW]) for row in frame.collect()}
     assert row_ids == expected
-    # What is asked above the scan must not reach into it.
+    # Conditions above the scan must not reach into it.
     third = frame.where("id % 3 = 0 AND s IS NOT NULL").select("id", WRITE_ID, BUCKET, ROW)
     assert {tuple(row) for row in third.collect()} == {
         (value, *key) for value, key in expected.items() if value % 3 == 0
@@ -228,7 +228,7 @@ def test_columns_may_be_called_like_what_we_add(spark, tmp_path):
 
 
 @pytest.mark.parametrize("column", ["id", WRITE_ID, BUCKET, ROW])
-def test_rows_of_a_split_that_nobody_counted_are_an_error(spark, tmp_path, monkeypatch, column):
+def test_rows_of_an_uncounted_split_are_an_error(spark, tmp_path, monkeypatch, column):
     write(tmp_path / "000000_0", range(300), stripe_rows=7)
     session = scan_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", "600")

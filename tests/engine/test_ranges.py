@@ -1,4 +1,4 @@
-"""No file of a table says NaN in its statistics, whoever wrote the rows."""
+"""No file of a table has NaN in its statistics, by any writer."""
 
 import math
 import shutil
@@ -15,9 +15,10 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, files, folder
+from tests.engine.compaction_case import report_of_compaction
 from tests.orc.orc_tables import double_ranges
 
-# NaN stands first in a row group of Spark's, later in one, and beside both zeros.
+# NaN is first in a row group of Spark's, later in one, and beside both zeros.
 VALUES = [math.nan, *map(float, range(1, 1000)), *map(float, range(1000)), math.nan, 0.0, -0.0]
 
 
@@ -57,7 +58,7 @@ def test_no_file_says_nan_in_its_statistics(
         else:
             acid.update({"id": "id + 1"}, "id % 500 = 0")
             assert not says_nan()
-        assert acid.compact("major").partitions[0].outcome == "compacted"
+        assert report_of_compaction(acid, "major").partitions[0].outcome == "compacted"
         for path in folder(table).glob("delta_*"):
             shutil.rmtree(path)
         assert not says_nan()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind, row_ids
-from tests.engine.compaction_case import LEFT, Case
+from tests.engine.compaction_case import LEFT, Case, report_of_compaction
 from tests.observers import At
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -34,7 +34,9 @@ BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "4.0.1"], indirect=True)
 
 def rebalance(case: Case, *observers: At, wait: float = 30, **more: Any) -> PartitionReport:
     with case.open(*observers, wait=wait) as table:
-        (done,) = table.compact("rebalance", **{"order_by": ["p", "ID"], **more}).partitions
+        (done,) = report_of_compaction(
+            table, "rebalance", **{"order_by": ["p", "ID"], **more}
+        ).partitions
     return done
 
 
@@ -82,7 +84,7 @@ def test_each_partition_is_rebalanced_by_itself(make: Callable[..., Case]) -> No
     case = make(keys={"p": "string"})
     case.append((2, "b", "x"), (1, "a", "x"), (3, "c", "y"))
     with case.open() as table:
-        done = table.compact("rebalance", order_by=["id"]).partitions
+        done = report_of_compaction(table, "rebalance", order_by=["id"]).partitions
     assert [each.outcome for each in done] == ["compacted", "compacted"], done
     assert case.rows() == [(1, "a", "x"), (2, "b", "x"), (3, "c", "y")]
     case.change(lambda table: table.update({"v": "'B'"}, "id = 2"))
@@ -90,7 +92,7 @@ def test_each_partition_is_rebalanced_by_itself(make: Callable[..., Case]) -> No
 
 
 @BOTH
-def test_appends_go_on_while_changes_wait(busy: Case) -> None:
+def test_appends_continue_while_changes_wait(busy: Case) -> None:
     refused = []
 
     def meanwhile() -> None:
@@ -267,7 +269,7 @@ def test_changes_across_it_are_right_or_gone(busy: Case) -> None:
 
 
 def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
-    """Ask for a rebalance as Hive does; answers in which pool."""
+    """Request a rebalance as Hive does; return its pool."""
     pool = f"pool of {case.name}"
     request = idl_compaction.CompactionRequest(
         dbname=case.ref.database,
@@ -283,7 +285,7 @@ def ask(case: Case, order_by: str | None, files: int | None = None) -> str:
 
 def serve(case: Case, pool: str) -> list[PartitionReport]:
     job = CompactJob(target=case.name, mode="worker", pool=pool, lock_wait_seconds=1)
-    return list(TableCompactor(case.spark, case.client, job).run().partitions)
+    return list(compact_table(lambda: case.spark, case.client, job).partitions)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +293,7 @@ def serve(case: Case, pool: str) -> list[PartitionReport]:
     ["fake 4.0.1", pytest.param("4.0.1", marks=pytest.mark.conflicts)],
     indirect=True,
 )
-def test_what_hives_users_ask_for_is_done(busy: Case) -> None:
+def test_requests_of_hive_s_users_are_served(busy: Case) -> None:
     (done,) = serve(busy, ask(busy, "order by `id` desc nulls last", files=1))
     assert (done.outcome, done.type) == ("compacted", "rebalance"), done
     assert in_order(busy, done.published[0]) == [4, 3, 1]
@@ -300,7 +302,7 @@ def test_what_hives_users_ask_for_is_done(busy: Case) -> None:
 
 
 @FAKE4
-def test_what_it_cannot_sort_by_is_told_in_the_queue(busy: Case) -> None:
+def test_invalid_sort_orders_are_reported_in_the_queue(busy: Case) -> None:
     (failed,) = serve(busy, ask(busy, "order by length(p), id"))
     assert failed.error is not None
     assert failed.error.id == "InvalidJob"
@@ -326,7 +328,7 @@ def test_an_order_that_got_lost_is_not_taken_for_none(
 
 
 @FAKE4
-def test_what_cannot_be_rebalanced_says_so(make: Callable[..., Case]) -> None:
+def test_impossible_rebalances_are_reported(make: Callable[..., Case]) -> None:
     plain, bucketed = make("plain"), make("b", num_buckets=2, bucket_columns=["id"])
     with plain.open() as table, pytest.raises(UnknownColumn, match="no column nr"):
         table.compact("rebalance", order_by=["nr"])
@@ -354,7 +356,7 @@ def test_a_restore_deletes_no_row_by_a_row_id_that_it_has_no_more(busy: Case) ->
         assert [(each.inserted, each.deleted) for each in table.diff(2)] == [(2, 1)]
         with pytest.raises(VersionGone, match="would have to be deleted to restore version 2"):
             table.restore(2)
-        # Nothing of what came after version 3 is in the base but the delete of a row.
+        # The base contains none of the changes after version 3 except the delete of a row.
         assert (table.restore(3).rows_inserted, busy.rows()) == (
             1,
             [(1, "a", "x"), (2, "b", "x"), *LEFT[1:]],

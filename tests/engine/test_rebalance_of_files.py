@@ -1,4 +1,4 @@
-"""A rebalance of an insert-only table sorts its files, and is in nobody's way."""
+"""A rebalance of an insert-only table sorts its files, and blocks no writer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import folder, left_behind
-from tests.engine.compaction_case import Case
+from tests.engine.compaction_case import Case, report_of_compaction
 from tests.observers import At
 
 FAKES_AND_REAL = pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def ids(case: Case, directory: str, form: StorageFormat = StorageFormat.ORC) -> 
 
 
 @FAKES_AND_REAL
-def test_appends_go_on_and_readers_keep_their_files(make: Callable[..., Case]) -> None:
+def test_appends_continue_and_readers_keep_their_files(make: Callable[..., Case]) -> None:
     case = make(kind=TableKind.INSERT_ONLY)
     case.append((3, "a", "x"), (1, "b", "x"))
     case.append((2, "c", "y"))
@@ -50,7 +50,7 @@ def test_appends_go_on_and_readers_keep_their_files(make: Callable[..., Case]) -
     reader = case.open()
     old = reader.to_df()
     with case.open(At(Phase.WRITE, meanwhile)) as table:
-        (done,) = table.compact("rebalance", order_by=["ID desc"]).partitions
+        (done,) = report_of_compaction(table, "rebalance", order_by=["ID desc"]).partitions
     assert (done.outcome, done.type, done.rows) == ("compacted", "rebalance", 3), done
     assert ids(case, done.published[0]) == [[3, 2, 1]]
     assert {*before} < {*case.directories()}
@@ -58,11 +58,11 @@ def test_appends_go_on_and_readers_keep_their_files(make: Callable[..., Case]) -
     reader.close()
     everybody = [(1, "b", "x"), (2, "c", "y"), (3, "a", "x"), (5, "new", "z"), (9, "new", "z")]
     assert case.rows() == everybody
-    # What came meanwhile is sorted by the next one.
+    # Rows that were written meanwhile are sorted by the next one.
     with case.open() as table:
-        (done,) = table.compact("rebalance", order_by=["id"]).partitions
+        (done,) = report_of_compaction(table, "rebalance", order_by=["id"]).partitions
         assert ids(case, done.published[0]) == [[1, 2, 3, 5, 9]]
-        (again,) = table.compact("rebalance", order_by=["id"]).partitions
+        (again,) = report_of_compaction(table, "rebalance", order_by=["id"]).partitions
         assert again.outcome == "skipped"
         assert {row["id"] for row in table.to_df(as_of_write_id=2).collect()} == {1, 2, 3}
         told = [entry.operation for entry in table.history() if entry.write_id is None]
@@ -86,7 +86,7 @@ def test_files_of_parquet_are_split_and_buckets_kept(make: Callable[..., Case]) 
         for rows in (ids(case, name, StorageFormat.PARQUET) for name in case.directories())
     ]
     with case.open() as table:
-        (done,) = table.compact("rebalance", order_by=["id"]).partitions
+        (done,) = report_of_compaction(table, "rebalance", order_by=["id"]).partitions
     after = ids(case, done.published[0], StorageFormat.PARQUET)
     assert len(after) == 2
     assert all(rows == sorted(rows) for rows in after)
@@ -101,7 +101,7 @@ def test_without_columns_it_is_a_major_one(make: Callable[..., Case]) -> None:
     case.append((3, "a", "x"), (1, "b", "x"))
     case.append((2, "c", "y"))
     with case.open() as table:
-        (done,) = table.compact("rebalance").partitions
+        (done,) = report_of_compaction(table, "rebalance").partitions
     assert (done.type, done.stripes_copied, done.stripes_encoded) == ("rebalance", 2, 0)
     assert ids(case, done.published[0]) == [[3, 1, 2]]
 

@@ -81,7 +81,7 @@ def test_names_and_versions_are_free(
     assert left_behind(client) == []
 
 
-def test_what_cannot_be_registered_is_an_error_that_leaves_nothing(
+def test_failed_registrations_leave_nothing(
     orders: str, client: MetastoreClient, hms: EmbeddedMetastore, user: SparkSession
 ) -> None:
     database = orders.partition(".")[0]

@@ -142,15 +142,17 @@ def test_a_table_that_is_compacted_and_cleaned_is_restored_as_long_as_its_versio
 
 
 @ONCE
-def test_what_is_written_before_is_undone_and_what_is_appended_meanwhile_stays(told: Case) -> None:
+def test_restores_revert_earlier_writes_and_keep_concurrent_appends(told: Case) -> None:
     late = (9, "late", "x")
 
     def meanwhile() -> None:
         told.append(late)
         with told.open(wait=0) as table, pytest.raises(LockTimeout):
-            table.update({"v": "'z'"})
+            table.update({"v": "'z'"}, all_rows=True)
 
-    before = At(Phase.OPEN, lambda: told.change(lambda table: table.update({"v": "'z'"})))
+    before = At(
+        Phase.OPEN, lambda: told.change(lambda table: table.update({"v": "'z'"}, all_rows=True))
+    )
     with told.open(before, At(Phase.WRITE, meanwhile)) as table:
         table.restore(3)
     assert told.rows() == [*VERSIONS[3], late]
@@ -170,8 +172,10 @@ def test_a_second_try_of_a_job_restores_nothing_again(told: Case, spark: Any) ->
     assert second.rows_inserted == first.rows_inserted == 3
     assert told.rows() == [B, C]
     # The number of the restore itself is not that of a version yet.
-    with pytest.raises(VersionUnknown, match="no version 10"):
-        restored(told, 10)
+    for version in (10, 11):
+        message = f"{told.name} has no version {version}: its newest one is 9"
+        with pytest.raises(VersionUnknown, match=message):
+            restored(told, version)
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)

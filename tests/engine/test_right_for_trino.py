@@ -1,4 +1,4 @@
-"""Which partitions Trino would read wrongly is found in files named like Hive's, and mended."""
+"""Partitions that Trino would misread are found in files named like Hive's, and repaired."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import SIDECAR_FILE, parse_directory
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.engine.acid_tables import folder
@@ -23,7 +23,7 @@ FOR_TRINO = CompactionPolicy(
     max_aborted_age_hours=None,
     right_for="trino",
 )
-# What is wrong in each partition, and what mends it.
+# The problem of each partition, and its repair.
 WRONG = {
     "deletes": "minor",
     "deletes_on_base": "minor",
@@ -108,7 +108,7 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
 
     before = set(case.directories())
     job = CompactJob(target=case.name, policy=FOR_TRINO)
-    report = TableCompactor(case.spark, case.client, job).run()
+    report = compact_table(lambda: case.spark, case.client, job)
     assert report.error is None
     assert {
         (result.partition or "").removeprefix("p="): result.type
@@ -121,7 +121,7 @@ def test_exactly_what_trino_reads_wrongly_is_compacted(strange: tuple[Case, Path
     made = sorted(set(case.directories()) - before)
     assert {name.partition("/")[0] for name in made} == {f"p={name}" for name in WRONG}
     for name in made:
-        # Whatever Trino chooses has a file, named as Trino looks for it.
+        # Every directory that Trino chooses has a file with a name that Trino expects.
         assert all(re.fullmatch("bucket_[0-9]{5}", file.name) for file in (root / name).glob("b*"))
         assert list((root / name).glob("bucket_*"))
         parsed = parse_directory(Path(name).name)
@@ -150,7 +150,7 @@ def test_a_range_that_a_killed_compaction_has_left_is_not_made_again(busy: Case)
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-def test_rows_that_trino_shows_twice_are_found_and_mended(busy: Case) -> None:
+def test_rows_that_trino_shows_twice_are_found_and_repaired(busy: Case) -> None:
     (done,) = busy.compact("minor").partitions
     root = folder(busy.client.get_table(busy.ref))
     txn_id = busy.client.open_txn("compactor", "localhost", None)
@@ -166,7 +166,7 @@ def test_rows_that_trino_shows_twice_are_found_and_mended(busy: Case) -> None:
     assert busy.rows() == [*LEFT, (5, "e", "y")]
 
     job = CompactJob(target=busy.name, policy=FOR_TRINO)
-    report = TableCompactor(busy.spark, busy.client, job).run()
+    report = compact_table(lambda: busy.spark, busy.client, job)
     assert [result.outcome for result in report.partitions] == ["compacted"]
     assert busy.rows() == [*LEFT, (5, "e", "y")]
     (decision,) = Survey(busy.client, FOR_TRINO).survey([busy.ref])

@@ -15,7 +15,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     FewRowIds,
     Writes,
 )
-from airflow_hiveacid.engine.write.staged_files import FlatFile
+from airflow_hiveacid.staging.staged_files import FlatFile
 
 BUCKETS = [encode_bucket(0), encode_bucket(1), 1]  # The last one is of before Hive 3.
 
@@ -29,7 +29,7 @@ def ids(*rows: tuple[int, ...]) -> FewRowIds:
 
 
 class Output:
-    """Takes what is to be deleted."""
+    """Receives the rows to delete."""
 
     def __init__(self) -> None:
         self.deletes: list[tuple[int, ...]] = []
@@ -70,7 +70,7 @@ def test_nothing_is_deleted_where_no_clause_acts():
     assert output.deletes == []
 
 
-def test_rows_that_several_act_on_are_told_with_their_number():
+def test_rows_with_several_matches_are_reported_with_their_number():
     key, other, third = (1, BUCKETS[0], 3, 0), (1, BUCKETS[0], 4, 0), (1, BUCKETS[0], 3, 1)
     rows = [(*key, 0, 1), (*other, 0, 2), (*key, 1, 3), (*third, 0, 4), (*key, -1, 5)]
     assert ids(*rows).repeated(9) == [(key, 2)]

@@ -43,7 +43,7 @@ class Beside:
         self._others = self._at_work()
 
     def job(self, *observers: At, policy: str = "rows", **options: Any) -> AcidTable:
-        # Nobody waits for anybody: a wait would be an error.
+        # No writer waits: a wait would be an error.
         known = WriteOptions(conflict_policy=policy, lock_wait_seconds=0, **options)
         return AcidTable(
             self.case.name,
@@ -186,7 +186,7 @@ def test_rows_of_a_partition_that_had_none_are_compared(beside, key):
 
 @CONFLICTS
 @FAKES
-def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):
+def test_a_job_without_conflicts_writes_its_files_once(beside):
     write_id = beside.run(update("id = 1")).write_ids[beside.case.name]
     assert write_id == 2
     assert beside.case.rows() == changed((1, "new"))
@@ -205,7 +205,7 @@ def test_a_job_that_nobody_overtakes_writes_its_files_once(beside):
         pytest.param("append", (1,), False, id="an_append"),
     ],
 )
-def test_what_else_may_happen_meanwhile(beside, other, mine, refused):
+def test_possible_concurrent_operations(beside, other, mine, refused):
     others: list[Change] = []
     if "delete" in other:
         others.append(delete("id = 2"))
@@ -367,7 +367,7 @@ def test_random_changes_are_refused_exactly_where_they_share_rows(beside, seed):
 
 
 def apply(rows: dict[int, tuple[str, object]], changes: list[tuple[int, str]], by: object) -> None:
-    """What a merge does to the model: values, and who has written them."""
+    """Apply a merge to the model: values, and their writers."""
     for key, value in changes:
         if value == "gone":
             del rows[key]

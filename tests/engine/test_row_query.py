@@ -39,7 +39,7 @@ def row(n: int) -> Row:
     return (n, text if n % 5 else None, day, Decimal(n) / 2, (n, -n), f"c{n % 100}")
 
 
-# The condition, and what it says of a row.
+# The condition, and its value for a row.
 CONDITIONS: dict[str, Callable[[Row], Any]] = {
     "id = 150": lambda r: r[0] == 150,
     "t.id IN (3, 150, 777) AND s IS NOT NULL": lambda r: r[0] in (3, 777) and r[1],
@@ -132,7 +132,7 @@ def test_files_that_no_delete_can_hit_are_not_compared_with_any(spark, client, h
         assert rows == [id for id in range(30) if id != 15]
 
 
-def test_what_is_wrong_with_a_query_is_said_before_anything_is_read(table):
+def test_errors_of_a_query_are_reported_before_any_read(table):
     with pytest.raises(UnknownColumn, match="no column x, y"):
         table.to_df(columns=["id", "x", "y"])
     with pytest.raises(UnknownColumn, match="nowhere"):

@@ -1,4 +1,4 @@
-"""Tables that get the columns of what is written into them."""
+"""Tables that get the columns of written rows."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import ONLY_HIVE4, create, files, left_behind, rows_of
+from tests.engine.compaction_case import report_of_compaction
 
 COLUMNS = {"id": "int", "amount": "decimal(6,2)", "name": "varchar(9)"}
 
@@ -80,9 +81,11 @@ def test_appends_and_merges_add_columns_and_widen_numbers(
         assert list(types_of(client, name))[-2:] == ["seen", "flag"]
         # Files of all these columns become one.
         seen = rows_of(acid.to_df())
-        assert {result.outcome for result in acid.compact("major").partitions} == {"compacted"}
+        assert {result.outcome for result in report_of_compaction(acid, "major").partitions} == {
+            "compacted"
+        }
         assert rows_of(acid.to_df()) == seen
-        # Nothing is new, so nothing is changed; what is overwritten may have been read from there.
+        # Nothing is new, so nothing is changed; the overwritten rows may be an input.
         enriched = acid.to_df().selectExpr("*", "id * 2 as twice")
         acid.overwrite(enriched, merge_schema=True)
         assert rows_of(acid.to_df().select("id", "twice", "flag")) == [
@@ -131,7 +134,7 @@ def test_two_writers_at_once_add_every_column_once(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     name = f"{database}.t"
-    # Hive says so of tables that it has created, and the metastore guards it.
+    # Hive marks the tables that it has created, and the metastore checks it.
     accurate = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true"}}'}
     table = create(client, name, COLUMNS, {"day": "string"}, parameters=accurate)
     client.add_partitions(table.ref, [HivePartition.new(table, ["mon"])])

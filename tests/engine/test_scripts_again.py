@@ -21,7 +21,7 @@ Rows = Callable[[str], list[tuple]]
 
 @pytest.fixture
 def sql(spark: SparkSession, client: MetastoreClient, database: str) -> Sql:
-    """Run a script as each try of a task does."""
+    """Run a script as each attempt of a task does."""
 
     def run_sql(text: str, run_token: str | None = "d/r/t/-1") -> ScriptReport:
         script = replace(to_script(text, database), metastore=client.options, run_token=run_token)

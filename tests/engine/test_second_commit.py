@@ -53,7 +53,7 @@ BOTH = pytest.mark.parametrize(
         pytest.param("overwrite", Phase.PUBLISH, marks=CONFLICTS),
     ],
 )
-def test_what_expires_is_committed_by_a_second_transaction(lost, kind, phase):
+def test_expired_writes_are_committed_by_a_second_transaction(lost, kind, phase):
     change, rows = CHANGES[kind]
     entered = Entered()
     report = lost.run(change(lost), entered, At(phase, lost.expire))
@@ -80,7 +80,7 @@ def test_what_expires_is_committed_by_a_second_transaction(lost, kind, phase):
         pytest.param("compact", "rows", True, marks=CONFLICTS),
     ],
 )
-def test_what_others_have_done_since_decides(lost, other, policy, succeeds):
+def test_later_changes_of_others_decide(lost, other, policy, succeeds):
     others: dict[str, Change] = {
         "append": lambda table: table.append(lost.case.frame((9, "more", "x"))),
         "update": update("id = 2 AND p = 'x'", "theirs"),
@@ -118,7 +118,7 @@ def test_what_others_have_done_since_decides(lost, other, policy, succeeds):
         pytest.param(True, {"max_restarts": 0}, id="no_restarts", marks=CONFLICTS),
     ],
 )
-def test_what_is_not_committed_once_more(lost, silent, options):
+def test_writes_without_a_second_commit(lost, silent, options):
     at = At(Phase.COMMIT, lambda: lost.expire(silent=silent))
     with pytest.raises(TransactionAborted):
         lost.run(update("id = 1"), at, **options)
@@ -186,7 +186,7 @@ def test_an_answer_that_is_lost_before_the_commit(lost, call, arrives, monkeypat
     report = lost.run(change(lost), At(Phase.REGISTER, begin))
     if call != "heartbeat":
         assert report.commit_retry.why == "It went away."
-    # What was added is there.
+    # Added rows are present.
     assert len(calls) > 1 or (call == "add_partitions" and arrives)
     assert lost.case.rows() == sorted(rows)
     lost.check_sound()
@@ -203,7 +203,7 @@ def test_an_answer_that_is_lost_before_the_commit(lost, call, arrives, monkeypat
         pytest.param("overwrite", Phase.WRITE, marks=CONFLICTS),
     ],
 )
-def test_what_expires_while_rows_are_read_or_written_is_not_committed(lost, kind, phase):
+def test_transactions_that_expire_during_reads_or_writes_are_not_committed(lost, kind, phase):
     change, rows = CHANGES[kind]
     with pytest.raises(TransactionAborted, match="was aborted by the metastore"):
         lost.run(change(lost), At(phase, lost.expire), run_token="d/r/t/-1")
@@ -252,7 +252,7 @@ def test_a_restore_is_committed_once_more(lost):
 
 @CONFLICTS
 @FAKE
-def test_who_has_had_a_turn_does_not_queue_again(lost):
+def test_a_served_writer_does_not_queue_again(lost):
     queue = queue_of(lost.case.ref)
     (component,) = lock_components(MetastoreVersion.HMS4, Operation.OVERWRITE, queue, False)
     number = replace(component, operation=DataOperation.NO_TXN, is_transactional=False)
@@ -272,7 +272,7 @@ def test_who_has_had_a_turn_does_not_queue_again(lost):
 
 @CONFLICTS
 @FAKE
-def test_who_was_ended_by_somebody_while_an_answer_got_lost_ends(lost, monkeypatch):
+def test_an_abort_during_a_lost_answer_ends_the_run(lost, monkeypatch):
     def away(client: MetastoreClient, *arguments: Any) -> Any:
         lost.expire(silent=False)
         raise AnswerLost("It went away.")

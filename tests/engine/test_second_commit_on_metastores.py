@@ -1,4 +1,4 @@
-"""Second commits on real metastores: what they answer decides what is committed once more."""
+"""Second commits on real metastores: their answers decide whether files are committed again."""
 
 import threading
 from typing import Any
@@ -29,7 +29,7 @@ NEW, CHANGED = update("id = 1 AND p = 'x'"), [(1, "new", "x"), *OLD[1:]]
         pytest.param("overwrite", marks=CONFLICTS),
     ],
 )
-def test_what_expires_is_committed_once(lost, kind):
+def test_expired_writes_are_committed_once(lost, kind):
     change, rows = CHANGES[kind]
     before: dict[Any, bytes] = {}
 

@@ -1,4 +1,4 @@
-"""Lines of text as rows: tests/data/serde_lines.json has what Hive 4.0.1 itself reads from them.
+"""Lines of text as rows: tests/data/serde_lines.json has the rows that Hive 4.0.1 reads from them.
 
 Its chars are without the blanks that Hive fills them up with: so all of the engine has them.
 """
@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -83,7 +83,7 @@ def _shown(value: Any) -> str:
 )
 def test_lines_are_read_as_hive_reads_them(spark: SparkSession, case: dict[str, Any]) -> None:
     lines = spark.createDataFrame([(line,) for line, _ in case["lines"]], "line string")
-    rows = lines.select("line", _text(case).read(F.col("line")).alias("row")).collect()
+    rows = _text(case).with_row(lines, "line", "row").collect()
     assert {row.line: _shown(row.row) for row in rows} == dict(case["lines"])
 
 
@@ -117,9 +117,9 @@ def test_every_value_is_read_back_from_an_escaped_line(spark: SparkSession, brea
     text = DelimitedText(columns, {"field.delim": ",", "escape.delim": "\\"}, "t")
     rows = spark.createDataFrame(_every_value(), spark_struct(columns))
     rows = rows.withColumn("s", F.concat("s", F.lit(breaks)))
-    line = text.write({name: F.col(name) for name in EVERY_TYPE}, "The insert")
-    lines = rows.select(line.alias("line"), F.struct("*").alias("row"))
-    read = lines.select("row", text.read(F.col("line")).alias("read"), "line").collect()
+    rows = rows.select("*", F.struct("*").alias("row"))
+    lines = text.with_line(rows, "line", "The insert").select("row", "line")
+    read = text.with_row(lines, "line", "read").collect()
     assert [_shown(row.read) for row in read] == [_shown(row.row) for row in read]
     assert not any({"\n", "\r"} & set(row.line) for row in read)
 
@@ -139,16 +139,16 @@ def test_every_value_is_read_back_from_an_escaped_line(spark: SparkSession, brea
         ({"serialization.null.format": ""}, "string", ""),
     ],
 )
-def test_what_hive_would_read_otherwise_is_refused(
+def test_values_that_hive_would_misread_are_refused(
     spark: SparkSession, parameters: dict[str, str], type_: str, value: Any
 ) -> None:
     text = DelimitedText(_columns([type_]), parameters, "t")
     rows = spark.createDataFrame([(value,)], f"c0 {type_}")
     with (
         pytest.raises(TypeMismatch, match="The insert: column c0 holds what cannot be written"),
-        spark_errors_as_ours("The insert"),
+        translated_spark_errors("The insert"),
     ):
-        rows.select(text.write({"c0": F.col("c0")}, "The insert")).collect()
+        text.with_line(rows, "line", "The insert").collect()
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_csv_lines(spark: SparkSession) -> None:
 
     def written(*rows: tuple[str | None, ...]) -> list[tuple[Any, ...]]:
         frame = spark.createDataFrame(rows, "c0 string, c1 string, c2 string")
-        line = text.write({name: F.col(name) for name in frame.columns}, "The insert")
-        with spark_errors_as_ours("The insert"):
-            read = frame.select(text.read(line.alias("line")).alias("row")).collect()
+        lines = text.with_line(frame, "line", "The insert").select("line")
+        with translated_spark_errors("The insert"):
+            read = text.with_row(lines, "line", "row").collect()
         return [tuple(row.row) for row in read]
 
     rows = [('a"b', "\\", ","), ("", " ", '"'), ("a\\", '"\\"', ""), ("x", "y", None), (None,) * 3]

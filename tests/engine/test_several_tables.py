@@ -30,6 +30,7 @@ from tests.engine.acid_tables import (
     row_ids,
     rows_of,
 )
+from tests.engine.compaction_case import report_of_compaction
 from tests.observers import At
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -81,7 +82,7 @@ class Shop:
         return [files(self.customers), files(self.sales)]
 
 
-def test_all_tables_change_together_and_the_report_tells_of_each(shop):
+def test_all_tables_change_together_and_are_reported(shop):
     seen = []
     look = At(Phase.COMMIT, lambda: seen.append(shop.both()))
     with shop.transaction(look) as txn:
@@ -92,7 +93,7 @@ def test_all_tables_change_together_and_the_report_tells_of_each(shop):
         txn.table(shop.name("sales")).append(shop.some_sales((30, 3, "tue"), (31, 3, "wed")))
         txn.table(shop.name("sales")).delete("id = 10")
         assert txn.report is None
-    assert seen == [[CUSTOMERS, SALES]]  # All files are there, and nobody sees any.
+    assert seen == [[CUSTOMERS, SALES]]  # All files exist, and no reader sees any.
     assert shop.both() == [
         [(1, "ann"), (2, "bea"), (3, "cid")],
         [(20, 2, "tue"), (30, 3, "tue"), (31, 3, "wed")],
@@ -141,7 +142,7 @@ def test_each_statement_has_its_number_in_directories_and_row_ids(shop):
     ]
     rows = shop.rows("sales")
     with shop.table("sales") as sales:
-        (done,) = sales.compact("minor", partitions=["day=mon"]).partitions
+        (done,) = report_of_compaction(sales, "minor", partitions=["day=mon"]).partitions
     assert done.outcome == "compacted", done
     assert shop.rows("sales") == rows
 
@@ -205,7 +206,7 @@ def test_a_partition_that_is_overwritten_takes_no_rows_of_another_statement(shop
 def test_two_statements_that_change_rows_of_one_table_are_refused(shop):
     txn = shop.transaction()
     txn.table(shop.name("sales")).delete("id = 10")
-    txn.table(shop.name("sales")).update({"customer": "2"})
+    txn.table(shop.name("sales")).update({"customer": "2"}, all_rows=True)
     with pytest.raises(InvalidJob, match="changed by 2 statements"), txn:
         pass
     assert shop.both() == [CUSTOMERS, SALES]
@@ -217,7 +218,7 @@ def test_a_transaction_without_statements_does_nothing(shop):
     assert txn.report is None
 
 
-def test_the_page_of_the_docs_does_what_it_says(shop, hms, client, database):
+def test_the_statements_of_the_docs_have_the_documented_effects(shop, hms, client, database):
     """Its job and its notebook, with the tables of the test."""
     text = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
     operator, notebook = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Where the rows of a job can come from."""
+"""The sources of a job's rows."""
 
 import json
 from pathlib import Path

@@ -89,7 +89,7 @@ def test_inserts_go_by_position(sql: Sql, rows: Rows, client: MetastoreClient) -
     }.items():
         with pytest.raises(UnknownColumn, match=message):
             sql(wrong)
-    with pytest.raises(UserError, match="none of the partition keys"):
+    with pytest.raises(UserError, match="not one of the partition keys"):
         sql("INSERT INTO t PARTITION (name = 'x', hour) SELECT 1, 'mon', 3")
     assert rows("t") == expected
     assert left_behind(client) == []
@@ -110,7 +110,7 @@ def test_conditions_have_subqueries(sql: Sql, rows: Rows, client: MetastoreClien
     )
     assert report.statements[0].report.rows_updated == 1
     assert rows("orders") == [(1, 1, "mon"), (2, 302, "mon"), (3, 3, "tue"), (4, 40, "wed")]
-    # A filter of the subquery on a column of the same name says nothing of the target's rows.
+    # A filter of the subquery on a column of the same name does not restrict the target's rows.
     sql(
         "DELETE FROM orders WHERE EXISTS (SELECT 1 FROM gone WHERE gone.id = orders.id AND n = 300)"
     )
@@ -239,7 +239,9 @@ def test_views_are_expanded(sql: Sql, rows: Rows, client: MetastoreClient, datab
         sql("INSERT INTO t SELECT * FROM loop")
 
 
-def test_a_script_goes_on_where_it_failed(sql: Sql, rows: Rows, client: MetastoreClient) -> None:
+def test_a_script_continues_after_its_last_completed_statement(
+    sql: Sql, rows: Rows, client: MetastoreClient
+) -> None:
     sql("CREATE TABLE t (id int); CREATE TABLE u (id int)")
     first = "INSERT INTO t VALUES (1); "
     with pytest.raises(UnknownColumn, match=r"Statement 2 of 2: .* 2 columns for 1"):
@@ -315,12 +317,12 @@ def test_a_table_of_a_query_has_its_types_and_rows_once(
     assert sorted(row[0] for row in rows("of_query")) == [0, 1, 2, 3]
 
 
-def test_a_run_goes_on_with_the_table_that_it_has_created_for_the_same_statement(
+def test_a_run_continues_with_the_table_of_its_own_statement(
     sql: Sql, rows: Rows, client: MetastoreClient, database: str
 ) -> None:
     sql("CREATE TABLE source (v string); INSERT INTO source VALUES ('x')")
     text = "CREATE TABLE IF NOT EXISTS of_query AS SELECT CAST(v AS int) AS a FROM source"
-    with pytest.raises(HiveAcidError, match="of_query has been created: another try of this"):
+    with pytest.raises(HiveAcidError, match="of_query has been created: another attempt of this"):
         sql(text, "run")
     assert rows("of_query") == []
     # It has no rows of the query, so it does not count as there already.

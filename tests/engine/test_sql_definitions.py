@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import rows_of
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 ON_REAL = pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)
@@ -51,6 +52,7 @@ def rows(sql: Sql, spark: SparkSession, hms: EmbeddedMetastore, database: str):
     return read
 
 
+@NEEDS_SPARK_4_0
 @ON_REAL
 def test_a_view_is_created_replaced_and_dropped(sql, rows, client, database) -> None:
     view = TableRef(database, "v")
@@ -88,7 +90,7 @@ def test_a_view_is_created_replaced_and_dropped(sql, rows, client, database) -> 
 
 
 @FAKE
-def test_views_that_nobody_could_read_are_refused(sql, client, database) -> None:
+def test_unreadable_views_are_refused(sql, client, database) -> None:
     sql("CREATE TABLE t (a int, b int); CREATE VIEW v AS SELECT a FROM t")
     sql("CREATE VIEW w AS SELECT a FROM v")
     with pytest.raises(UnsupportedTable, match="reads itself"):

@@ -1,4 +1,4 @@
-"""The statements of docs/sql.md do what the page says."""
+"""The statements of docs/sql.md have the documented effects."""
 
 import re
 from dataclasses import replace
@@ -45,7 +45,7 @@ def sales(client: MetastoreClient, spark: SparkSession, tmp_path: Path) -> Table
 
 @pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
 @pytest.mark.usefixtures("sales")
-def test_the_page_runs_as_it_stands(
+def test_the_page_runs_unchanged(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient
 ) -> None:
     shown = 0

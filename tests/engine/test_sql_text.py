@@ -1,4 +1,4 @@
-"""Spark gets out of the SQL that we write what it gets out of the author's own."""
+"""Spark parses the generated SQL like the author's own."""
 
 from typing import Any
 
@@ -106,7 +106,8 @@ def as_written(query: str) -> str:
 
 
 def same(spark: SparkSession, query: str) -> bool:
-    """Whether Spark does the same for both texts; to compare plans is quicker than to run them."""
+    """Return whether Spark does the same for both texts; comparing plans is faster than running
+    them."""
     frames = [spark.sql(text) for text in (query, as_written(query))]
     plans: list[Any] = [frame._jdf.queryExecution().optimizedPlan() for frame in frames]
     if plans[0].sameResult(plans[1]):

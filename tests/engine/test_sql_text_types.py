@@ -18,8 +18,9 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, rows_of
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
-pytestmark = pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+pytestmark = [pytest.mark.parametrize(*ONLY_HIVE4, indirect=True), NEEDS_SPARK_4_0]
 
 Created = Callable[[str], dict[str, str]]
 NESTED = "struct<x:array<varchar(4)>,y:map<char(2),string>>"

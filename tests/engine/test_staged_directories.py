@@ -1,4 +1,4 @@
-"""Directories that a transaction publishes, withdraws and removes, and nobody else's."""
+"""Directories that a transaction publishes, withdraws and removes, and no others."""
 
 from unittest.mock import Mock
 
@@ -7,10 +7,10 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.sidecar import directory_note
-from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
 from airflow_hiveacid.errors import AnswerLost, CommitUncertain, StorageError
 from airflow_hiveacid.metastore.txn.owner import Outcome
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.staging.staged_directories import StagedDirectories
 from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 from tests.maintenance.acid_folders import AcidFolders
 
@@ -34,7 +34,7 @@ def txn(client, folders):
 
 @pytest.fixture
 def published(folders, txn):
-    """What has published a directory of that transaction."""
+    """Return the published directories of that transaction."""
     staged = StagedDirectories(folders.table.folder, txn)
     staged.complete(FINAL, [], {SIDECAR_FILE: directory_note({"txn_id": txn.txn_id}, [])})
     staged.publish(FINAL)
@@ -80,7 +80,7 @@ def test_a_directory_of_a_table_that_was_created_again_proves_no_commit(
     monkeypatch.setattr(folders.client, "commit_txn", lose_answer)
     # An abort that is cleaned and forgotten looks like a commit.
     monkeypatch.setattr(txn, "_outcome", lambda: Outcome.COMMITTED)
-    with pytest.raises(CommitUncertain, match="nothing is left"):
+    with pytest.raises(CommitUncertain, match="none of its directories is left"):
         txn.commit()
 
 

@@ -1,12 +1,12 @@
-"""What becomes of files that are written to two places when one of these refuses."""
+"""Files that are written to two places when one of these refuses."""
 
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from airflow_hiveacid.engine.write.staged_files import Folder, staged_file
 from airflow_hiveacid.errors import StorageError
+from airflow_hiveacid.staging.staged_files import Folder, staged_file
 from airflow_hiveacid.storage.folder import LocalStorage
 from airflow_hiveacid.storage.uploads import Upload, UploadedFile, Uploads
 
@@ -70,7 +70,7 @@ def test_a_part_that_is_refused_leaves_neither(
     uploads.take_back.assert_called_once_with(f"{FINAL}/bucket_00000", "an upload")
 
 
-def test_a_file_that_nobody_has_closed_is_not_sent(uploads: Mock) -> None:
+def test_an_unclosed_file_is_not_sent(uploads: Mock) -> None:
     file = uploads.begin("f")
     file.write(b"half of it")
     del file

@@ -16,6 +16,7 @@ from tests.engine.acid_tables import (
     problems_of_keys,
     rows_of,
 )
+from tests.engine.compaction_case import report_of_compaction
 
 VALUES = [
     "it's",
@@ -44,7 +45,7 @@ VALUES = [
 
 
 @pytest.mark.sampled(1)
-def test_partition_values_stay_what_and_where_they_are(
+def test_partition_values_are_unchanged(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
     table = create(client, f"{database}.t", {"id": "int", "v": "int"}, {"p": "string", "q": "int"})
@@ -58,7 +59,7 @@ def test_partition_values_stay_what_and_where_they_are(
         assert set(folder(table).parent.iterdir()) == around
         assert all(name.startswith("p=") and name.count("/") == 3 for name in files(table))
 
-        # Found by its value, moved to another one, and deleted where the value says.
+        # Found by its value, moved to another one, and deleted by that value.
         merge = acid.merge(spark.createDataFrame(rows, schema), "t.p = s.p and t.q = s.q")
         merge = merge.when_matched_delete("s.id % 4 = 0").when_matched_update({"v": "s.id"})
         report = merge.execute()
@@ -72,7 +73,7 @@ def test_partition_values_stay_what_and_where_they_are(
         acid.overwrite(spark.range(1).selectExpr("7 as id"), [{"p": "../../..", "q": "1"}])
         rows = [row for row in rows if row[2] != "../../.."] + [(7, None, "../../..", 1)]
         assert rows_of(acid.to_df()) == sorted(rows)
-        # What is empty is the null partition, as in Hive.
+        # An empty value is the null partition, as in Hive.
         acid.overwrite(spark.createDataFrame([(50, "", 1)], "id int, p string, q int"))
         assert rows_of(acid.to_df().where("p is null")) == [(50, None, None, 1)]
     assert set(folder(table).parent.iterdir()) == around
@@ -138,7 +139,7 @@ def test_columns_of_any_name(
         with pytest.raises(DuplicateMergeKeys, match=r"dot\.dot=114, höhe p='ä b' \(2 source rows"):
             acid.merge(frame.unionAll(frame.limit(1)), on).when_matched_delete().execute()
         assert problems_of_keys(table) == []
-        assert acid.compact("major").partitions[0].stripes_encoded
+        assert report_of_compaction(acid, "major").partitions[0].stripes_encoded
         assert rows_of(acid.to_df()) == rows
     assert left_behind(client) == []
 

@@ -41,7 +41,7 @@ def content(write_ids: Sequence[int]) -> bytes:
 
 
 def stream(root: Path, states: Sequence[bytes], after: bytes = b"") -> None:
-    """Leave what a writer leaves that has come so far, and noted the length of each state."""
+    """Leave the files of an active writer, with the recorded length of each state."""
     (root / DELTA).mkdir(exist_ok=True)
     (root / DELTA / "bucket_00000").write_bytes((states[-1] if states else b"") + after)
     lengths = b"".join(len(state).to_bytes(8, "big") for state in states)
@@ -66,7 +66,7 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
         frame = table.to_df()
         assert rows_of(frame) == [(10,), (11,)]
         (copy,) = copies(root)
-        # The writer goes on; the frame stays what it was.
+        # The writer continues; the frame stays unchanged.
         stream(root, [first, second], UNFINISHED)
         assert rows_of(frame) == [(10,), (11,)]
     assert not copy.exists()
@@ -80,12 +80,12 @@ def test_a_stream_is_read_and_changed_while_it_goes_on(spark, hms, client, datab
         client.abort_txn(txns[2])
         stream(root, [first, second, content([1, 2, 3])])
         assert rows_of(table.to_df()) == [(10,), (20,), (21,)]
-        # Whoever was to write more has ended, so that the file itself is read.
+        # All further writers have ended, so that the file itself is read.
         assert copies(root) == []
 
 
 @pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1"], indirect=True)
-def test_nobody_removes_the_copies_of_who_still_reads(spark, hms, client, database):
+def test_copies_of_active_readers_are_kept(spark, hms, client, database):
     """The metastore does not list transactions that only read."""
     ref = TableRef(database, "t")
     root = folder(create(client, ref.full_name, {"id": "bigint"}))
@@ -123,6 +123,6 @@ def test_a_stream_without_a_length_counts_nothing_and_one_that_is_too_short_is_a
         whole = content([1])
         stream(root, [whole])
         (root / DELTA / "bucket_00000").write_bytes(whole[:-1])
-        with pytest.raises(CorruptFile, match=f"its writer says {len(whole)}"):
+        with pytest.raises(CorruptFile, match=f"its writer recorded {len(whole)}"):
             table.to_df()
     assert copies(root) == []

@@ -97,7 +97,7 @@ def busy_table(
     return acid
 
 
-def test_a_scan_is_taken_by_whatever_knows_arrow(busy_table, client, hms) -> None:
+def test_a_scan_is_readable_by_any_arrow_library(busy_table, client, hms) -> None:
     orders = busy_table.scan(columns=["id", "day"])
     assert duckdb.sql("SELECT count(*), sum(id) FROM orders").fetchall() == [(18, 190 - 15)]
     days = "SELECT day, count(*) FROM orders GROUP BY day ORDER BY day"

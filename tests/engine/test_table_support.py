@@ -1,4 +1,4 @@
-"""What is refused before anything is opened, by the properties of a table alone."""
+"""Tables that are refused before anything is opened, by their properties alone."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def table(**parameters):
 
 
 @pytest.mark.parametrize("given", ["64MB", "0", "-1", "1.5", "", "٣", "9" * 5000])
-def test_a_stripe_size_that_is_none_is_the_user_s_error(given):
+def test_an_invalid_stripe_size_is_the_user_s_error(given):
     with pytest.raises(UserError, match=r"d\.t has the property orc\.stripe\.size"):
         check_writable(table(**{"orc.stripe.size": given}), MetastoreVersion.HMS4)
 

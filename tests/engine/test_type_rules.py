@@ -1,4 +1,4 @@
-"""Values and expressions have the results that docs/types.md lists, whatever the cluster is set to."""
+"""Values and expressions have the results of docs/types.md, under any settings of the cluster."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.rows.conversion import stored
 from airflow_hiveacid.engine.session import scan_session
@@ -59,7 +59,7 @@ def _result(session: SparkSession, value: str, type_: str | None = None) -> str:
     table = HiveTable.new(TableRef("d", "t"), [HiveColumn("c", type_ or "string")])
     frame = session.range(1)
     try:
-        with spark_errors_as_ours("The value"):
+        with translated_spark_errors("The value"):
             if type_ is not None:
                 value = stored(frame, {"c": value}, table, "The value")["c"]
             (found,) = frame.selectExpr(f"CAST({value} AS STRING)").collect()
@@ -99,7 +99,7 @@ def test_statements_follow_the_rules_on_any_cluster(
             {"f": "1e40"},
         ):
             with pytest.raises(HiveAcidError):
-                acid.update(values)
+                acid.update(values, all_rows=True)
         with pytest.raises(TypeMismatch):
             acid.delete("name = 7")
         with pytest.raises(TypeMismatch):

@@ -1,4 +1,4 @@
-"""Rows are found by values of every type, whatever the statistics of their files say."""
+"""Rows are found by values of every type, with any statistics of their files."""
 
 import re
 
@@ -7,13 +7,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
+from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
 from airflow_hiveacid.engine.read.search_argument import search_argument
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create, folder
+from tests.engine.compaction_case import report_of_compaction
 
 # A column's type, its only value, and a condition that is true for it.
 FOUND = [
@@ -66,7 +67,7 @@ def test_values_are_found(
         if encoder == "Arrow":
             # Stripes of a few bytes are not copied.
             acid.append(spark.range(1).selectExpr(*values))
-            (done,) = acid.compact("major").partitions
+            (done,) = report_of_compaction(acid, "major").partitions
             assert done.stripes_encoded == 2
     directory = "delta_*" if encoder == "Spark" else "base_*"
     session = scan_session(spark)

@@ -13,8 +13,8 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.errors import UnsupportedTable, UserError
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -23,6 +23,7 @@ from airflow_hiveacid.orc.format.envelope import TypeField
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.engine.acid_tables import create, files, folder, left_behind
+from tests.engine.compaction_case import report_of_compaction
 from tests.engine.typed_values import (
     FAR_MOMENTS,
     LARGE,
@@ -72,7 +73,7 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize(
     ("moments", "text", "minor", "major"),
     [
-        # Whether stripes are copied or written again.
+        # Whether stripes are copied or rewritten.
         (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, "'small'", "encoded", "encoded"),
         (MOMENTS + OLD_MOMENTS + FAR_MOMENTS, LARGE, "copied", "copiedencoded"),
     ],
@@ -97,7 +98,7 @@ def test_every_type_in_every_way(
         return values.selectExpr(f"id + {first} as id", "text", *names).where(where)
 
     def compact(type_: CompactionType) -> str:
-        (done,) = acid.compact(type_.value).partitions
+        (done,) = report_of_compaction(acid, type_.value).partitions
         assert done.outcome == "compacted", done
         return "copied" * (done.stripes_copied > 0) + "encoded" * (done.stripes_encoded > 0)
 
@@ -106,7 +107,7 @@ def test_every_type_in_every_way(
         assert differences(acid.to_df(), rows(0)) == []
         assert differences(as_spark_reads(spark, table, "delta_0000001_*"), rows(0)) == []
         # All values but one are kept, and all of them are written again.
-        assert acid.update({"id": "id + 100"}).rows_updated == ROWS
+        assert acid.update({"id": "id + 100"}, all_rows=True).rows_updated == ROWS
         assert differences(acid.to_df(), rows(100)) == []
         # Half of the rows get their values from the source, and half of the source's are new.
         merge = acid.merge(rows(104), "t.id = s.id").when_matched_update_all()
@@ -148,7 +149,7 @@ def test_many_columns_and_long_values(
         merge = acid.merge(source, "t.id = s.id").when_matched_delete()
         report = merge.when_not_matched_insert_all().execute()
         assert (report.rows_deleted, report.rows_inserted) == (1, 1)
-        (compacted,) = acid.compact("major").partitions
+        (compacted,) = report_of_compaction(acid, "major").partitions
         assert compacted.stripes_encoded
         left = rows.where("id <> 2").union(source.where("id <> 2")).orderBy("id")
         assert sums(acid.to_df().orderBy("id")) == sums(left)
@@ -185,7 +186,7 @@ def test_moments_are_refused_where_hive_cannot_read_them(
 
 
 def as_other_engines_write(path: Path) -> None:
-    """Leave out of an ORC file what Spark asks for, and the note that only we leave beside it."""
+    """Omit Spark's metadata from an ORC file, and the note of this package beside it."""
     (path.parent / SIDECAR_FILE).unlink(missing_ok=True)
     with path.open("r+b") as file:
         tail = OrcTail.read(file)
@@ -201,7 +202,7 @@ def as_other_engines_write(path: Path) -> None:
 def test_moments_of_other_engines_are_read_changed_and_compacted(
     spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
 ) -> None:
-    """Spark reads a moment only from a file that says what it is to Spark, as ours do."""
+    """Spark reads a moment only from a file with its own metadata, like ours."""
     moments = {"id": "int", "at": LOCAL_ZONE, "more": f"array<{LOCAL_ZONE}>"}
     table = create(client, f"{database}.t", moments)
     # The far one is beyond Arrow: Spark reads it for the compaction, too.
@@ -217,7 +218,7 @@ def test_moments_of_other_engines_are_read_changed_and_compacted(
         assert acid.delete("id = 3").rows_deleted == 1
         left = rows.where("id in (2, 4)")
         assert differences(acid.to_df(), left) == []
-        (done,) = acid.compact("major").partitions
+        (done,) = report_of_compaction(acid, "major").partitions
         assert (done.outcome, done.rows) == ("compacted", 2), done
         assert differences(acid.to_df(), left) == []
     assert [file.name for file in folder(table).iterdir() if "hiveacid" in file.name] == []
@@ -236,7 +237,9 @@ def test_moments_of_other_engines_in_an_insert_only_table_are_read_after_a_compa
         acid.append(more)
         for path in folder(table).glob("delta_*/*_0"):
             as_other_engines_write(path)
-        assert [result.stripes_copied for result in acid.compact("major").partitions] == [2]
+        assert [
+            result.stripes_copied for result in report_of_compaction(acid, "major").partitions
+        ] == [2]
         assert differences(acid.to_df(), rows.union(more)) == []
 
 

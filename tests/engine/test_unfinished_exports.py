@@ -1,4 +1,4 @@
-"""An export that has lost its lock removes nothing: another try may have published the folder."""
+"""An export that has lost its lock removes nothing: another attempt may have published the folder."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Frames that belong to the user's session, whatever that session is set to."""
+"""Frames that belong to the user's session, with any settings of that session."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.engine.acid_tables import create, folder, rows_of
 
 HMS = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
-# The opposite of what scans want, and whatever else could disturb them.
+# The opposite of the settings for scans, and other disturbing ones.
 OPPOSITE = {
     "spark.sql.orc.filterPushdown": "true",
     "spark.sql.orc.aggregatePushdown": "true",
@@ -107,7 +107,7 @@ def test_a_frame_can_be_asked_by_its_name(
     table: AcidTable, user: SparkSession, fake4: EmbeddedMetastore
 ) -> None:
     frame = table.to_df()
-    assert frame.sparkSession is user
+    assert frame.sparkSession._jsparkSession is user._jsparkSession
     frame.createOrReplaceTempView("orders")
     frame.where("id < 5").createOrReplaceTempView("few")
     left = user.sql("SELECT o.id FROM orders o LEFT ANTI JOIN few ON o.id = few.id")
@@ -120,7 +120,7 @@ def test_a_frame_can_be_asked_by_its_name(
 
 
 @pytest.mark.sampled(1)
-def test_scans_keep_their_settings_whatever_the_session_has(
+def test_scans_keep_their_settings_in_any_session(
     table: AcidTable, user: SparkSession, tmp_path: Path
 ) -> None:
     kept = table.to_df()
@@ -140,7 +140,7 @@ def test_scans_keep_their_settings_whatever_the_session_has(
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])
-def test_a_damaged_file_is_an_error_whatever_the_session_ignores(
+def test_a_damaged_file_is_an_error_in_any_session(
     filled: HiveTable, table: AcidTable, spark: SparkSession, user: SparkSession, damage: str
 ) -> None:
     frame = table.to_df()
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_an_error_whatever_the_session_ignores(
     elif content.startswith((b"ORC", b"PAR1")):
         half = len(content) // 2
         path.write_bytes(content[:4] + b"\xff" * half + content[4 + half :])
-    else:  # Lines can be anything, what is compressed cannot.
+    else:  # Lines can have any content, compressed data cannot.
         path = path.rename(path.with_suffix(".gz"))
         frame = table.to_df()
     try:
@@ -172,7 +172,7 @@ def test_a_damaged_file_is_an_error_whatever_the_session_ignores(
 
 
 @HMS
-def test_rows_without_ids_are_counted_whatever_the_session_has(
+def test_rows_without_ids_are_counted_in_any_session(
     hms: EmbeddedMetastore, client: MetastoreClient, database: str, user: SparkSession
 ) -> None:
     made = create(client, f"{database}.t", {"id": "int", "s": "string"})

@@ -62,7 +62,7 @@ def row(number: int) -> tuple[Any, ...]:
 SCHEMA = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items()).replace("char(9)", "string")
 ARROW = [pa.int64(), pa.int32(), pa.string(), pa.date32(), pa.decimal128(12, 2)]
 SEARCHED = ["id", "small", "s", "d", "p"]
-# Four deltas, each of which has half of the numbers of a range.
+# Four deltas, each with half of the numbers of a range.
 RANGES = [range(0, 4000, 2), range(1, 4000, 2), range(4000, 8000, 2), range(10_000, 10_020)]
 
 
@@ -120,7 +120,7 @@ def test_files_without_wanted_values_are_left_out(spark, snapshot):
 
     assert kept(id=[5000]) == [3]
     assert kept(id=[4100, 10_000]) == [3, 4]
-    # Whatever lies between the values is no reason to read a file.
+    # Values between the requested ones are no reason to read a file.
     assert kept(small=[0, 10_000]) == [1, 4]
     assert kept(p=[1001]) == kept(d=[1001]) == kept(s=[1001]) == [1, 2]
     assert kept(id=[5000, 10_000], small=[5000, 10_000]) == [3, 4]
@@ -188,13 +188,13 @@ def test_only_the_buckets_of_the_values_are_read(spark, client, hms, database, v
         found = fewer.rows(scan_session(spark), search).where(F.col("id").isin(wanted))
         assert sorted(r.v for r in found.collect()) == sorted({*wanted} & {*numbers})
     every_id = values(whole, "id", numbers)
-    # One of the two columns says nothing of the bucket. Definitions that change under files:
+    # One of the two columns does not determine the bucket. Definitions that change under files:
     # tests/engine/test_bucket_counts.py.
     assert len(only_with(whole, spark, [every_id])[0].partitions[0].inserts) == 8
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_values_of_other_types_than_the_column_say_nothing(snapshot, name):
+def test_values_of_other_types_than_the_column_are_ignored(snapshot, name):
     column = next(column for column in snapshot.table.columns if column.name == name)
     others = [
         pa.array([1.5]),
@@ -232,7 +232,7 @@ def test_integers_are_found_to_the_last_one(numbers, bounds):
     assert ordered.any_in(ColumnRange(low, high)) == any(low <= n <= high for n in numbers)
 
 
-def test_bytes_that_are_no_text_say_nothing() -> None:
+def test_invalid_text_is_ignored() -> None:
     broken = pa.chunked_array([pa.array([b"a\xff"], pa.binary()).view(pa.string())])
     assert OrderedValues.of(broken, parse_type("string")) is None
 

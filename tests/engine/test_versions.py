@@ -32,7 +32,7 @@ BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=Tru
 HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 A, B, C, D = (1, "a", "x"), (2, "b", "x"), (3, "c", "y"), (2, "B", "x")
-# What each version shows.
+# The visible rows of each version.
 VERSIONS = {0: [], 1: [A, B], 2: [A, B, C], 3: [A, D, C], 4: [D, C], 5: [C]}
 
 
@@ -70,7 +70,7 @@ def test_every_version_can_be_read_until_its_directories_are_gone(told: Case) ->
     check_all(told)
     assert seen(told) == [B, C]
     clean_up(told)
-    with pytest.raises(VersionGone, match="The oldest version that is left is 6, the newest 6"):
+    with pytest.raises(VersionGone, match="The oldest available version is 6, the newest 6"):
         seen(told, as_of_write_id=5)
     assert seen(told, as_of_write_id=6) == [B, C]
     assert seen(told, where="id = 3", columns=["v"], as_of_write_id=6) == [("c",)]
@@ -176,7 +176,7 @@ def test_versions_of_an_insert_only_table(
     clean(client, CleanJob(target=name, metastore=client.options))
     with AcidTable(name, client.options, spark=spark) as table:
         check(3)
-        with pytest.raises(VersionGone, match="The oldest version that is left is 3"):
+        with pytest.raises(VersionGone, match="The oldest available version is 3"):
             table.to_df(as_of_write_id=2)
 
 

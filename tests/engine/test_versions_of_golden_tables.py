@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.errors import VersionGone
+from tests.engine.compaction_case import report_of_compaction
 from tests.golden import GoldenTable
 from tests.golden_versions import (
     FULL_ACID,
@@ -45,7 +46,7 @@ def golden(
 
 
 @pytest.mark.parametrize("name", FULL_ACID)
-def test_what_the_files_tell_is_what_hive_selected(name: str) -> None:
+def test_the_files_contain_the_rows_of_hive(name: str) -> None:
     versions = GoldenVersions(GoldenTable.read(name))
     for snapshot in versions.golden.snapshots:
         if snapshot.write_ids.open:
@@ -67,7 +68,7 @@ def test_every_version_is_what_it_was_or_gone(golden: Adopted) -> None:
             for ask in (golden.rows, lambda table, version: table.changes(version)):
                 with pytest.raises(VersionGone) as gone:
                     ask(table, version)
-                left = re.search(r"left is (\d+), the newest (\d+)", str(gone.value))
+                left = re.search(r"version is (\d+), the newest (\d+)", str(gone.value))
                 assert left
                 # That of one partition; another may have a later one.
                 assert int(left[1]) in golden.versions.oldest.values()
@@ -108,7 +109,7 @@ def test_a_compaction_hands_on_when_others_have_written(golden: Adopted) -> None
         time = HOUR * int(path.parent.name.rpartition("delta_")[2][:7])
         os.utime(path, (time, time))
     with golden.open() as table:
-        (done,) = table.compact("minor").partitions
+        (done,) = report_of_compaction(table, "minor").partitions
         assert len(golden.clean().removed) == 8
         assert sorted(path.name for path in golden.folder.glob("del*")) == sorted(done.published)
         writes = [entry for entry in table.history() if entry.write_id is not None]

@@ -1,4 +1,4 @@
-"""Texts that somebody else has put into the metastore, or into a condition, against a real Spark."""
+"""Texts of other clients in the metastore, or in a condition, on a real Spark."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_a_view_reads_tables_alone(
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
-def test_values_of_a_view_mean_to_spark_what_they_say(
+def test_values_of_a_view_keep_their_meaning_in_spark(
     table: AcidTable, client: MetastoreClient, database: str
 ) -> None:
     values = [
@@ -100,7 +100,7 @@ def test_no_scalar_subquery_runs_a_script(table: AcidTable, tmp_path: Path, how:
     script = f"(SELECT TRANSFORM(1) USING 'touch {ran}; cat' AS (x) FROM VALUES (1) v(x))"
     attempts: dict[str, Callable[[], object]] = {
         "condition": lambda: table.delete(f"name = {script}"),
-        "value": lambda: table.update({"name": script}),
+        "value": lambda: table.update({"name": script}, all_rows=True),
         "source": lambda: table.append(QuerySource(f"SELECT 1 id, {script} name")),
         "common table": lambda: table.append(
             QuerySource(f"WITH c AS {script} SELECT 1 id, x AS name FROM c")
@@ -117,7 +117,7 @@ def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSess
     source = QuerySource("SELECT 1 AS id, 'x' AS name", {})
     attempts = [
         lambda: table.delete(f"name = {REFLECT}"),
-        lambda: table.update({"name": REFLECT}),
+        lambda: table.update({"name": REFLECT}, all_rows=True),
         lambda: table.append(QuerySource(f"SELECT 1 AS id, {REFLECT} AS name", {})),
         lambda: (
             table.merge(source, f"t.id = s.id AND {REFLECT} <> ''").when_matched_delete().execute()
@@ -139,7 +139,7 @@ def test_no_condition_and_no_value_calls_java(table: AcidTable, spark: SparkSess
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_no_condition_and_no_value_reads_the_environment(table: AcidTable) -> None:
     table.delete("name = '${env:PATH}' OR id = 2")
-    table.update({"name": "'${env:PATH}'"})
+    table.update({"name": "'${env:PATH}'"}, all_rows=True)
     assert rows_of(table.to_df()) == [(1, "${env:PATH}")]
 
 

@@ -1,4 +1,4 @@
-"""Which files the writes of the engine report to a metastore that has listeners."""
+"""The files that the engine's writes report to a metastore with listeners."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -19,7 +19,7 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.engine.rows.types import spark_type
+from airflow_hiveacid.engine.rows.columns import spark_type
 
 # Arrow can write the first; Trino can read the second, too.
 MOMENTS = [
@@ -139,7 +139,7 @@ def frame_of(
 
 
 def differences(actual: DataFrame, expected: DataFrame) -> list[tuple[int, str, object, object]]:
-    """Where two frames have other values: id, column and both values as text."""
+    """Return the differing values of two frames: id, column and both values as text."""
     left, right = _as_text(actual), _as_text(expected)
     assert left.keys() == right.keys()
     return [

@@ -1,4 +1,4 @@
-"""A table in which each row tells the merges that were applied to it, and how often each was."""
+"""A table in which each row contains the merges that were applied to it, and their counts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _IDS = 30
 
 
 class CountedTable:
-    """A table of the ids below some number, with a model of what it holds.
+    """A table of the ids below some number, with a model of its content.
 
     Attributes:
         ref: Its name.
@@ -44,7 +44,7 @@ class CountedTable:
         """Draw a merge.
 
         Args:
-            number: Tells it from all others, in every row that it writes.
+            number: Identifies it in every row that it writes.
             random: Draws ids, and which of them are deleted.
 
         Returns:

@@ -12,25 +12,26 @@ from typing import Self
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
 from tests.failover.shared_metastore import SharedMetastore
 
-# How a question begins in Thrift's binary protocol: then come the length of its name, and the name.
+# The beginning of a request in Thrift's binary protocol, before the length of the name, and the
+# name.
 _CALL = b"\x80\x01\x00\x01"
 
 
 class Moment(StrEnum):
-    """When a metastore is lost."""
+    """The moment when a metastore is lost."""
 
     BEFORE = "before"  # It never gets the question.
     DURING = "during"  # It has got the question, and may have carried it out, or begun to.
     AFTER = "after"  # It has carried it out, and the answer is lost.
-    SILENT = "silent"  # It stands still with the question, and carries it out when all is over.
+    SILENT = "silent"  # It hangs with the request, and executes it at the end.
 
 
 @dataclass(frozen=True)
 class Strike:
-    """What becomes of a metastore.
+    """The fault of a metastore.
 
     Attributes:
-        number: How many calls are made before.
+        number: The number of calls before it.
         moment: When.
     """
 
@@ -68,7 +69,7 @@ class Fronts:
         return ",".join(front.uri for front in turned)
 
     def plan(self, strike: Strike | None) -> None:
-        """Count calls anew, and strike at one of them."""
+        """Restart the count of calls, and strike at one of them."""
         with self._counting:
             self.calls.clear()
             self.struck, self._strike = None, strike
@@ -82,7 +83,7 @@ class Fronts:
         """Count a call.
 
         Returns:
-            What becomes of its metastore, if anything does.
+            Return the fault of its metastore, if any.
         """
         with self._counting:
             number = len(self.calls)

@@ -71,16 +71,16 @@ class MariaDb:
         if self._account is not None:
             shutil.chown(self.directory, self._account)
         install = ["mariadb-install-db", *self._data, "--skip-test-db"]
-        # Whoever asks by the socket need not have a password.
+        # Clients of the socket need no password.
         self._run([*install, "--auth-root-authentication-method=normal"])
         settings = {
             "bind-address": HOST,
             "port": self.port,
             "pid-file": self.directory / "pid",
-            # Nobody needs the data after the test.
+            # The data is not needed after the test.
             "innodb-flush-log-at-trx-commit": 0,
             "skip-name-resolve": 1,
-            # Else a metastore that stands still would keep its locks.
+            # Otherwise a hanging metastore would keep its locks.
             "idle-transaction-timeout": LET_GO_SECONDS,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]

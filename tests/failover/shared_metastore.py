@@ -29,9 +29,9 @@ class MetastoreDatabase:
     """An empty database for metastores.
 
     Attributes:
-        kind: What the schema tool calls it.
-        driver: How the name of the driver's jar begins.
-        settings: How a metastore reaches it.
+        kind: Its name for the schema tool.
+        driver: The prefix of the driver's jar.
+        settings: The settings of a metastore for it.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class MetastoreDatabase:
         if isinstance(server, Postgres):
             url = f"jdbc:postgresql://{HOST}:{server.port}/{name}"
             return cls._of("postgres", "postgresql-", url, "org.postgresql.Driver")
-        # Each metastore asks for its ids by itself: none may see what another one has begun.
+        # Each metastore requests its own ids: none may see uncommitted ones of another.
         url = f"jdbc:mysql://{HOST}:{server.port}/{name}?useSSL=false"
         return cls._of("mysql", "mysql-connector-j-", url, "com.mysql.cj.jdbc.Driver")
 
@@ -81,7 +81,7 @@ class MetastoreDatabase:
 
         Args:
             distribution: The release.
-            home: Where it is made, from links.
+            home: The location, created from links.
         """
         if not home.exists():
             (home / "lib").mkdir(parents=True)
@@ -106,11 +106,11 @@ class SharedMetastore(EmbeddedMetastore):
 
     @property
     def runs(self) -> bool:
-        """Whether it was started, and neither killed nor ended."""
+        """Return whether it was started, and neither killed nor ended."""
         return self._process is not None and self._process.status is None
 
     def stop(self) -> None:
-        """Let it stand still, connections and all."""
+        """Suspend it, with its connections."""
         self._running.signal(SIGSTOP)
 
     def go_on(self) -> None:

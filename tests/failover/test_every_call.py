@@ -37,13 +37,13 @@ class OneJob:
         self.job = replace(job, metastore=metastore)
 
     def run(self) -> None:
-        """Run it once: there is nobody who would try again."""
+        """Run it once, without retries."""
         report = carry_out(self.job)
         error = getattr(report, "error", None)
         assert error is None, error
 
     def judge(self, about: str) -> None:
-        """Compare its tables with what they must show."""
+        """Compare its tables with the expected rows."""
         assert self._rows() == self.operation.expected(self.job, self.before), about
         self.tables.client.drop_database(self.tables.main.database, cascade=True)
 

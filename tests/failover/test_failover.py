@@ -1,4 +1,4 @@
-"""Merges and compactions of which each loses its metastore, somewhere."""
+"""Merges and compactions, each of which loses its metastore at some call."""
 
 import os
 import time
@@ -30,16 +30,16 @@ pytestmark = [pytest.mark.failover, pytest.mark.timeout(3600)]
 MERGES = int(os.environ.get("MERGES", "50"))
 SEED = int(os.environ.get("SEED", "1"))
 _LOOK_AFTER_EVERY = 5
-# What Airflow's `retries` would be.
+# Corresponds to Airflow's `retries`.
 _RETRIES = 3
 _MOMENTS = list(Moment)
 
 
 class Campaign:
-    """Jobs on one table, each of which meets a strike, with what became of them.
+    """Jobs on one table, each with a strike, and their results.
 
     Attributes:
-        strikes: How often each call was met, by the moment.
+        strikes: The number of hits of each call, by the moment.
         failures: The errors of the tries that were in vain.
     """
 
@@ -48,7 +48,7 @@ class Campaign:
         self.strikes: Counter[tuple[str, str]] = Counter()
         self._struck: Counter[type[Job]] = Counter()
         self.failures: Counter[str] = Counter()
-        # How many calls the latest job of each kind has made that met none.
+        # The numbers of calls of the latest job of each kind without a strike.
         self._calls: dict[type[Job], int] = {}
 
     def run(self, job: Any) -> Any:
@@ -72,11 +72,11 @@ class Campaign:
         return report
 
     def struck(self, kind: type[Job]) -> int:
-        """How many jobs of a kind have lost a metastore."""
+        """Return the number of jobs of a kind that lost a metastore."""
         return self._struck[kind]
 
     def _tried(self, job: Any) -> Any:
-        """Run a job as Airflow does, with retries, and return what the last try has reported."""
+        """Run a job as Airflow does, with retries, and return the report of the last attempt."""
         job = replace(job, metastore=self._metastore())
         for left in reversed(range(_RETRIES + 1)):
             try:
@@ -94,7 +94,7 @@ class Campaign:
 
     def _metastore(self) -> MetastoreOptions:
         uris = self.fronts.uris(self.random.randrange(2))
-        # Some stand still.
+        # Some hang.
         return MetastoreOptions(uris=uris, read_timeout_seconds=5, connect_timeout_seconds=5)
 
     def _once(self, job: Any) -> Any:
@@ -104,7 +104,7 @@ class Campaign:
         return run(self.spark, job)
 
     def told(self) -> str:
-        """What has been struck, and what was in vain."""
+        """Return the strikes, and those without an effect."""
         lines = [
             f"  {call}: " + ", ".join(f"{moment} {self.strikes[call, moment]}" for moment in Moment)
             for call in sorted({call for call, _ in self.strikes})
@@ -140,7 +140,7 @@ def test_merges_whose_metastore_is_lost_are_applied_once(
     seconds = time.monotonic() - began
     with capsys.disabled():
         print(f"\n{observer.version.name}, {number} merges in {seconds:.0f} s\n{campaign.told()}")
-    # What a silent metastore has opened when all was over is nobody's, and expires.
+    # A transaction that a hanging metastore opened at the end has no owner, and expires.
     eventually(
         "all transactions have ended",
         lambda: not any(txn.state is TxnState.OPEN for txn in observer.get_open_txns_info()),

@@ -1,4 +1,4 @@
-"""What metastores with the same database answer who are asked at the same moment."""
+"""The answers of metastores with the same database to simultaneous calls."""
 
 import threading
 from collections.abc import Iterator

@@ -36,10 +36,10 @@ class Catalog:
         """An empty catalog.
 
         Args:
-            version: Whose answers it gives.
+            version: The version whose answers it gives.
             warehouse: The location of the default database.
-            dropped: Is told of every table that goes: its database and its name.
-            renamed: Is told of every table that gets another name: its old one and its new one.
+            dropped: Receives every dropped table: its database and its name.
+            renamed: Receives every renamed table: its old name and its new one.
             constraints: Keeps the constraints of the tables.
         """
         self._version = version
@@ -126,7 +126,7 @@ class Catalog:
             location = table.sd.location or f"{database.locationUri}/{table.tableName}"
             table.sd.location = location.replace("file:///", "file:/")
             place_of(table.sd.location).mkdir(parents=True, exist_ok=True)
-        # Version 3.1 tells two creations apart by whole seconds only; tests do not wait for one.
+        # Version 3.1 distinguishes two creations only by whole seconds; tests do not wait for one.
         created = max(int(time.time()), self._created.get(key, 0) + 1)
         self._created[key] = created
         table.createTime, table.catName = created, "hive"

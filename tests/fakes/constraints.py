@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_hiveacid.metastore.thrift import idl_constraints
 
-# The fields that carry them, with how their names begin and what holds these.
+# The fields of constraints, with the prefixes of their names and the types of their values.
 _KINDS = {
     "primaryKeys": ("pk", "pk_name"),
     "foreignKeys": ("fk", "fk_name"),

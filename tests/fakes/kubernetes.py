@@ -1,7 +1,7 @@
 """A Kubernetes API server as far as spark-submit and a look at its drivers need one.
 
-Pods have the shapes that Spark 4.1 posts and a kubelet reports. What a cluster would do by itself,
-a test does: schedule, start and end what was submitted.
+Pods have the shapes that Spark 4.1 posts and a kubelet reports. A test takes the steps of a
+cluster: it schedules, starts and ends submitted pods.
 """
 
 import json
@@ -35,9 +35,9 @@ class KubernetesServer:
         self.pods: dict[str, Object] = {}
         self.config_maps: set[str] = set()
         self.logs: dict[str, str] = {}
-        # Which kinds of objects are answered with an error, "pods" for example, and with which.
+        # The kinds of objects that are answered with an error, "pods" for example, and the error.
         self.refused: dict[str, HTTPStatus] = {}
-        # How often pods were listed, and how many of the next lists are to be empty.
+        # The number of lists of pods, and the number of next lists that are empty.
         self.lists = 0
         self.empty_lists = 0
         self.token = TOKEN
@@ -61,7 +61,7 @@ class KubernetesServer:
         self._server.server_close()
 
     def kubeconfig(self, path: Path) -> Path:
-        """Write a file that says how to reach this server, as a context of its own."""
+        """Write a file with a context for this server."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -80,7 +80,7 @@ class KubernetesServer:
         return path
 
     def submit(self, tag: str, *, age: timedelta = timedelta(0), complete: bool = True) -> str:
-        """Do as spark-submit: create a driver's pod, and what it needs unless it is interrupted."""
+        """Act as spark-submit: create a driver's pod, and its objects unless it is interrupted."""
         number = next(self._numbers)
         application, name = f"spark-{number:032x}", f"merge-{number:016x}-driver"
         volumes = [
@@ -159,7 +159,7 @@ class KubernetesServer:
         del self.pods[self.driver(application)["metadata"]["name"]]
 
     def answer(self, method: str, path: str, body: Object | None, token: str) -> tuple[int, Any]:
-        """Return the status and what is answered: an object, or the text of a log."""
+        """Return the status and the answer: an object, or the text of a log."""
         url = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         match = re.fullmatch(r"/api/v1/namespaces/([^/]+)/(\w+)(?:/([^/]+))?(/log)?", url.path)
@@ -214,7 +214,7 @@ class KubernetesServer:
 
 
 def container_status(name: str = CONTAINER, **state: Any) -> Object:
-    """What a kubelet reports of a container."""
+    """Return a kubelet's report on a container."""
     return {
         "name": name,
         "image": "spark:4.1.3",
@@ -247,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: pytest would show it."""
+        """Suppress the log, which pytest would show."""
 
 
 def _failure(status: HTTPStatus) -> tuple[int, Object]:

@@ -1,7 +1,7 @@
 """A Hive Metastore in memory that answers over Thrift as versions 3.1.3 and 4.0.1 do.
 
-It is as fast as the wire, so a test can afford thousands of transactions. What it answers is held
-against the real servers: the contract tests run on both. Nothing in it ever times out.
+It is as fast as the wire, so a test can afford thousands of transactions. The contract tests
+compare its answers with the real servers. Nothing in it ever times out.
 """
 
 import socketserver
@@ -72,11 +72,11 @@ class FakeMetastore:
     """The server; it listens from the moment it is entered.
 
     Attributes:
-        version: Whose answers it gives, "4.0.1" or "3.1.3".
-        warehouse: Where its databases keep their tables.
-        settings: What it says of its configuration.
+        version: The version whose answers it gives, "4.0.1" or "3.1.3".
+        warehouse: The default location of its databases.
+        settings: Its configuration.
         tokens: The delegation tokens it has given out.
-        write_events: What writers have reported.
+        write_events: The events that writers have reported.
     """
 
     def __init__(self, version: str, *, directory: Path, location: str | None = None) -> None:
@@ -85,7 +85,7 @@ class FakeMetastore:
         Args:
             version: The version.
             directory: Has a folder for its tables.
-            location: Where its databases are instead, on any file system.
+            location: The other location of its databases, on any file system.
         """
         self.version = version
         self.warehouse = directory / "warehouse"
@@ -134,7 +134,7 @@ class FakeMetastore:
         return MetastoreOptions(uris=self.uri)
 
     def keep_house(self) -> None:
-        """Do what the real one's housekeeping does once in a while."""
+        """Run the periodic housekeeping of the real one."""
         with self._lock:
             self._forget_empty()
 
@@ -143,7 +143,7 @@ class FakeMetastore:
         return None if name in _ONLY_VERSION_4 and not self._is_4 else _CALLS.get(name)
 
     def answer(self, call: Call, arguments: Any, send: Callable[[Any], None]) -> None:
-        """Carry a call out and send its answer, before anybody can change what is in it."""
+        """Execute a call and send its answer, before its content can change."""
         values = [getattr(arguments, field) for field in arguments.__slots__]
         result = call.result()
         with self._lock:
@@ -164,7 +164,7 @@ class FakeMetastore:
 
 
 def _field_of(call: Call, error: ServerException) -> str:
-    """Where the answer of a call carries an exception."""
+    """Return the field of an exception in the answer of a call."""
     declared: Mapping[type, str] = {
         entry[3][0]: entry[2]
         for entry in call.result.thrift_spec

@@ -1,4 +1,4 @@
-"""What follows a table of the fake metastore to its new name."""
+"""The objects of a table that follow it to its new name in the fake metastore."""
 
 from airflow_hiveacid.acid.locks import TableRef
 from tests.fakes.compactions import Compactions
@@ -8,7 +8,7 @@ from tests.fakes.transactions import Component, Transactions
 def rename_table(
     transactions: Transactions, compactions: Compactions, old: TableRef, new: TableRef
 ) -> None:
-    """Move write ids, what transactions have written, locks and compactions."""
+    """Move write ids, written tables of transactions, locks and compactions."""
 
     def moved(component: Component) -> Component:
         if component.place[:2] != (old.database, old.name):

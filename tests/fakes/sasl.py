@@ -1,4 +1,4 @@
-"""A server with SASL before another one: it asks for DIGEST-MD5 and passes on what comes then."""
+"""A server with SASL before another one: it requires DIGEST-MD5 and forwards the later calls."""
 
 import re
 import select
@@ -16,11 +16,11 @@ NONCE, REALM = "OA6MG9tEQGm2hh", "default"
 
 
 class SaslFront:
-    """Stands before a server that speaks plainly.
+    """Precedes a server without authentication.
 
     Attributes:
-        uri: Where it listens.
-        accepted: How often somebody has proved who they are.
+        uri: Its address.
+        accepted: The number of successful authentications.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class SaslFront:
         Args:
             uri: The server.
             password: The secret of a token, by its identifier, if there is one.
-            protection: What is insisted on.
+            protection: The required protections.
         """
         self._password = password
         self.accepted = 0
@@ -64,7 +64,7 @@ class SaslFront:
                 self._pass_on(inner, digest)
 
     def _negotiate(self, inner: socket.socket) -> Digest | None:
-        """As a Java server does: an error is told, and then nothing more."""
+        """Negotiate like a Java server, which sends an error, and then nothing more."""
         status, name = _receive(inner)
         if status != Status.START:
             _send(inner, Status.ERROR, f"Invalid status {status}".encode())

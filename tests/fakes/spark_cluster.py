@@ -17,10 +17,10 @@ import pytest
 
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.report import ErrorReport, RunReport
+from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
 from tests.fakes.kubernetes import NAMESPACE, TOKEN, KubernetesServer
 
-# Posts the pod of a driver as the real one does, and keeps what it saw in the annotations.
+# Post the pod of a driver as the real one does, and keep its input in the annotations.
 _SPARK_SUBMIT = """\
 import json, os, stat, sys, time, urllib.request, uuid
 from pathlib import Path
@@ -65,10 +65,10 @@ while plan == "hang afterwards":
 
 
 class SparkCluster:
-    """Takes what operators submit, by the connection ``spark_default``.
+    """Receives the submissions of operators, by the connection ``spark_default``.
 
     Args:
-        folder: Where the spark-submit lies.
+        folder: The folder of spark-submit.
         kubernetes: Has the drivers.
         patch: Sets the environment.
     """
@@ -93,7 +93,7 @@ class SparkCluster:
         patch.setenv("KUBECONFIG", str(kubernetes.kubeconfig(folder / "kubeconfig")))
         patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("FAKE_TOKEN", TOKEN)
-        # The Spark provider asks for that of Kubernetes, of which nothing is used here.
+        # The Spark provider imports that of Kubernetes, of which nothing is used here.
         hook = "airflow.providers.apache.spark.hooks.spark_submit"
         patch.setattr(f"{hook}.kube_client", object(), raising=False)
 
@@ -113,7 +113,7 @@ class SparkCluster:
         return self.applications[-1]
 
     def seen(self, application: str) -> SimpleNamespace:
-        """What spark-submit was given."""
+        """Return the arguments of spark-submit."""
         annotations = self.kubernetes.driver(application)["metadata"]["annotations"]
         return SimpleNamespace(**json.loads(annotations["seen"]))
 
@@ -123,15 +123,15 @@ class SparkCluster:
     def begin(
         self, application: str, txn_ids: Sequence[int] = (), write_ids: Mapping[str, int] = {}
     ) -> None:
-        """The driver runs, and tells what it has begun."""
+        """Let the driver run, and report its transaction."""
         started = Started(application_id=application, txn_ids=tuple(txn_ids), write_ids=write_ids)
         self._files(application).write_started(started)
         self.kubernetes.run(application, log="Traceback\nValueError: of the driver\n")
 
-    def report(self, application: str, **values: Any) -> None:
-        """The driver leaves its report."""
-        report = RunReport.from_dict({"job": "delete", "target": "shop.orders"} | values)
-        self._files(application).write_report(report)
+    def report(self, application: str, report: Report | None = None, **values: Any) -> None:
+        """The driver leaves its report; by default that of a deletion with some values."""
+        deletion = RunReport.from_dict({"job": "delete", "target": "shop.orders"} | values)
+        self._files(application).write_report(report or deletion)
 
     def succeed(self, application: str, **values: Any) -> None:
         self.report(application, **values)
@@ -152,7 +152,7 @@ class SparkCluster:
             try:
                 steps()
             finally:
-                # Whatever went wrong in the steps, nobody waits for ever.
+                # After any error in the steps, no wait is endless.
                 for application in self.applications:
                     status = self.kubernetes.driver(application)["status"]
                     if status["phase"] in ("Pending", "Running"):
@@ -171,7 +171,7 @@ class SparkCluster:
         deadline = time.monotonic() + 60
         while not holds():
             assert time.monotonic() < deadline
-            assert not self._over.is_set(), "nobody waits any more"
+            assert not self._over.is_set(), "no thread waits any more"
             time.sleep(0.01)
 
     def _files(self, application: str) -> RunFiles:

@@ -14,8 +14,8 @@ class Tokens:
     Attributes:
         life: For how many seconds a token lives that is not renewed.
         most: For how many it does in all.
-        ahead: By how many seconds the metastore's clock is.
-        given, renewed, cancelled: How many.
+        ahead: By how many seconds the metastore's clock is. given, renewed, cancelled: The number
+        of tokens.
     """
 
     def __init__(self) -> None:

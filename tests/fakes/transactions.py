@@ -15,7 +15,8 @@ _CHANGES = (DataOperation.UPDATE, DataOperation.DELETE)
 
 
 class Component(NamedTuple):
-    """What a transaction writes. Any partition of the table while nobody has said which ones."""
+    """The object that a transaction writes. Any partition of the table until partitions are
+    registered."""
 
     database: str
     table: str
@@ -28,7 +29,7 @@ class Component(NamedTuple):
         return self.database, self.table, self.partition
 
     def meets(self, other: "Component") -> bool:
-        """Whether one of the two changes what the other one changes."""
+        """Return whether one of the two changes an object that the other one changes."""
         updates = DataOperation.UPDATE in (self.operation, other.operation)
         here = self.place == other.place
         if self.is_dynamic:
@@ -80,7 +81,7 @@ class Transactions:
         # The transactions of the write ids of each table.
         self._writers: dict[str, dict[int, int]] = {}
         self._last_lock = 0
-        # What was changed by whom, and which transaction was the youngest when that was committed.
+        # The changed objects by transaction, and the youngest transaction at each commit.
         self._committed: list[tuple[Component, int, int]] = []
 
     # Transactions
@@ -103,7 +104,7 @@ class Transactions:
     def commit_txn(self, request: Any) -> None:
         txn = self._txns.get(request.txnid)
         if txn is not None and txn.state is TxnState.COMMITTED and not txn.forgotten:
-            # Version 3 remembers a committed transaction only by what it wrote.
+            # Version 3 keeps a committed transaction only by its changed objects.
             if self._version is MetastoreVersion.HMS4 or txn.components:
                 return
             raise idl_txns.NoSuchTxnException(f"Transaction txnid:{txn.id} is already committed.")
@@ -259,7 +260,7 @@ class Transactions:
     def forget_empty(self) -> None:
         """An aborted transaction that nothing is known of any more is forgotten.
 
-        Whoever still meets its id, or its write id, takes it for committed; committed it can't be.
+        Later, its id or its write id looks committed; committed it can't be.
         """
         for txn in list(self._not_committed.values()):
             if txn.state is TxnState.ABORTED and not txn.components:

@@ -7,7 +7,7 @@ from airflow_hiveacid.metastore.thrift import idl_events
 
 
 class Place(NamedTuple):
-    """What has one event: a partition, or a table without partitions."""
+    """The object of one event: a partition, or a table without partitions."""
 
     txn: int
     database: str
@@ -20,8 +20,8 @@ class WriteEvents:
 
     Attributes:
         events: The lists of files of each place: location, checksum and directory.
-        recycled: What was about to be removed, and was left to the next dump.
-        refused: How many of the next calls fail.
+        recycled: The removed objects that are left to the next dump.
+        refused: The number of next calls that fail.
     """
 
     def __init__(self, is_open: Any) -> None:

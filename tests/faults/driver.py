@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from tests.faults.effects import Effects, Strike
 from tests.faults.s3_client import WatchedStore
+from tests.faults.submitted_driver import SPARK_DEFAULTS
 from tests.faults.without_spark import carry_out
 
 # Forked from a process that has imported everything: a driver is there in a few milliseconds.
@@ -30,28 +31,22 @@ _SECONDS = 60
 # One with a Spark of its own has a new interpreter as well.
 _SPARK_CONTEXT = get_context("spawn")
 _SPARK_SECONDS = 300
-_SPARK_DEFAULTS = """\
-spark.master                  local[2]
-spark.ui.enabled              false
-spark.log.level               ERROR
-spark.sql.shuffle.partitions  2
-"""
-# The error of a driver that ended by one that is none of the tree's.
+# The error of a driver that ended by one that is not one of the tree's.
 ESCAPED = "escaped"
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a driver has said of its work; a killed one nothing.
+    """A driver's report on its work; a killed one leaves none.
 
     Attributes:
         status: Its exit status.
         report: The report of a job that it calls done.
         error: The class of the error.
-        message: What the error says.
-        retryable: Whether the error says that another try can help.
-        changes: What it changed, in words.
-        reads: How many files it read, and folders it listed.
+        message: The text of the error.
+        retryable: Whether the error declares that another attempt can help.
+        changes: Its changes, in words.
+        reads: The numbers of files that it read, and of folders that it listed.
     """
 
     status: int
@@ -79,15 +74,15 @@ class Driver:
 
         Args:
             job: The job.
-            folder: Gets what it prints and tells.
+            folder: Receives its output and its report.
             strike: The fault that hits it.
-            below: The folder in which changes count.
+            below: The folder whose changes count.
             spark: Whether it works with Spark.
         """
         self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
         self.log = self._told.with_suffix(".log")
-        # Where an object store is; this is not the process that the driver is forked from.
+        # The place of an object store; this is not the process that the driver is forked from.
         store = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
         arguments = (to_json(job), str(self._told), str(self.log), strike, below, store)
         context = _SPARK_CONTEXT if spark else _CONTEXT
@@ -112,7 +107,7 @@ class Driver:
         return Told(self._process.exitcode, **json.loads(self._told.read_text()))
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends within a time."""
+        """Return whether it ends within a time."""
         self._process.join(seconds)
         return self._process.exitcode is not None
 
@@ -152,7 +147,7 @@ def _drive_spark(
     job: str, told: str, log: str, strike: Strike | None, below: str, store: Mapping[str, str]
 ) -> None:
     os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
-    Path(told).with_name("spark-defaults.conf").write_text(_SPARK_DEFAULTS)
+    Path(told).with_name("spark-defaults.conf").write_text(SPARK_DEFAULTS)
 
     def carry_out_by_spark(job: Job) -> Any:
         return run(application_session("a driver"), job)

@@ -1,7 +1,7 @@
-"""What a process changes outside of itself, counted, so that a fault can strike before any of it.
+"""The external changes of a process, counted, so that a fault can strike before any of them.
 
-Nobody names the places: every call that changes something in the metastore, and every file or
-directory that is created, written, renamed or removed, is one, whoever does it and wherever.
+The places need no names: every call that changes the metastore, and every file or directory that is
+created, written, renamed or removed, is one, in any code.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from airflow_hiveacid.storage import folder, hdfs
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from tests.faults.hdfs_client import WatchedClient
 
-# Calls that only say that somebody is still there.
+# Calls that only report that a client is alive.
 _GREETINGS = ("set_ugi", "heartbeat_txn_range", "check_lock")
 _CHANGING_FILES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -37,12 +37,12 @@ _PAUSE_SECONDS = 100_000.0
 
 
 class Kind(StrEnum):
-    """What happens at a place."""
+    """The event at a place."""
 
-    KILL = "kill"  # SIGKILL; of what is being written, half arrives.
-    PAUSE = "pause"  # SIGSTOP, until somebody sends SIGCONT.
+    KILL = "kill"  # SIGKILL; of a file that is being written, half is stored.
+    PAUSE = "pause"  # SIGSTOP, until another process sends SIGCONT.
     PAUSE_READING = "pause reading"  # The same before a file is read or a folder is listed.
-    FULL = "full"  # From now on nothing can be created; of what is being written, half arrives.
+    FULL = "full"  # From now on no file can be created; of a file that is being written, half is stored.
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
     UNREADABLE = "unreadable"  # From now on no file can be read.
@@ -66,14 +66,14 @@ class Effects:
 
     Attributes:
         seen: All changes so far, in words.
-        reads: How many files were read and folders listed so far.
+        reads: The numbers of files that were read and folders that were listed so far.
     """
 
     def __init__(self, strike: Strike | None, below: str) -> None:
-        """Describe what to watch.
+        """Describe the watched places.
 
         Args:
-            strike: What is to happen; None only counts.
+            strike: The fault; None only counts.
             below: The folder that counts: of other files only this process knows.
         """
         self.seen: list[str] = []
@@ -108,7 +108,7 @@ class Effects:
         hdfs._client = watched_client  # type: ignore[assignment]
 
     def _count_reads(self, name: str) -> None:
-        """Count what Arrow reads, which is no event of Python."""
+        """Count Arrow's reads, which are no events of Python."""
         read = getattr(ReadOnlyStorage, name)
 
         def watched(storage: ReadOnlyStorage, *what: Any, **how: Any) -> Any:
@@ -118,7 +118,7 @@ class Effects:
         setattr(ReadOnlyStorage, name, watched)
 
     def end(self) -> None:
-        """Let this process write again what it has to say."""
+        """Let this process write its report again."""
         self._strike = self._refusing = None
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -126,7 +126,7 @@ class Effects:
         """Something is about to be changed.
 
         Returns:
-            Whether the fault strikes here, and leaves it to the caller to do only half.
+            Return whether the fault strikes here; the caller then does only half of the work.
         """
         if threading.current_thread().name.startswith("heartbeat"):
             return False
@@ -206,7 +206,7 @@ class Effects:
         self._lose = lose
 
     def is_busy(self) -> bool:
-        """Whether the object store is too busy for this request."""
+        """Return whether the object store is too busy for this request."""
         with self._lock:
             self._busy = max(self._busy - 1, 0)
             return self._busy % 2 == 1
@@ -230,7 +230,7 @@ class Effects:
             return
         path = arguments[-2 if event == "os.rename" and arguments[-1] == -1 else 0]
         path = os.fspath(arguments[1] if event == "os.rename" else path)
-        # What shutil removes is named relative to its directory.
+        # Files that shutil removes are named relative to their directory.
         if os.path.isabs(path) and not path.startswith(self._below):
             return
         if self.strikes_twice(event, path.removeprefix(self._below)):
@@ -259,7 +259,7 @@ def _pause() -> None:
 
 
 def _change(event: str, arguments: tuple[Any, ...]) -> None:
-    """Make the change that an event tells of, before it is made."""
+    """Execute the change of an event before the event's own code does."""
     at = None if arguments[-1] == -1 else arguments[-1]
     match event:
         case "open" if arguments[2] & os.O_EXCL:

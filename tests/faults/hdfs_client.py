@@ -1,4 +1,4 @@
-"""HDFS's client, every change by which is counted, so that a fault can strike before it."""
+"""HDFS's client with every change counted, so that a fault can strike before it."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -8,19 +8,23 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.catalog_jobs import DropTableJob, RenameTableJob
+from airflow_hiveacid.jobs.catalog_jobs import AlterColumnsJob, DropTableJob, RenameTableJob
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
+from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,
@@ -58,7 +62,7 @@ class Tables:
         main: The table that is struck at.
         other: Another one, for transactions over both.
         folder: A place for sources.
-        creations: How many tables were created again.
+        creations: The number of tables that were created again.
     """
 
     def __init__(self, client: MetastoreClient, database: str, folder: Path) -> None:
@@ -85,7 +89,7 @@ class Tables:
         self.client.add_partitions(ref, [HivePartition.new(table, [p]) for p in "ab"])
 
     def fill(self, ref: TableRef, *, delete: bool = True) -> None:
-        """Two inserts and a delete: six rows, of which one is deleted again."""
+        """Two inserts and a delete: six rows, one of them deleted again."""
         for rows in (FIRST, SECOND):
             self.run(self.insert(ref, self.of_creation(rows)))
         if delete:
@@ -119,7 +123,8 @@ class Operation:
         rebuild: Makes a table that was dropped again; None is as at first.
         restores: The rows of the version that is restored.
         versions: The versions of the metastore that it works on.
-        excludes: What others cannot do meanwhile without a change of what is expected.
+        excludes: The actions that others cannot take concurrently without a change of the expected
+            result.
     """
 
     build: Callable[[Tables, TableRef], None]
@@ -131,7 +136,7 @@ class Operation:
     excludes: frozenset[After] = frozenset({After.COPY})
 
     def afters(self, version: str) -> list[After]:
-        """What others can do meanwhile."""
+        """The actions that others can take concurrently."""
         old = {After.REBALANCE} if version[0] == "3" else set()
         return [after for after in After if after not in self.excludes | old]
 
@@ -149,7 +154,7 @@ class Operation:
         }
 
     def counts(self, job: Job, before: Rows, tables: Tables) -> tuple[int, int, int]:
-        """How many rows the job inserts, updates and deletes."""
+        """The numbers of rows that the job inserts, updates and deletes."""
         changes = [self._change(each, before[each.target], tables) for each in _statements(job)]
         updated = sum(each.updated for each in changes)
         come, gone = (
@@ -162,7 +167,7 @@ class Operation:
         if not self.restores:
             return change(job, rows)
         then = tables.of_creation(self.restores)
-        if self.build is _overwritten_insert_only:
+        if self.build in (_filled_insert_only, _overwritten_insert_only):
             return Change(come=then, replaces=True)
         come = [row for row in then if row not in rows]
         return Change([row for row in rows if row not in then], come)
@@ -183,13 +188,13 @@ def _filled_insert_only(tables: Tables, ref: TableRef) -> None:
 
 
 def _overwritten_insert_only(tables: Tables, ref: TableRef) -> None:
-    """Three versions, of which the first two are kept only until a cleaner comes."""
+    """Three versions; the first two are kept only until the next cleaning."""
     _filled_insert_only(tables, ref)
     tables.run(tables.insert(ref, NEW[:2], overwrite=True))
 
 
 def _updated(tables: Tables, ref: TableRef) -> None:
-    """Six rows, of which two are in files of the fourth write id."""
+    """Six rows, two of them in files of the fourth write id."""
     _filled(tables, ref)
     tables.run(UpdateJob(target=str(ref), set={"v": "'changed'"}, where="id IN (1, 3)"))
 
@@ -212,7 +217,7 @@ def _plain_files(tables: Tables, ref: TableRef) -> None:
 
 
 def _compacted(tables: Tables, ref: TableRef) -> None:
-    """Something for a cleaner: what a compaction has replaced, and what an abort has left."""
+    """Work for a cleaner: the directories that a compaction replaced, and those of an abort."""
     _filled(tables, ref)
     txn = tables.client.open_txn("somebody", "host", None)
     write_id = tables.client.allocate_write_id(txn, ref)
@@ -286,6 +291,42 @@ def _stream(tables: Tables) -> Job:
     )
 
 
+def _drop_partition(tables: Tables) -> Job:
+    clause = (KeyComparison("p", DROPPED),)
+    return PartitionsJob(target=str(tables.main), action="drop", partitions=(clause,))
+
+
+def _add_partitions(tables: Tables) -> Job:
+    clauses = [(KeyComparison("p", p),) for p in ADDED]
+    return PartitionsJob(target=str(tables.main), action="add", partitions=clauses)
+
+
+def _rename_column(tables: Tables) -> Job:
+    return AlterColumnsJob(target=str(tables.main), change=ColumnChange("v", name="w"))
+
+
+def _views(tables: Tables) -> Job:
+    """Replace a view, create another one, and drop a third one."""
+    for name in ("replaced", "dropped"):
+        tables.run(_view(tables, name, 1, "create"))
+    dropped = f"{tables.main.database}.dropped"
+    return ScriptJob.of(
+        [
+            _view(tables, "replaced", 2, "replace"),
+            _view(tables, "created", 3, "create"),
+            DropTableJob(target=dropped, view=True),
+        ]
+    )
+
+
+def _view(tables: Tables, name: str, number: int, mode: str) -> CreateViewJob:
+    text = f"SELECT {number} AS a, id, v, p FROM {tables.main}"
+    target = f"{tables.main.database}.{name}"
+    return CreateViewJob(
+        target=target, text=text, expanded=text, reads=(str(tables.main),), mode=mode
+    )
+
+
 def _merge(tables: Tables) -> MergeJob:
     return MergeJob(
         target=str(tables.main),
@@ -303,12 +344,14 @@ def _update(tables: Tables, ref: TableRef) -> UpdateJob:
     return UpdateJob(target=str(ref), set={"v": "'updated'"}, where="id IN (1, 3, 5)")
 
 
-def _compaction(type_: str) -> Callable[[Tables], Job]:
-    return lambda tables: CompactJob(target=str(tables.main), type=type_, parallel=1)
+def _compaction(type_: str, run_in: str = "spark") -> Callable[[Tables], Job]:
+    return lambda tables: CompactJob(target=str(tables.main), type=type_, parallel=1, run_in=run_in)
 
 
 NEW_VERSIONS = [version for version in VERSIONS if version[0] == "4"]
 NEW = [Row(10, "new", "a"), Row(11, "new", "b"), Row(12, "new", "c")]
+# The partitions that statements of definitions drop and add.
+DROPPED, ADDED = "b", ("d", "e")
 _REBALANCES = frozenset({After.COPY, After.REBALANCE})
 # A script of definitions is no transaction: rows that others write between its statements get lost.
 _ALL_BUT_EXPIRY = frozenset(After) - {After.NOTHING, After.EXPIRE}
@@ -320,12 +363,17 @@ OPERATIONS = {
     "merge": Operation(_filled, _merge),
     "two tables": Operation(_filled, _both, both=True),
     "minor compaction": Operation(_filled, _compaction("minor")),
+    "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
     "major compaction": Operation(_filled, _compaction("major")),
+    "major compaction in the worker": Operation(_filled, _compaction("major", "worker")),
     "insert-only insert": Operation(
         _filled_insert_only, lambda t: t.insert(t.main, NEW), excludes=_REBALANCES
     ),
     "insert-only compaction": Operation(
         _filled_insert_only, _compaction("major"), excludes=_REBALANCES
+    ),
+    "insert-only compaction in the worker": Operation(
+        _filled_insert_only, _compaction("major", "worker"), excludes=_REBALANCES
     ),
     # In a table that was created again, the name of an aborted delta that it is about to remove is read.
     "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_updated),
@@ -340,8 +388,17 @@ OPERATIONS = {
     ),
     # A paused one sees nothing where others have compacted and cleaned all that its snapshot has.
     "restore of deltas": Operation(_filled, _restore(2), restores=[*FIRST, *SECOND]),
+    "insert-only restore of deltas": Operation(
+        _filled_insert_only, _restore(1), restores=FIRST, excludes=_REBALANCES
+    ),
     "rebalance": Operation(_filled, _compaction("rebalance"), versions=NEW_VERSIONS),
     "export": Operation(_filled, _export),
     "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),
     "stream": Operation(_filled, _stream, excludes=frozenset()),
+    "drop partition": Operation(_filled, _drop_partition, excludes=_REBALANCES),
+    "add partitions": Operation(_filled, _add_partitions),
+    "rename column": Operation(
+        _filled, _rename_column, versions=NEW_VERSIONS, excludes=_REBALANCES
+    ),
+    "views": Operation(_filled, _views),
 }

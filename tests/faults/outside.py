@@ -1,4 +1,4 @@
-"""What others see of a table: its rows, read by Arrow and by Hive's rules, and what lies around.
+"""The view of others on a table: its rows, read by Arrow and by Hive's rules, and its other files.
 
 It shares nothing with the reader that it judges but the client of the metastore.
 """
@@ -29,7 +29,7 @@ _NOTES = "_hiveacid_runs"
 
 @dataclass
 class Seen:
-    """What a new reader sees.
+    """The view of a new reader.
 
     Attributes:
         rows: The visible rows, in order.
@@ -59,7 +59,7 @@ class Outsider:
         return self._look().directories
 
     def left_over(self) -> list[str]:
-        """What nobody reads, and what is still going on; nothing, where all has been cleaned."""
+        """Unused files and open transactions; empty after a complete cleaning."""
         seen = self._look()
         known = {*seen.known, *self._notes()}
         left = [
@@ -173,7 +173,8 @@ class Outsider:
                             deleted.add(key)
                             continue
                         assert key not in rows, f"{key} is twice in {p}"
-                        rows[key] = Row(event["row"]["id"], event["row"]["v"], p)
+                        # Hive finds columns by their positions.
+                        rows[key] = Row(*event["row"].values(), p)
         seen.rows += [row for key, row in rows.items() if key not in deleted]
 
     def _add_flat(self, path: Path, p: str, rows: dict[Any, Row]) -> None:

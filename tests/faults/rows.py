@@ -1,4 +1,4 @@
-"""The rows of the tables that faults strike at, and what a job makes of them, by plain Python."""
+"""The rows of the tables with faults, and the changes of a job, in plain Python."""
 
 import json
 import re
@@ -23,13 +23,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """What a job changes.
+    """The changes of a job.
 
     Attributes:
         gone: The rows that are deleted, or replaced by others.
         come: The rows that are written.
-        updated: How many of both are one.
-        replaces: Whether the rows that come replace all those of their partitions.
+        updated: The number of updates, which count as both.
+        replaces: Whether the new rows replace all rows of their partitions.
     """
 
     gone: Collection[Row] = ()
@@ -45,7 +45,7 @@ class Change:
 
 
 def change(job: Job, rows: Iterable[Row]) -> Change:
-    """What a job changes in a table of these rows."""
+    """Return the changes of a job in a table of these rows."""
     match job:
         case InsertJob():
             return Change(
@@ -66,7 +66,7 @@ def change(job: Job, rows: Iterable[Row]) -> Change:
 def write_source(path: Path, rows: Iterable[Row]) -> PathSource:
     """A file of rows, as a source."""
     path.write_text("\n".join(json.dumps(row._asdict()) for row in rows))
-    # Where tables are on HDFS, a path alone is one there.
+    # If tables are on HDFS, a bare path refers to HDFS.
     return PathSource(path=f"file:{path}", format="json", schema="id INT, v STRING, p STRING")
 
 
@@ -82,7 +82,7 @@ def _chosen(where: str | None, rows: Iterable[Row]) -> list[Row]:
 
 
 def _merge(source, known) -> Change:
-    """Delete what the source calls so, update what both have, insert the rest."""
+    """Delete the rows that the source marks as deleted, update the common ones, insert the others."""
     gone, come, updated = [], [], 0
     for row in (Row(*each.values()) for each in source):
         old = known.get((row.id, row.p))

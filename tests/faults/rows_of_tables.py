@@ -1,4 +1,4 @@
-"""The rows of a table, read by plain Python with the engine's own rules of which files count."""
+"""The rows of a table, read by plain Python with the engine's own selection of files."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def visible_in(
     """All rows of a version in a snapshot, by partition and row id."""
     rules = Rules.HIVE3 if client.version is MetastoreVersion.HMS3 else Rules.HIVE4
     now = snapshot.write_ids[table.ref.full_name]
-    write_ids = version_of(client, table.ref, as_of, now)
+    write_ids = now if as_of is None else version_of(client, table.ref, as_of, now)
     found = {}
     for partition in client.get_partitions(table.ref):
         storage = Storage.of(partition.folder)
@@ -42,5 +42,5 @@ def visible_in(
         p = partition.values[0] or ""
         for batch in visible_rows(storage, state, write_ids, rules):
             for row_id, row in zip(batch.row_ids(), batch.columns.to_pylist(), strict=True):
-                found[p, row_id] = Row(row["id"], row["v"], p)
+                found[p, row_id] = Row(*row.values(), p)
     return found

@@ -31,10 +31,10 @@ from tests.proxy import Harm, Proxy
 
 TOKEN = "a run"
 _NO_TOKEN = re.compile("(?:^|/)[0-9a-f]{32}$")
-# Errors that say openly that nobody knows yet whether it was applied.
+# Errors that declare that the outcome is unknown.
 _UNCERTAIN = {"CommitUncertain"}
 _PAUSES = (Kind.PAUSE, Kind.PAUSE_READING)
-# What another try can be told where the version that it wants is gone.
+# The possible errors of another attempt after its version has been removed.
 _GONE = ("VersionGone", "VersionUnknown")
 _SECONDS = 60
 _PATIENCE_SECONDS = 3
@@ -49,11 +49,11 @@ class Run:
     """A scenario on a metastore.
 
     Attributes:
-        scenario: What happens.
+        scenario: The scenario.
         metastore: Where.
         client: Its client.
         folder: A place for files beside the tables.
-        spark: Whether the first try is a driver with Spark.
+        spark: Whether the first attempt is a driver with Spark.
     """
 
     scenario: Scenario
@@ -62,7 +62,7 @@ class Run:
     folder: Path
     spark: bool = False
 
-    # What a cleaning leaves in the folder of a table.
+    # The remaining files in the folder of a table after a cleaning.
     _stays: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -75,8 +75,9 @@ class Run:
         self._old = self._rows()
         self._new = self._expected(self._old)
         self._tries = 1
-        self._done = False  # Somebody was told that it is.
+        self._done = False  # A client received the report of success.
         self._was_before = False  # It was applied to an earlier creation of the table.
+        self._woken: list[Told] = []
         self._below = str(self._outsiders()[0].root.parent)
 
     def _outsiders(self) -> list[Outsider]:
@@ -86,7 +87,7 @@ class Run:
         return self._operation.expected(self._job, rows, self.tables)
 
     def judge(self) -> None:
-        """Let it happen, and compare what was told with what others see."""
+        """Run the scenario, and compare the reports with the view of others."""
         again = self.scenario.again
         with contextlib.ExitStack() as stack:
             zombies = [self._try(self.scenario.fault, stack, spark=self.spark)]
@@ -153,40 +154,41 @@ class Run:
             zombie.resume()
             # It may wait for the younger one.
             zombie.ends_within(_PATIENCE_SECONDS)
-        for told in [zombie.wait() for zombie in zombies]:
+        self._woken = [zombie.wait() for zombie in zombies]
+        for told in self._woken:
             if told.report is None:
                 assert told.error not in (None, ESCAPED), told
                 known = told.retryable or told.error in self._final_errors
-                assert known, f"a zombie is told never to try again: {told.message}"
+                assert known, f"a zombie gets a permanent error: {told.message}"
             self._done |= told.report is not None and not self._was_before
         self._check_zombies(self._rows())
 
     @property
     def _final_errors(self) -> Sequence[str]:
-        """The errors that another try cannot help."""
+        """The errors that another attempt cannot help."""
         return _GONE if self.scenario.after in _CLEANS else ()
 
     def _check_zombies(self, seen: Rows) -> None:
         assert seen == self._new or (seen == self._old and not self._done), seen
 
     def _check_told(self, told: Told) -> None:
-        """What the client heard is what happened."""
+        """Check that the client's report is true."""
         seen = self._rows()
         assert seen in (self._old, self._new), f"neither old nor new rows: {seen}"
         assert told.error != ESCAPED, told.message
         self._done |= told.report is not None
         if told.report is not None:
-            assert seen == self._new, f"it said done, and shows {seen}"
+            assert seen == self._new, f"it reported success, and shows {seen}"
         elif self._tries == 1 and told.error is not None and told.error not in _UNCERTAIN:
             assert seen == self._old, f"it said {told.error}, and shows {seen}"
-        # Whoever is greeted with noise has not even begun, and is told that the address is wrong.
+        # A client with a garbled greeting has not begun, and gets an error about the address.
         fault = self.scenario.fault if self._tries == 1 else self.scenario.again
         final = {None, "UnsupportedMetastore", *self._final_errors}
         if isinstance(fault, Net) and told.error not in final:
-            assert told.retryable, f"the network healed, and nobody tries again: {told.message}"
+            assert told.retryable, f"the network works again, without a retry: {told.message}"
 
     def _let_others(self) -> None:
-        """What happens until the next try."""
+        """Run the actions until the next attempt."""
         after = self.scenario.after
         if after is After.NOTHING:
             return
@@ -205,7 +207,7 @@ class Run:
             self._recreate()
 
     def _is_applied(self) -> bool:
-        """Whether the rows show that the job was applied."""
+        """Return whether the rows show that the job was applied."""
         return self._rows() == self._new != self._old
 
     def _expect_strangers(self, applied: bool) -> None:
@@ -233,7 +235,7 @@ class Run:
             self._new = self._expected(self._old)
 
     def _runs_beside(self, job: Job) -> bool:
-        """Whether a job succeeds beside a process that may be paused."""
+        """Return whether a job succeeds beside a process that may be paused."""
         with silently():
             try:
                 return self.tables.run(replace(job, lock_wait_seconds=1)).error is None
@@ -260,7 +262,7 @@ class Run:
         self._new = self._expected(self._old)
 
     def _next_job(self) -> Job:
-        """The job of the next try: the order of its statements is another one each time."""
+        """The job of the next attempt: the order of its statements is another one each time."""
         job = self._job
         if isinstance(job, TransactionJob) and self._tries % 2 == 0:
             return replace(job, statements=job.statements[::-1], target="")
@@ -268,7 +270,7 @@ class Run:
 
     def _retry(self) -> None:
         """One more try makes it right, and a third one changes nothing."""
-        # No try ends a transaction without a token, by which an earlier try has only read.
+        # No attempt ends a read-only transaction of an earlier attempt, which has no token.
         self._time_out(_NO_TOKEN)
         for number in range(2):
             self._tries += 1
@@ -287,7 +289,7 @@ class Run:
             self._check_compacted()
 
     def _check_refusal(self, error: HiveAcidError) -> None:
-        """Another try may be refused where a version is gone, and then has changed nothing."""
+        """Another attempt may be refused where a version is gone, and then has changed nothing."""
         if error.id not in _GONE or self.scenario.after not in _CLEANS or self._done:
             raise error
         self._expect(self._old)
@@ -318,7 +320,7 @@ class Run:
         assert not left, left
 
     def _look_after(self) -> None:
-        """What is done to every table every night."""
+        """Run the nightly maintenance of every table."""
         for ref in filter(self._is_acid, self.tables.both):
             with silently():
                 for job in (

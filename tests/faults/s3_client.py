@@ -1,4 +1,4 @@
-"""What every request of this process to an S3 store goes through, so that a fault can strike there.
+"""All requests of this process to an S3 store, so that a fault can strike there.
 
 Whichever client makes it: those of Arrow, of boto3 and of Hadoop have nothing else in common.
 """
@@ -15,7 +15,7 @@ from tests.s3.counting_proxy import ARRIVES, BUSY, CountingProxy, Fate
 if TYPE_CHECKING:
     from tests.faults.effects import Effects
 
-# What each kind of request is on a file system.
+# The equivalent of each kind of request on a file system.
 _CHANGES = {
     "PutObject": "open",
     "CopyObject": "open",
@@ -31,14 +31,14 @@ _UNANSWERED = Fate(is_answered=False)
 
 
 class WatchedStore(CountingProxy):
-    """Stands before the store in this process: each request that changes something is a place."""
+    """Precedes the store in this process: each request with a change is a place."""
 
     def __init__(self, effects: "Effects", endpoint: str) -> None:
         """Describe it.
 
         Args:
-            effects: Counts the changes, and knows what strikes.
-            endpoint: Where the store is.
+            effects: Counts the changes, and has the fault.
+            endpoint: The location of the store.
         """
         port = urlsplit(endpoint).port
         assert port is not None
@@ -59,7 +59,7 @@ class WatchedStore(CountingProxy):
         return BUSY if self._effects.is_busy() else ARRIVES
 
     def carried_out(self, kind: str, path: str, query: Mapping[str, Sequence[str]]) -> None:
-        """Remember what was written last, and has not been published."""
+        """Record the last write without a publication."""
         if kind == "UploadPart":
             self._effects.wrote(partial(self._lose, path, query["uploadId"][0]))
         elif kind in _CHANGES:

@@ -1,4 +1,4 @@
-"""One operation, one fault, and what comes after it: drawn by a seed, or read from a line of text."""
+"""One operation, one fault, and the later actions: drawn by a seed, or read from a line of text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Net:
     Its kind in words is one of `NET_KINDS`, with " of " and a name if only such calls count.
 
     Attributes:
-        harm: What becomes of the answer.
-        arrives: Whether the question arrives.
+        harm: The fate of the answer.
+        arrives: Whether the request arrives.
         place: The number of the call.
-        times: How many calls are hit, from that one on.
+        times: The number of calls that are hit, from that one on.
         call: The name of the calls that count; None are all.
     """
 
@@ -34,7 +34,7 @@ class Net:
 
     @property
     def kind(self) -> str:
-        """What happens, in words."""
+        """Describe the scenario in words."""
         what = f"{_ANSWER if self.arrives else _QUESTION}{'s' * (self.times > 1)}"
         return f"{self.harm} {what}" + (f" of {self.call}" if self.call else "")
 
@@ -48,36 +48,36 @@ class Net:
 
 
 _ANSWER, _QUESTION = "answer", "question"
-# So many calls in a row meet nobody, where one does not.
+# The number of successive failing calls if a single one has no effect.
 _OUTAGE_CALLS = 6
 NET_KINDS = [
     f"{Harm.LOSE} {_QUESTION}s",
     *(f"{harm} {_ANSWER}" for harm in Harm if harm is not Harm.DELAY),
     *(f"{harm} {_QUESTION}" for harm in (Harm.LOSE, Harm.FAIL, Harm.HOLD, Harm.DELAY)),
 ]
-# Kills and zombies are what most of it is about; waiting shows nothing where nobody is impatient.
+# Most scenarios have kills and zombies; waiting proves nothing without a time limit.
 _KINDS = [kind for kind in Kind if kind not in (Kind.SLOW, Kind.BUSY)]
 _KINDS += [Kind.KILL, Kind.PAUSE, Kind.PAUSE_READING] * 3 + NET_KINDS
-# On an object store no file of this machine has a size that matters; what it does of its own are
-# refusals, slowness and answers that get lost.
+# On an object store no local file has a relevant size; its own faults are refusals, slowness and
+# lost answers.
 S3_KINDS = [kind for kind in _KINDS if kind not in (Kind.LIMIT, Kind.PAUSE_READING)] + [
     Kind.BUSY,
     Kind.TWICE,
 ] * 3
-# How often the second try is hit as well.
+# The share of second attempts with another fault.
 _OFTEN = 0.5
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is to happen.
+    """One scenario.
 
     Attributes:
         version: The version of the metastore.
         operation: The name of the operation.
-        fault: What hits it; None only counts its places.
-        after: What others do before the next try.
-        again: What hits the next try; if None, it and one more go well.
+        fault: The fault; None only counts its places.
+        after: The actions of others before the next attempt.
+        again: The fault of the next attempt; if None, it and one more succeed.
     """
 
     version: str
@@ -100,7 +100,7 @@ class Scenario:
 
 
 class Counts(NamedTuple):
-    """How many places an operation has: changes, calls of the metastore, and reads."""
+    """The number of places in an operation: changes, calls of the metastore, and reads."""
 
     changes: int
     calls: int
@@ -108,12 +108,12 @@ class Counts(NamedTuple):
 
 
 class Places:
-    """Where faults can strike at operations: counted once for each, by letting it happen.
+    """The places for faults in operations: counted once for each, by running it.
 
     Args:
         count: Counts the places of an operation.
-        kinds: What can happen; the more often, the likelier.
-        is_supported: Whether there is an operation with a version of the metastore.
+        kinds: The kinds of faults; frequent ones are more likely.
+        is_supported: Return whether an operation exists with a version of the metastore.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Places:
         self._known: dict[Scenario, Counts] = {}
 
     def changes(self, version: str, operation: str) -> int:
-        """How many changes it makes."""
+        """Return the number of its changes."""
         return self._of(version, operation).changes
 
     def draw(self, seed: int, only: str | None = None) -> Scenario:

@@ -11,7 +11,7 @@ from tests.places import place_of
 
 
 class NoStreams:
-    """What a stream asks a session for: the options of a query, then the query."""
+    """The session of a stream: the options of a query, then the query."""
 
     def __init__(self) -> None:
         self._options: dict[str, str] = {}

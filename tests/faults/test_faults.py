@@ -21,13 +21,13 @@ def judge_all(tmp_path_factory):
     def judge_all(version, operation, faults):
         found = []
         for number, fault in enumerate(faults):
-            # What others do meanwhile takes turns, another one for each kind and operation.
+            # The actions of others take turns, with another one for each kind and operation.
             turn = number + len(fault.kind) + len(operation)
             afters = OPERATIONS[operation].afters(version)
             scenario = Scenario(version, operation, fault, afters[turn % len(afters)])
             try:
                 judge_on_fake(scenario, tmp_path_factory.mktemp("fault"))
-            except Exception as error:  # noqa: BLE001 - all of them are told, in the end
+            except Exception as error:  # noqa: BLE001 - all of them are reported at the end
                 found.append(f"{scenario}: {error}")
         assert not found, "\n".join(found)
 

@@ -1,14 +1,17 @@
 """A few of the faults that `make faults` lets strike by the thousand."""
 
+from random import Random
+
 import pytest
 
+from tests.faults.effects import Kind, Strike
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import Scenario
 from tests.versions import VERSIONS
 
 SEEDS = range(24)
-# What has gone wrong once.
+# Scenarios that have failed once.
 FAILED = [
     "3.1.3/two tables/read only/127/all is compacted, cleaned and forgotten/fail question/34",
     "4.0.1/two tables/full/145/a table is dropped and created again/kill/57",
@@ -27,19 +30,34 @@ FAILED = [
     "4.0.1/restore of deltas/pause reading/4/its transactions expire and all is compacted and cleaned",
     "4.0.1/update of rows/pause/8/others rebalance",
     "4.0.1/cleaning/pause/3/a table is dropped and created again",
+    "4.0.1/stream/pause/11/a copy of the checkpoint goes on/hold question/1",
+    "4.0.1/drop partition/kill/6/others write",
+    "3.1.3/drop partition/pause/5/others write",
 ]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_after_a_fault_what_was_told_is_true_a_retry_makes_it_right_and_nothing_is_left(
+def test_after_a_fault_reports_are_true_a_retry_completes_and_no_file_is_left(
     seed, places, tmp_path
 ):
     judge_on_fake(places.draw(seed), tmp_path)
 
 
 @pytest.mark.parametrize("scenario", FAILED)
-def test_what_went_wrong_once_goes_well(scenario, tmp_path):
+def test_earlier_failures_are_fixed(scenario, tmp_path):
     judge_on_fake(Scenario.parse(scenario), tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", [Kind.KILL, Kind.PAUSE])
+@pytest.mark.parametrize("operation", [name for name in OPERATIONS if name.endswith("the worker")])
+def test_a_compaction_in_the_worker_survives_a_fault_at_some_place(
+    version, kind, operation, places, tmp_path
+):
+    random = Random(f"{version} {kind} {operation}")
+    place = random.randrange(places.changes(version, operation))
+    after = random.choice(OPERATIONS[operation].afters(version))
+    judge_on_fake(Scenario(version, operation, Strike(kind, place), after), tmp_path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

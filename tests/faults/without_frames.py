@@ -1,4 +1,4 @@
-"""What the engine does by frames of Spark beside its statements, by plain Python."""
+"""The engine's frames of Spark beside its statements, in plain Python."""
 
 import json
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from airflow_hiveacid.engine import export
 from airflow_hiveacid.engine.compaction import sorted_rows
 from airflow_hiveacid.engine.compaction.bucket_sorting import SortTask, assemble_sorted
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.statements import restore, table_of_query
+from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage.folder import Storage
@@ -32,6 +32,7 @@ def without_frames(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FlatSnapshot, "rows", _flat_rows)
     patch.setattr(restore, "check_nanoseconds", lambda *_: None)
     patch.setattr(table_of_query, "columns_of_query", _columns)
+    patch.setattr(table_of_query, "scan_session", lambda spark: spark)
     patch.setattr(export._Export, "_write", _export)
     patch.setattr(sorted_rows.SortedRows, "write", _sort)
     patch.setattr(sorted_rows, "check_nanoseconds", lambda *_: None)

@@ -1,7 +1,7 @@
 """The engine with plain Python in the place of Spark: the same protocol, the same files, no JVM.
 
-Only what Spark does to rows is done here: finding those that a job changes, and writing them into
-flat files. All that comes after it, and before it, is the engine's own.
+Only Spark's operations on rows are done here: finding those that a job changes, and writing them
+into flat files. All that comes after it, and before it, is the engine's own.
 """
 
 import traceback
@@ -21,17 +21,16 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine import run as application
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.files import PartitionFiles
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.streaming import run as streams
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -46,6 +45,7 @@ from airflow_hiveacid.jobs.write_jobs import (
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 from airflow_hiveacid.storage.folder import Storage
 from tests.faults.rows import Change, Row, change
 from tests.faults.rows_of_tables import rows_with_ids
@@ -85,7 +85,7 @@ def without_spark() -> Iterator[None]:
 
 
 class NoSpark(NoStreams):
-    """What the engine asks a Spark session for when no rows are concerned."""
+    """The requests of the engine to a Spark session that do not concern rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,10 +93,10 @@ class NoSpark(NoStreams):
 
     @property
     def _jsparkSession(self) -> Any:  # noqa: N802
-        raise Py4JError("There is no Java that could tell how far it is.")
+        raise Py4JError("There is no Java to report progress.")
 
     def getLocalProperty(self, name: str) -> None:  # noqa: N802
-        """Nobody has set any."""
+        """No property is set."""
 
     def setLocalProperty(self, name: str, value: Any) -> None:  # noqa: N802
         """Nothing runs that it could be about."""
@@ -131,7 +131,7 @@ class _Tasks:
 
 @contextmanager
 def _in_a_task() -> Iterator[None]:
-    """Of what fails in a task, Spark hands on the text."""
+    """Spark forwards the text of an error in a task."""
     try:
         yield
     except Exception as error:
@@ -220,7 +220,7 @@ def _write_rows(
     rows: Sequence[Row],
     folder: Folder,
     *,
-    fated: bool = False,
+    has_fate: bool = False,
     scattered: bool = False,
     written: str | None = None,
 ) -> FlatRows:
@@ -229,12 +229,13 @@ def _write_rows(
     files = []
     for p in sorted({row.p for row in rows}):
         some = [row for row in rows if row.p == p]
+        id_, v = writer.table.columns
         columns = {
-            "id": pa.array([row.id for row in some], pa.int32()),
-            "v": [row.v for row in some],
+            id_.name: pa.array([row.id for row in some], pa.int32()),
+            v.name: [row.v for row in some],
         }
         path = f"{folder.path}/p={p}/part-00000.orc"
-        with spark_errors_as_ours("Writing rows"), _in_a_task(), storage.create(path) as sink:
+        with translated_spark_errors("Writing rows"), _in_a_task(), storage.create(path) as sink:
             orc.write_table(pa.table(columns), sink)
             files.append(FlatFile(folder.root, path, sink.tell(), f"p={p}"))
     return FlatRows(tuple(files), spark_struct(writer.table.columns))

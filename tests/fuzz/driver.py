@@ -44,7 +44,7 @@ INPUTS = pytest.mark.parametrize(
     ],
 )
 
-# What breaks programs wherever it stands: in names, in numbers and between them.
+# Texts that break programs in any place: in names, in numbers and between them.
 WORDS = (
     "", "\0", "\n", "\r", "\t", " ", "'", '"', "`", "\\", "\\u0000", "\ud800", "\u2028", "é", "😀", "٣",
     "%", "%00", "%2F", "..", "/", "//", ":", ",", "-", "=", ";", "(", ")", "[", "]", "{", "}", "/*", "*/",
@@ -177,18 +177,18 @@ def fuzz(
         seed: Decides on all inputs.
 
     Raises:
-        Finding: With the number of the input, from which it can be made again.
+        Finding: With the number of the input, which reproduces it.
     """
     with _bounded():
         for number in inputs:
             given = make(Source(f"{seed}:{number}"))
-            # Once more, as what seemed slow may have been a collection of the garbage of all tests.
+            # Once more, because the delay may be a collection of the garbage of all tests.
             if all(_seconds(target, given, number) > SECONDS for _ in range(2)):
                 raise _finding(f"It takes more than {SECONDS:.0f} s", number, given)
 
 
 def _seconds(target: Callable[[Any], object], given: Any, number: int) -> float:
-    """What a target takes of this process's time, as others may keep the machine busy."""
+    """Return the process time of a target, as others may keep the machine busy."""
     begun = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, 5 * SECONDS)
     try:
@@ -211,7 +211,7 @@ def _say(error: HiveAcidError, given: Any, number: int) -> None:
     except Exception as failure:
         raise _finding(f"The error has no text: {failure!r}", number, given) from failure
     if not said:
-        raise _finding("The error says nothing", number, given)
+        raise _finding("The error has no text", number, given)
 
 
 def _finding(what: str, number: int, given: Any) -> Finding:
@@ -231,7 +231,7 @@ def _bounded() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGPROF, stop)
     resource.setrlimit(resource.RLIMIT_AS, (mapped + BYTES, hard))
-    # What a library logs of an input need not be a text that can be sent from process to process.
+    # The log of a library on an input need not be a text that can be sent from process to process.
     logging.disable()
     try:
         yield

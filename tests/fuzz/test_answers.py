@@ -115,7 +115,7 @@ def test_answers(answers, inputs):
         connection._protocol = TBinaryProtocolAccelerated(
             connection._transport, strictRead=True, container_length_limit=_MOST_ELEMENTS
         )
-        # What the server says: the session has its words for it.
+        # An error of the server: the session translates it.
         with contextlib.suppress(ServerException, TApplicationException):
             connection.invoke(call, *arguments, deadline=Deadline(60), read=read_answer)
 

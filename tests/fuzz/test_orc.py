@@ -22,11 +22,12 @@ from airflow_hiveacid.orc.format.envelope import KEY_INDEX, parse_key_index
 from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.orc.format.lengths import Lengths
 from airflow_hiveacid.orc.format.protobuf import DATA, Field, Message
-from airflow_hiveacid.orc.format.statistics import merge, sound_index, sound_statistics
+from airflow_hiveacid.orc.format.statistics import merge, reliable_index, reliable_statistics
 from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from airflow_hiveacid.orc.row_keys.key_stream import read_deletes, read_keys, read_row_id_range
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.fuzz.driver import INPUTS, Source, fuzz
 from tests.orc.hostile import HOSTILE
@@ -59,7 +60,7 @@ def _memory():
     # A megabyte for each stream that it writes takes longer to map than all else takes.
     for option, size in ((M_TRIM_THRESHOLD, 1 << 30), (M_MMAP_THRESHOLD, 32 << 20)):
         ctypes.CDLL(None).mallopt(option, size)
-    # Whatever is loaded and started once.
+    # Modules and processes that are loaded and started once.
     for file in flat_files():
         read_all(io.BytesIO(file))
     yield
@@ -85,7 +86,9 @@ def acid_files() -> tuple[bytes, ...]:
         files.append(sink.getvalue())
     sink = io.BytesIO()
     types = OrcTail.read(io.BytesIO(flat_files()[0])).types
-    write_delete_file(sink, [3] * 9, [BUCKET] * 9, range(9), write_id=4, row_types=types)
+    write_delete_file(
+        sink, [Keys.deletes([3] * 9, [BUCKET] * 9, range(9), write_id=4)], row_types=types
+    )
     return (*files, sink.getvalue())
 
 
@@ -198,7 +201,7 @@ taken = cache(Taken)
 
 
 def rebuilt(source: Source, data: bytes) -> bytes:
-    """A file with one part changed, and all that says how long it is made to fit."""
+    """Return a file with one part changed, and all lengths adapted to it."""
     old = taken(data)
     compression = old.tail.compression
     stripes, metadata = list(old.stripes), old.metadata
@@ -384,8 +387,8 @@ def test_row_indexes_statistics_and_lengths(inputs):
 
     def read(given):
         index, statistics, numbers = given
-        sound_index(index)
-        sound_statistics(statistics)
+        reliable_index(index)
+        reliable_statistics(statistics)
         merge([Message.decode(statistics), Message.decode(tail.file_statistics[10])])
         Lengths.of(numbers, version=1 + len(numbers) % 2)
 

@@ -23,7 +23,7 @@ ADDRESSES = (
     "/api/tables?page=1&size=50", "/api/tables/shop.orders", "/api/tables/shop.orders/history",
     "/api/tables/shop.orders?connection=hive_acid_default", "/api/dags/some_dag/tables?sort=table",
     "/api/tables/shop.orders/versions/7", "/api/tables.csv?text=a", "/api/maintenance",
-    "/api/tables?anew=true",
+    "/api/tables?refresh=true",
 )  # fmt: skip
 LINES = (
     ["inspect", "{folder}", "--write-ids", "shop.t:5:3:3,5-7:1,2"],
@@ -51,7 +51,7 @@ def get():
         raise MetastoreUnreachable("No metastore answers.")
 
     fake = SimpleNamespace(
-        measuring=SimpleNamespace(look=lambda anew=False: Measured(tables, 1.0, 0.5)),
+        measuring=SimpleNamespace(latest=lambda refresh=False: Measured(tables, 1.0, 0.5)),
         history=unreachable,
         directories=unreachable,
     )
@@ -69,7 +69,7 @@ def get():
     dependants, look = {}, utils.get_dependant
 
     def known(*, call, **named):
-        # Usually it looks again at what stands in for others, for each request.
+        # Usually it resolves the overrides again for each request.
         key = call, named["path"], named["name"]
         if key not in dependants:
             dependants[key] = look(call=call, **named)
@@ -138,7 +138,7 @@ def test_routes(get, inputs):
 
 @INPUTS
 def test_arguments(inputs, tmp_path, monkeypatch):
-    # What is the same each time, and takes longer than all else.
+    # The constant parts, which take longer than all others.
     monkeypatch.setattr(command_line, "_parser", cache(command_line._parser))
     monkeypatch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
     folder = tmp_path / "t"
@@ -150,7 +150,7 @@ def test_arguments(inputs, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()) as said:
             try:
                 status = command_line.main(line)
-            except SystemExit as end:  # argparse says no
+            except SystemExit as end:  # argparse rejects it
                 status = end.code
         assert status in (0, 1, 2, 10, 20, 30, 40, 50), (status, said.getvalue())
 
@@ -158,7 +158,7 @@ def test_arguments(inputs, tmp_path, monkeypatch):
         line = [part.replace("{folder}", str(folder)) for part in source.random.choice(LINES)]
         at = source.random.randrange(1, len(line))
         line[at] = source.text([line[at]], WORDS)
-        # What an operating system lets through.
+        # The values that an operating system accepts.
         return [part.replace("\0", "") for part in line]
 
     fuzz(read, make, inputs)

@@ -30,7 +30,7 @@ VIEWS = (
 # As Spark's own lexer has them.
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`", re.DOTALL)
 CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
-# What comes before a bracket, and calls nothing.
+# Words before a bracket that call nothing.
 KEYWORDS = frozenset(
     [
         "all",

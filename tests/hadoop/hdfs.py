@@ -33,7 +33,7 @@ SERVER = "org.apache.hadoop.hdfs.server"
 class Hdfs:
     """A NameNode and a DataNode, whose files go with their folder.
 
-    Whoever runs them is HDFS's superuser; who somebody else is there, HADOOP_USER_NAME says.
+    The user of this process is HDFS's superuser; HADOOP_USER_NAME determines other users.
 
     Attributes:
         uri: The file system's own location.
@@ -62,7 +62,7 @@ class Hdfs:
 
         Args:
             directory: Keeps everything that it stores.
-            host: What this machine is called in the location.
+            host: The name of this machine in the location.
             core: Further settings of core-site.xml, like those of Kerberos.
             hdfs: Further settings of hdfs-site.xml.
             java_options: Further options for Java.
@@ -125,7 +125,7 @@ class Hdfs:
             pass
 
     def checksum(self, path: str) -> str:
-        """The checksum that HDFS tells of a file, in hexadecimal digits."""
+        """Return HDFS's checksum of a file, in hexadecimal digits."""
         query = urlencode({"op": "GETFILECHECKSUM", "user.name": getpass.getuser()})
         port = self._ports[f"{self.active}_http"]
         url = f"http://{HOST}:{port}/webhdfs/v1{quote(path)}?{query}"
@@ -141,11 +141,11 @@ class Hdfs:
         return self._daemons[name].pid
 
     def has_ended(self, name: str) -> bool:
-        """Whether a daemon that was started has been ended by somebody else."""
+        """Return whether another process has ended a started daemon."""
         return self._daemons[name].ended
 
     def revive(self) -> None:
-        """Start what has ended, and return when files can be written."""
+        """Start ended daemons, and return when files can be written."""
         for name in self.mains:
             if name not in self._daemons or self._daemons[name].ended:
                 self.start_daemon(name)
@@ -177,7 +177,7 @@ class Hdfs:
         wait_until(f"{namenode} takes files", usable, START_SECONDS, every=0.1)
 
     def calls(self, method: str) -> int:
-        """How often the NameNode has been called, since it has started.
+        """Return the number of calls of the NameNode since its start.
 
         Args:
             method: Its name, like RenewDelegationToken.
@@ -187,11 +187,11 @@ class Hdfs:
 
     @property
     def client_settings(self) -> dict[str, str]:
-        """What a client has to know, in whichever file."""
+        """Return the settings of a client, for any file."""
         return {"fs.defaultFS": self.uri, **RETRIES}
 
     def _bean(self, name: str, namenode: str = "") -> dict[str, Any]:
-        """What a NameNode tells of itself: nothing, as long as it does not answer."""
+        """Return the NameNode's metrics: nothing without an answer."""
         query = f"jmx?qry=Hadoop:service=NameNode,name={name}"
         url = f"http://{HOST}:{self._ports[f'{namenode or self.active}_http']}/{query}"
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
@@ -222,7 +222,7 @@ class Hdfs:
         }
 
     def _server_settings(self) -> dict[str, str]:
-        """Who is where, but for the DataNode."""
+        """Return the addresses of all servers except the DataNode."""
         return self._namenode_settings("namenode")
 
     def _configure(self) -> None:

@@ -17,9 +17,9 @@ _NAMENODES = ("nn1", "nn2")
 
 
 class NameService(Hdfs):
-    """Two NameNodes, of which one is active and the other one standby, and what they share.
+    """Two NameNodes, one active and the other one standby, and their shared services.
 
-    Nobody but a test makes the other one active. Clients have Hadoop's defaults.
+    Only a test makes the other one active. Clients have Hadoop's defaults.
     """
 
     mains: ClassVar[Mapping[str, str]] = {

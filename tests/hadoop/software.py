@@ -28,7 +28,7 @@ def java_command(conf: Path, main: str, *arguments: str, options: Sequence[str] 
 
 
 def write_configuration(conf: Path, sites: Mapping[str, Mapping[str, str]]) -> None:
-    """Write what the servers read.
+    """Write the settings of the servers.
 
     Args:
         conf: The folder.

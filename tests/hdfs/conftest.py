@@ -72,7 +72,7 @@ def metastore_on(
 
 
 def impatient_conf(hdfs: Hdfs, directory: Path) -> Path:
-    """A folder for HADOOP_CONF_DIR by which both clients, Hadoop's and ours, give up soon."""
+    """A folder for HADOOP_CONF_DIR with short timeouts for both clients, Hadoop's and ours."""
     settings = {
         **hdfs.client_settings,
         "dfs.client.retry.policy.enabled": "false",

@@ -1,4 +1,4 @@
-"""What the engine does to tables, it does to those on HDFS: the same tests, with a metastore there."""
+"""The engine's operations on tables on HDFS: the same tests, with a metastore there."""
 
 import pytest
 
@@ -12,9 +12,9 @@ from tests.engine.test_compaction import (  # noqa: F401
     test_a_major_compaction_makes_a_base_of_everything,
     test_a_minor_compaction_joins_inserts_and_deletes_apart,
     test_a_minor_compaction_with_deletes_becomes_major_for_hive_3,
+    test_compacted_tables_can_be_changed_and_compacted_again,
     test_of_two_compactors_at_once_one_lets_the_other_do_it,
     test_rows_of_an_aborted_write_never_get_into_a_base,
-    test_what_was_compacted_can_be_changed_and_compacted_again,
     test_writers_do_not_wait_for_a_compaction_and_lose_nothing_by_it,
 )
 from tests.engine.test_insert_only import (  # noqa: F401
@@ -30,7 +30,7 @@ from tests.engine.test_merge import (  # noqa: F401
     test_several_source_rows_for_one_target_row,
 )
 from tests.engine.test_strange_names import (  # noqa: F401
-    test_partition_values_stay_what_and_where_they_are,
+    test_partition_values_are_unchanged,
 )
 
 pytestmark = pytest.mark.hdfs

@@ -1,4 +1,5 @@
-"""After a fault at any step on HDFS what was told is true, a retry makes it right, nothing is left.
+"""After a fault at any step on HDFS reports are true, a retry completes the run, and no file is
+left.
 
 The scenarios are those of tests/faults; every change that the NameNode is asked for is a place.
 """
@@ -29,7 +30,7 @@ _FOLDERS = itertools.count(1)
 
 @pytest.fixture
 def location(hdfs: Hdfs) -> str:
-    """A place for tables that nobody else has."""
+    """A separate place for tables."""
     return f"{hdfs.uri}/faults/{next(_FOLDERS)}"
 
 

@@ -1,4 +1,4 @@
-"""What HDFS keeps in and beside the folders of tables, and how a cluster is named."""
+"""HDFS's own entries in and beside the folders of tables, and the names of a cluster."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def compact_and_clean(tables: Tables) -> list[str]:
     return [removal.path for report in reports for removal in report.removed]
 
 
-def test_what_is_cleaned_does_not_go_into_the_trash(tables: Tables, hdfs: Hdfs) -> None:
+def test_cleaned_files_bypass_the_trash(tables: Tables, hdfs: Hdfs) -> None:
     outsider = Outsider(tables.client, tables.main)
     rows = outsider.rows()
     assert len(compact_and_clean(tables)) >= 4
@@ -79,9 +79,7 @@ def test_hidden_files_of_others_are_neither_read_nor_removed(tables: Tables) -> 
     assert [stranger for stranger in strangers if not stranger.exists()] == []
 
 
-def test_a_quota_of_bytes_is_told_and_nothing_of_the_write_stays(
-    tables: Tables, hdfs: Hdfs
-) -> None:
+def test_a_quota_of_bytes_is_reported_and_no_file_remains(tables: Tables, hdfs: Hdfs) -> None:
     outsider = Outsider(tables.client, tables.main)
     path = path_on_hdfs(tables.client.get_table(tables.main).folder)
     rows, before = outsider.rows(), sorted(map(str, outsider.root.rglob("*")))
@@ -95,7 +93,7 @@ def test_a_quota_of_bytes_is_told_and_nothing_of_the_write_stays(
     assert outsider.rows() == sorted([*rows, *NEW])
 
 
-def test_who_has_the_default_acl_cleans_what_others_wrote_and_nobody_else_does(
+def test_only_the_default_acl_permits_cleaning_files_of_others(
     tables: Tables, hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = Client(hdfs.uri)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.crash.test_kill_while_cleaning import (  # noqa: F401
+from tests.faults.test_kill_while_cleaning import (  # noqa: F401
     test_a_cleaning_that_is_killed_at_each_removal_is_completed_by_the_next,
 )
-from tests.crash.test_kill_while_merging import (  # noqa: F401
+from tests.faults.test_kill_while_merging import (  # noqa: F401
     metastore,
     test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it,
 )

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.hdfs
 
 
 @pytest.mark.parametrize("operation", ["merge", "major compaction"])
-def test_what_is_published_meanwhile_appears_whole(
+def test_published_directories_appear_atomically(
     operation: str, tables: Tables, interrupt: Callable[[], None], strike: Strike
 ) -> None:
     outsider = Outsider(tables.client, tables.main)
@@ -32,13 +32,13 @@ def test_what_is_published_meanwhile_appears_whole(
 
 @pytest.fixture
 def to_clean(tables: Tables) -> Outsider:
-    """A table with what a compaction has replaced."""
+    """A table with directories that a compaction has replaced."""
     tables.run(OPERATIONS["major compaction"].job(tables))
     return Outsider(tables.client, tables.main)
 
 
 def replaced(outsider: Outsider) -> int:
-    """How many directories lie there that a compaction has replaced."""
+    """Return the number of remaining directories that a compaction has replaced."""
     return len([path for path in outsider.root.glob("p=*/*") if "delta_" in path.name])
 
 
@@ -55,7 +55,7 @@ def test_an_interruption_in_the_middle_of_a_cleaning_delays_it(
 
     def interrupted() -> None:
         left.append(replaced(to_clean))
-        # Whether it deletes before it is killed, nobody knows.
+        # Whether it deletes before it is killed is open.
         killer = Thread(target=interrupt)
         killer.start()
         if not at_once:

@@ -1,7 +1,7 @@
 """A NameNode that is killed in the middle of jobs by Spark: only to restart, or for longer.
 
-Where all clients wait for it, it delays a run. Where they give up, the run fails, and its retry
-makes it right: nothing is lost, nothing is applied twice, and a cleaning leaves nothing.
+If all clients wait for it, it delays a run. If they give up, the run fails, and its retry completes
+it: no row is lost, nothing is applied twice, and a cleaning leaves nothing.
 """
 
 import itertools
@@ -23,9 +23,9 @@ from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from airflow_hiveacid.storage.folder import Storage
-from tests.crash.driver import run_driver
 from tests.faults.operations import OPERATIONS, Tables
 from tests.faults.outside import Outsider
+from tests.faults.submitted_driver import run_driver
 from tests.hadoop.hdfs import Hdfs
 from tests.hdfs.conftest import Strike, impatient_conf
 from tests.observers import At
@@ -49,7 +49,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Judged:
-    """A table, a job that shall change it, and what others see."""
+    """A table, a job that changes it, and the view of others."""
 
     def __init__(self, tables: Tables, operation: str) -> None:
         self.tables = tables
@@ -143,7 +143,7 @@ class AtFiles(PhaseObserver):
             self._watcher.start()
 
     def happened(self) -> bool:
-        """Whether it has happened before the job was over, which it is now."""
+        """Return whether it happened before the end of the job."""
         was = not self._watcher.is_alive()
         self._over = True
         self._watcher.join()
@@ -177,7 +177,7 @@ def test_an_interruption_while_files_are_written_costs_a_job_by_spark_one_try_at
         error = ErrorReport.of(unreachable)
     assert interruption.happened()
     if error is not None:
-        # Whose file it is that was created when the answer was lost, nobody knows.
+        # The owner of a file is unknown if the answer to its creation was lost.
         assert (error.id, error.retryable) == ("StorageUnreachable", True)
         assert judge.outsider.rows() == judge.old
         assert run(spark, judge.job).error is None

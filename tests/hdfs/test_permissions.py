@@ -1,4 +1,5 @@
-"""Who may write into a table on HDFS may also change, compact and clean what others have written."""
+"""A user with write permission for a table on HDFS can also change, compact and clean the files of
+others."""
 
 from collections.abc import Callable
 from typing import Any

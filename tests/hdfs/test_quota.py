@@ -1,4 +1,4 @@
-"""A quota of names that a write meets: it says so, and nothing of it stays."""
+"""A write that exceeds a quota of names: it reports the quota, and leaves nothing."""
 
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Write events of tables on HDFS have the checksums by which Hive finds removed files again."""
+"""Write events of tables on HDFS have the checksums by which Hive finds removed files."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.places import path_on_hdfs
 pytestmark = pytest.mark.hdfs
 
 
-def test_events_have_the_checksums_that_hdfs_tells(spark, hdfs, hdfs_folder, tmp_path):
+def test_events_have_the_checksums_of_hdfs(spark, hdfs, hdfs_folder, tmp_path):
     with (
         FakeMetastore("4.0.1", directory=tmp_path, location=hdfs_folder) as metastore,
         MetastoreClient(metastore.options) as client,

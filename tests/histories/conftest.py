@@ -1,4 +1,4 @@
-"""Makes the assertions of a history tell what they have found."""
+"""Let the assertions of a history show their values."""
 
 import pytest
 

@@ -23,10 +23,11 @@ from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.orc.format.row_types import row_types
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from tests.histories.table_model import Row, row_of
 from tests.orc.acid_files import enveloped, with_acid_metadata
 
-# What the columns of a table may be, one after the other.
+# The types of the columns of a table, one after the other.
 COLUMNS: Sequence[Mapping[str, str]] = (
     {"k": "int", "note": "string", "payload": "binary"},
     {"k": "bigint", "note": "string", "payload": "binary"},
@@ -50,14 +51,14 @@ _LARGE_PAYLOAD = 300_000
 
 @dataclass(frozen=True)
 class FileStyle:
-    """How a writer lays its files out.
+    """The layout of a writer's files.
 
     Attributes:
         codec: ORC's name of the compression.
         stripe_rows: The rows of a stripe; 0 leaves the size of stripes to the library.
         stride: The rows of a row group.
         large: Whether the rows are so large that a few of them fill a stripe.
-        attempt: Whether the names of files carry the number of an attempt, as Hive 4's do.
+        attempt: Whether the names of files contain the number of an attempt, as Hive 4's do.
         columns: The columns with their types.
     """
 
@@ -107,7 +108,7 @@ def write_rows(
     rows: Mapping[int, Sequence[Row]],
     style: FileStyle,
 ) -> dict[RowId, Row]:
-    """Write one bucket file of inserted rows, by write id; tell their row ids."""
+    """Write one bucket file of inserted rows, by write id; return their row ids."""
     statement = 0 if isinstance(directory, Base) else directory.statement_id or 0
     property_ = encode_bucket(bucket, statement)
     keys = {
@@ -129,7 +130,7 @@ def write_rows(
 def write_flat_rows(
     folder: Path, write_id: int, statement: int, rows: Mapping[int, Sequence[Row]], style: FileStyle
 ) -> dict[RowId, Row]:
-    """Write files without row ids, in several files and folders, as Hive does; tell the row ids."""
+    """Write files without row ids, in several files and folders, as Hive does; return the row ids."""
     keys: dict[RowId, Row] = {}
     for bucket, some in rows.items():
         names = [f"{bucket:06d}_0", f"{bucket:06d}_0_copy_1"]
@@ -167,7 +168,10 @@ def write_deletes(folder: Path, directory: Delta, keys: Sequence[RowId], style: 
         parts = np.array(some, dtype=np.int64).T
         with _bucket_file(folder, directory, bucket, style).open("xb") as sink:
             write_delete_file(
-                sink, *parts, write_id=directory.max_write_id, row_types=types, codec=style.codec
+                sink,
+                [Keys.deletes(*parts, write_id=directory.max_write_id)],
+                row_types=types,
+                codec=style.codec,
             )
 
 

@@ -1,4 +1,4 @@
-"""The random history of one table, and what its readers see all along."""
+"""The random history of one table, and the views of its readers during it."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import Delta, parse_directory
 from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.history.entries import HistoryState, later_than
 from airflow_hiveacid.history.table_history import table_history, version_of
@@ -48,28 +48,28 @@ class History:
         Args:
             seed: Decides everything.
             client: The metastore.
-            spark: Where compactions run.
-            database: Where the table goes.
-            keep_house: What the metastore does by itself from time to time, done now.
-            restores: How likely it is that versions of it are restored, in between and in the end.
+            spark: The place where compactions run.
+            database: The location of the table.
+            keep_house: The periodic housekeeping of the metastore, called explicitly.
+            restores: The probability of restores of versions, during the history and at its end.
         """
         self._spark = spark
         self._random = Random(seed)
-        # Apart, so that a seed goes on to mean the same history whatever is looked at in between.
+        # Separate, so that a seed keeps its history when checks are added.
         self._looks = Random(-seed)
         self._table = RandomTable(client, database, f"t{seed}", self._random)
         self._writers = writers = Writers(self._table, self._random)
         if self._random.random() < 0.4:
             writers.convert()
         self._readers: list[tuple[Transaction, Reader]] = []
-        # Apart again, for what is looked at since there are restores.
+        # Separate again, for the checks of restores.
         self._more = Random(f"versions {seed}")
         self._versions = Versions(self._table, writers, spark, self._more)
         self._restores = self._more.random() < restores
         # All of a history takes less time.
         self._retention = Random(f"retention {seed}").choice([None, "1 h"])
         self._overwritten = 0
-        # What can happen, and how often it does.
+        # The events, and their frequencies.
         self._steps: dict[Callable[[], None], int] = {
             writers.insert: 6,
             writers.change: 8,
@@ -89,7 +89,7 @@ class History:
     def run(self, steps: int) -> None:
         """Let some things happen, compact and clean at least once, then end all and clean up.
 
-        An error tells the history along with it.
+        Errors contain the history.
         """
         try:
             for _ in range(steps):
@@ -114,7 +114,7 @@ class History:
             if self._retention is not None:
                 self._check_queue()
                 self._retention = "0"
-            # The first cleaning after somebody else's overwrite only remembers when it saw it.
+            # The first cleaning after a foreign overwrite only records its time.
             self._clean()
             self._check_tidiness()
             if self._table.is_hive4 and self._table.num_buckets < 0:
@@ -128,7 +128,7 @@ class History:
                 txn.abort("the history is over")
 
     def _check_tidiness(self) -> None:
-        """With nobody in its way a cleaner leaves nothing to be done."""
+        """Without blockers, a cleaner leaves no work."""
         assert self._new_reader().unread() == []
         assert self._table.client.show_locks(self._table.ref) == []
         self._check_queue()
@@ -138,7 +138,7 @@ class History:
             assert CompactionQueue(self._table.client).live(self._table.ref) == []
 
     def _overwrite(self) -> None:
-        # Version 3 lets nobody read what is overwritten.
+        # Version 3 excludes readers from an overwritten table.
         while self._readers and not self._table.is_hive4:
             self._close_reader()
         self._writers.overwrite()
@@ -151,7 +151,7 @@ class History:
         order = Random(f"rebalance {self._table.ref.name}").choice([(), ("k",), ("k DESC",)])
         target, metastore = self._table.ref.full_name, self._table.client.options
         job = CompactJob(target=target, metastore=metastore, type="rebalance", order_by=order)
-        for done in TableCompactor(self._spark, self._table.client, job).run().partitions:
+        for done in compact_table(lambda: self._spark, self._table.client, job).partitions:
             self._table.note(f"rebalance of {done.partition}: {done.outcome}; {done.reason}")
             assert done.outcome != "failed", done.error
         self._new_reader().check_values()
@@ -178,7 +178,7 @@ class History:
         reader.check()
 
     def _open_reader_with_hole(self) -> None:
-        """A reader who does not see all that is older than the youngest of what he sees."""
+        """Open a reader that does not see all write ids below its high watermark."""
         self._writers.leave_a_hole(self._open_reader)
 
     def _close_reader(self) -> None:
@@ -189,7 +189,7 @@ class History:
             self._table.note(f"reader {txn.txn_id} goes")
 
     def _check_everybody(self) -> None:
-        """Every open reader sees what it saw, and a new one what is committed."""
+        """Every open reader has its old view, and a new one sees the committed rows."""
         for _, reader in self._readers:
             reader.check()
         self._new_reader().check()
@@ -197,7 +197,7 @@ class History:
         self._check_entries()
 
     def _check_versions(self) -> None:
-        """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
+        """A reader of an earlier version gets its rows, or an error about removed files."""
         snapshot = Snapshot.take(self._table.client, [self._table.ref])
         now = snapshot.write_ids[self._table.ref.full_name]
         of_readers = self._versions.of_readers
@@ -213,7 +213,7 @@ class History:
             self._new_reader(snapshot, self._versions.rows(version), then).check()
 
     def _check_entries(self) -> None:
-        """Every write is told once, and what was known of it once is known for ever."""
+        """Every write appears once, and its known facts remain known."""
         table = self._table
         snapshot = Snapshot.take(table.client, [table.ref])
         entries = table_history(table.client, table.ref, limit=10**6)
@@ -229,7 +229,7 @@ class History:
             counts = report.get("rows_inserted"), report.get("rows_deleted")
             assert (entry.rows_inserted, entry.rows_deleted) == counts
             assert entry.user == notes.get(write_id, {}).get("user")
-        # What an overwrite has replaced and a cleaner has removed nobody has taken over.
+        # No other directory has the rows that an overwrite replaced and a cleaner removed.
         kept = {own for own in notes if own in table.model.committed and own > self._overwritten}
         assert kept <= committed
         times = self._writers.times()
@@ -237,14 +237,14 @@ class History:
             time = times[write_id] - timedelta(minutes=1)
             now = snapshot.write_ids[table.ref.full_name]
             later = later_than(time, entries, now)
-            # What is restored is restored today.
+            # A restored version has the time of the restore.
             expected = {own for own in kept if own >= write_id or own not in times}
             assert expected == kept & set(later)
             # That opens no note of a file that is much older.
             assert version_of(table.client, table.ref, AsOf(time=time), now) == without(now, later)
 
     def _check_changes(self) -> None:
-        """What was changed between two versions is the difference of what was seen then and later."""
+        """The changes between two versions are the difference of the earlier and the later view."""
         if self._more.random() < 0.15:
             self._versions.check_difference()
         if self._looks.random() < 0.6:
@@ -296,7 +296,7 @@ class History:
             type=type_,
             lock_wait_seconds=0,
         )
-        report = TableCompactor(self._spark, self._table.client, job).run()
+        report = compact_table(lambda: self._spark, self._table.client, job)
         for done in report.partitions:
             self._table.note(
                 f"{type_} of {done.partition}: {done.outcome}, {', '.join(done.published)};"
@@ -318,7 +318,8 @@ class History:
         )
         report = clean(self._table.client, job)
         gone = [removal.path for removal in report.removed]
-        # Of what is kept for versions, only what may mix rows of several fates goes all the same.
+        # Of the directories kept for versions, only those with rows of several fates are removed
+        # nevertheless.
         if any(map(may_be_mixed, gone)) if self._retention == "1 h" else gone:
             self._versions.clean()
         self._table.note(f"cleaned {', '.join(removal.path for removal in report.removed)}")
@@ -327,6 +328,6 @@ class History:
 
 
 def may_be_mixed(path: str) -> bool:
-    """Whether a directory may hold rows of several transactions, each with a fate of its own."""
+    """Return whether a directory may hold rows of several transactions with different fates."""
     parsed = parse_directory(path.rpartition("/")[2])
     return isinstance(parsed, Delta) and len(parsed.write_ids) > 1 and not parsed.visibility_txn

@@ -1,4 +1,4 @@
-"""The random history of an insert-only table, and what its readers see all along."""
+"""The random history of an insert-only table, and the views of its readers during it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.errors import LockTimeout, NotEnoughHistory, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
@@ -33,7 +33,7 @@ _FORMATS = (StorageFormat.ORC, StorageFormat.ORC, StorageFormat.PARQUET, Storage
 
 @dataclass
 class _Write:
-    """What one transaction has written, or is writing."""
+    """The files of one transaction, finished or not."""
 
     write_id: int
     rows: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class _Write:
 
 
 class _Reader:
-    """Somebody who reads the table as of one moment, for as long as he likes."""
+    """A reader of the table as of one moment, without a time limit."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class InsertOnlyHistory:
         self.ref = TableRef("db", f"only{seed}")
         self._spark = spark
         self._random = Random(seed)
-        # Apart, so that a seed goes on to mean the same history whatever is looked at in between.
+        # Separate, so that a seed keeps its history when checks are added.
         self._looks = Random(-seed)
         self.form = self._random.choice(_FORMATS)
         columns = [HiveColumn("id", "int")]
@@ -101,8 +101,8 @@ class InsertOnlyHistory:
         self._versions: list[ValidWriteIdList] = []
         # Apart again, for versions that no reader has seen.
         self._more = Random(f"versions {seed}")
-        # What was committed when a cleaner last took something away that versions are read from.
-        # Up to this write id it could be compacted.
+        # The committed write ids at the last cleaning that removed files of versions. Up to this
+        # write id it could be compacted.
         self._cleaned: set[int] = set()
         self._compacted = 0
         # All of a history takes less time.
@@ -123,7 +123,7 @@ class InsertOnlyHistory:
         return sorted(row for write in seen if write.write_id >= base for row in write.rows)
 
     def run(self, steps: int) -> None:
-        """Let some things happen, then end all and clean up; an error tells the history."""
+        """Run random events, then end all and clean; errors contain the history."""
         happens: dict[Callable[[], None], int] = {
             lambda: self._begin(Operation.INSERT): 8,
             self._overwrite: 1,
@@ -146,7 +146,7 @@ class InsertOnlyHistory:
             self._clean()
             self._clean()
             left = [entry.name for entry in self._root.iterdir() if entry.name[0] not in "_."]
-            # Where every transaction was aborted, nothing is.
+            # Without any committed transaction there are none.
             assert left or not self._committed
             assert all(name.startswith(("base_", "delta_")) for name in left)
         except BaseException as error:
@@ -226,10 +226,10 @@ class InsertOnlyHistory:
             order_by=["id"] if sorts and not text else (),
             lock_wait_seconds=0,
         )
-        (done,) = TableCompactor(self._spark, self.client, job).run().partitions
+        (done,) = compact_table(lambda: self._spark, self.client, job).partitions
         self.log.append(f"{job.type}: {done.outcome}, {', '.join(done.published)}; {done.reason}")
         if done.outcome == "failed":
-            assert "wait" in done.reason, done.error  # For somebody who overwrites.
+            assert "wait" in done.reason, done.error  # For an overwrite.
         self._check_everybody()
 
     def _clean(self) -> None:
@@ -239,10 +239,11 @@ class InsertOnlyHistory:
         )
         try:
             report = clean(self.client, job)
-        except LockTimeout:  # Somebody overwrites.
+        except LockTimeout:  # An overwrite is running.
             return self.log.append("a cleaner had to wait and gave up")
         gone = [removal.path for removal in report.removed]
-        # Of what is kept for them, only what may hold rows of several fates goes all the same.
+        # Of the directories kept for them, only those with rows of several fates are removed
+        # nevertheless.
         if any(map(may_be_mixed, gone)) if self._retention else gone:
             self._cleaned = {write.write_id for write in self._committed}
             now = Snapshot.take(self.client, [self.ref]).write_ids[self.ref.full_name]
@@ -251,7 +252,7 @@ class InsertOnlyHistory:
         self._check_everybody()
 
     def _check_everybody(self) -> None:
-        """Every open reader sees what it saw, and a new one what is committed."""
+        """Every open reader has its old view, and a new one sees the committed rows."""
         for _, reader in self._readers:
             reader.check()
         snapshot = Snapshot.take(self.client, [self.ref])
@@ -259,7 +260,7 @@ class InsertOnlyHistory:
         self._check_versions(snapshot)
 
     def _check_versions(self, snapshot: Snapshot) -> None:
-        """Who reads the table as it was once sees what was seen then, or is told that it is gone."""
+        """A reader of an earlier version gets its rows, or an error about removed files."""
         now = snapshot.write_ids[self.ref.full_name]
         versions = self._looks.sample(self._versions, min(3, len(self._versions)))
         versions.append(as_of_write_id(now, self._more.randint(0, now.high_watermark)))
@@ -274,9 +275,9 @@ class InsertOnlyHistory:
         self._versions.append(now)
 
     def _may_be_gone(self, then: ValidWriteIdList, now: ValidWriteIdList) -> bool:
-        """Whether a version was before a cleaning, or before an overwrite.
+        """Return whether a version is older than a cleaning, or than an overwrite.
 
-        Hive's overwrites do not tell what they have replaced.
+        Hive's overwrites do not record the replaced directories.
         """
         overwrites = {write.write_id for write in self._committed if write.replaces}
         # Of an aborted write the metastore may have forgotten that it was no version.

@@ -23,10 +23,10 @@ class RandomTable:
         ref: Its name.
         columns: Its columns with their types.
         folders: Its folder, or those of its partitions by their names.
-        num_buckets: How many buckets it has; -1 if it is not bucketed.
+        num_buckets: The number of buckets; -1 without buckets.
         has_large_rows: Whether some rows are so large that a few of them fill a stripe.
-        model: What it should hold.
-        log: What has happened to it, to be shown when something turns out wrong.
+        model: The expected rows.
+        log: The events so far, to be shown with a failure.
     """
 
     def __init__(self, client: MetastoreClient, database: str, name: str, random: Random) -> None:

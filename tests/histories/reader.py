@@ -1,4 +1,4 @@
-"""Readers of a table that share little with a compactor, and a look at what one has published."""
+"""Readers of a table that share little code with a compactor, and a check of its published files."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _Files = frozenset[tuple[Path, int, int]]
 
 
 class Reader:
-    """Somebody who reads a table as of one moment, for as long as he likes."""
+    """A reader of a table as of one moment, without a time limit."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Reader:
         """Choose the files to be read.
 
         Args:
-            version: By whose rules.
+            version: The rules of its engine.
             snapshot: The moment.
             table: The table.
-            folders: Where its partitions are.
-            expected: What there is to be seen.
-            then: What was to be seen of the table, if it is read as it was before the moment.
+            folders: The folders of its partitions.
+            expected: The expected rows.
+            then: The expected rows of an earlier moment, if it reads that.
         """
         now = snapshot.write_ids[table.full_name]
         self._now = now if then is not None else None
@@ -69,8 +69,8 @@ class Reader:
             try:
                 again = self._list(partition)
             except NotEnoughHistory:
-                # Version 3 cannot hide a new base from a reader who does not see all of it. Whoever
-                # has chosen his files is not concerned.
+                # Version 3 cannot hide a new base from a reader who does not see all of it. A
+                # reader with selected files is not concerned.
                 assert self._rules is Rules.HIVE3
                 continue
             if again != chosen:
@@ -144,7 +144,7 @@ class Reader:
 
 
 def problems_of_output(folder: Path, partition: str | None, model: TableModel) -> list[str]:
-    """What is wrong with a directory that a compaction has published: nothing, if all is well."""
+    """Return the errors in a directory that a compaction has published, if any."""
     directory = parse_directory(folder.name)
     assert directory is not None
     is_base = isinstance(directory, Base)

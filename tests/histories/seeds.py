@@ -1,4 +1,4 @@
-"""Which histories are tried: other ones after every commit, and again each that has ever failed."""
+"""The histories of a run: different ones after every commit, and all that have ever failed."""
 
 import os
 
@@ -12,7 +12,7 @@ def seeds(*failed: int, share: float = 1.0) -> list[int]:
 
     Args:
         failed: Those that have found a mistake in the same test, which stay.
-        share: How many others, of the usual number.
+        share: The number of others, relative to the usual one.
     """
     random = random_of_commit()
     return [*failed, *(random.randrange(1 << 31) for _ in range(max(1, round(COUNT * share))))]

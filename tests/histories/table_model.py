@@ -1,4 +1,4 @@
-"""What a table should hold: rows by partition and row id, changed commit by commit."""
+"""The expected rows of a table by partition and row id, changed commit by commit."""
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from airflow_hiveacid.acid.row_id import RowId
 
-# The columns that are not null, by their names, and so are nested ones: what older files lack is
-# null, wherever it is missing.
+# The columns that are not null, by their names, also nested ones: columns that older files lack are
+# null at any level.
 Row = Mapping[str, Any]
 
 
@@ -20,7 +20,7 @@ class RowAddress(NamedTuple):
 
 @dataclass
 class Change:
-    """What one transaction does when it commits.
+    """The changes of one transaction at its commit.
 
     Attributes:
         write_id: Its write id.
@@ -36,7 +36,7 @@ class Change:
 
 
 class Step(NamedTuple):
-    """What became of a row between two versions, and by which write id.
+    """The change of a row between two versions, and its write id.
 
     Attributes:
         kind: "insert" or "delete".
@@ -56,7 +56,7 @@ class TableModel:
 
     Attributes:
         rows: The rows.
-        changes: What was committed, by write ids.
+        changes: The committed changes, by write ids.
         deleted_by: The committed write ids that deleted a row; engines may delete one twice.
     """
 
@@ -83,14 +83,14 @@ class TableModel:
         return dict(self.rows)
 
     def seen(self, write_ids: Set[int]) -> dict[RowAddress, Row]:
-        """The rows of a version, which is what some committed write ids have made together."""
+        """Return the rows of a version, which some committed write ids have made together."""
         rows: dict[RowAddress, Row] = {}
         for _ in self._apply(rows, write_ids):
             pass
         return rows
 
     def steps(self, then: Set[int], later: Set[int]) -> list[Step]:
-        """What has happened to rows between two versions, of which the later one sees more."""
+        """Return the changes of rows between two versions; the later one sees more."""
         return list(self._apply(self.seen(then), later - then))
 
     def _apply(self, rows: dict[RowAddress, Row], write_ids: Set[int]) -> Iterator[Step]:
@@ -123,7 +123,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def value_of(row: Row) -> Any:
-    """The values of a row, which are equal and hashed alike wherever the row stands."""
+    """Return the values of a row, comparable and hashable, from any source."""
     return tuple(
         (name, value_of(value) if isinstance(value, dict) else value)
         for name, value in sorted(row.items())

@@ -1,4 +1,4 @@
-"""Whatever happens to a table: no reader ever sees that it was compacted or cleaned."""
+"""In any history of a table, no reader sees that it was compacted or cleaned."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.histories.history import History
 from tests.histories.insert_only_history import InsertOnlyHistory
 from tests.histories.seeds import seeds
 
-# They have failed before there were restores, with which they would mean other histories.
+# They failed before restores existed, with which they would mean other histories.
 _BEFORE_RESTORES = (705242838, 2070102685)
 
 

@@ -7,7 +7,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.histories.history import History
 from tests.histories.seeds import seeds
 
-# It has failed before there were restores, with which it would mean another history.
+# It failed before restores existed, with which it would mean another history.
 _BEFORE_RESTORES = 1028478836
 
 

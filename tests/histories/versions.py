@@ -1,4 +1,4 @@
-"""The versions that the table of a history has had: what is told of them, and restored."""
+"""The versions of a history's table: their rows, differences, and restores."""
 
 import os
 from collections import Counter
@@ -36,7 +36,7 @@ class Version:
     Attributes:
         asked: A write id or a time; None is the newest version.
         seen: The committed write ids that it shows.
-        open: Those that nobody knew the fate of, if it is a reader's.
+        open: The write ids without a known fate, if it is a reader's.
     """
 
     asked: int | datetime | None
@@ -50,10 +50,10 @@ class Version:
 
 
 class Versions:
-    """Looks at what a table was, and restores it, at random.
+    """Checks earlier states of a table, and restores them, at random.
 
     Attributes:
-        of_readers: What readers saw once, the earliest first.
+        of_readers: The views of readers, the earliest first.
     """
 
     def __init__(
@@ -65,28 +65,28 @@ class Versions:
         self._writers = writers
         self._spark = spark
         self._random = random
-        # What was committed when a cleaner last took something away that versions are read from, and
-        # the last write id that could be compacted.
+        # The committed write ids at the last cleaning that removed files of versions, and the last
+        # write id that could be compacted.
         self._cleaned: Set[int] = frozenset()
         self._compacted = 0
 
     def remember(self, seen: ValidWriteIdList) -> None:
-        """Somebody reads the table."""
+        """Record the view of a reader."""
         self.of_readers.append(seen)
 
     def clean(self) -> None:
-        """A cleaner takes away what only versions before the newest are read from."""
+        """Record that a cleaner removes files that only versions before the newest need."""
         self._cleaned = frozenset(self._model.committed)
         now = self._now()
         self._compacted = min(now.high_watermark, now.min_open_write_id - 1)
 
     def rows(self, version: Version) -> Mapping[RowAddress, Row]:
-        """What it shows."""
+        """Return its rows."""
         return self._model.seen(version.seen)
 
     @contextmanager
     def perhaps_gone(self, *versions: Version) -> Iterator[None]:
-        """Look at some versions, of which one may be gone if there is a reason for it."""
+        """Check some versions; one may be unavailable if there is a reason for it."""
         try:
             yield
         except VersionGone:
@@ -95,9 +95,9 @@ class Versions:
             self._table.note("a version is gone")
 
     def _may_be_gone(self, version: Version) -> bool:
-        """Whether it was before a cleaning, or before an overwrite.
+        """Return whether it is older than a cleaning, or than an overwrite.
 
-        Hive's overwrites do not tell what they have replaced.
+        Hive's overwrites do not record the replaced directories.
         """
         changes = self._model.changes.values()
         overwrites = {change.write_id for change in changes if change.replaces}
@@ -110,7 +110,7 @@ class Versions:
         )
 
     def of_reader(self, seen: ValidWriteIdList) -> Version:
-        """What a reader sees."""
+        """Return the view of a reader."""
         committed = frozenset(filter(seen.is_valid, self._model.committed))
         return Version(seen.high_watermark, committed, seen.open)
 
@@ -126,7 +126,7 @@ class Versions:
     # Looks
 
     def check_changes_of_readers(self, then: int, later: int) -> None:
-        """What was changed between what a reader saw and what another one saw later.
+        """Check the changes between the views of two readers.
 
         Args:
             then: The number of the first one.
@@ -148,7 +148,7 @@ class Versions:
             self._check_changes(reader.changes(partitions, net=net), *seen, net=net)
 
     def check_changes(self) -> None:
-        """What was changed between two versions, as a user is told."""
+        """Check the reported changes between two versions."""
         first, second = self._version(), self._version(or_newest=True)
         if second.asked is not None and second.seen < first.seen:
             first, second = second, first
@@ -164,7 +164,7 @@ class Versions:
                 self._check_changes(rows, first, second, net=net)
 
     def check_difference(self) -> None:
-        """How many rows of each partition only one of two versions has."""
+        """Check the number of rows in each partition that only one of two versions has."""
         first, second = self._version(), self._version(or_newest=True)
         assert first.asked is not None
         with self._acid() as acid, self.perhaps_gone(first, second):
@@ -186,7 +186,7 @@ class Versions:
         told = [_told(row.asDict(recursive=True)) for row in rows.collect()]
         counted, expected = Counter(step[:3] for step in told), Counter(wanted.keys())
         assert sorted(expected - counted) == [], "changes are missing"
-        assert sorted(counted - expected) == [], "changes are told that never were, or twice"
+        assert sorted(counted - expected) == [], "reported changes are wrong, or duplicate"
         assert [step[:3] for step in told if step.row != wanted[step[:3]]] == [], "rows differ"
 
     def _version(self, *, or_newest: bool = False) -> Version:
@@ -197,7 +197,7 @@ class Versions:
         times = self._writers.times()
         if kind < 0.45 and (known := sorted(committed & times.keys())):
             time = times[self._random.choice(known)]
-            # Of the others only their files tell, which are of today.
+            # The others have only the times of their files, which are of today.
             seen = {own for own in committed & times.keys() if times[own] <= time}
             return Version(time, seen | {0})
         return self.numbered(self._random.randint(0, self._now().high_watermark))
@@ -250,7 +250,7 @@ class Versions:
         }
 
     def _written(self, write_id: int) -> Change:
-        """What stands in the files of a write, read without anything of ours."""
+        """Return the content of a write's files, read without code of this package."""
         change = Change(write_id)
         for partition, folder in self._table.folders.items():
             for path in folder.glob(f"*_{write_id:07d}_{write_id:07d}_*/[!._]*"):
@@ -276,7 +276,7 @@ class Versions:
 
 
 def _told(values: dict[str, Any]) -> Step:
-    """A change as it was told."""
+    """Return a change as it was reported."""
     kind, write_id = values.pop("_change_type"), values.pop("_write_id")
     key, partition = values.pop("_row_id"), values.pop("p", None)
     address = RowAddress(
@@ -287,7 +287,8 @@ def _told(values: dict[str, Any]) -> Step:
 
 
 def _difference(rows: Set[RowAddress], others: Set[RowAddress]) -> tuple[PartitionDifference, ...]:
-    """How many rows of each partition are only among the others, and only among the first."""
+    """Return the number of rows of each partition that are only among the others, and only among
+    the first."""
     added = Counter(address.partition for address in others - rows)
     gone = Counter(address.partition for address in rows - others)
     differ = sorted(added.keys() | gone.keys(), key=str)
@@ -295,5 +296,5 @@ def _difference(rows: Set[RowAddress], others: Set[RowAddress]) -> tuple[Partiti
 
 
 def _values(rows: Mapping[RowAddress, Row]) -> Counter[tuple[str | None, Any]]:
-    """The rows of each partition, whatever their row ids."""
+    """Return the rows of each partition, regardless of their row ids."""
     return Counter((address.partition, value_of(row)) for address, row in rows.items())

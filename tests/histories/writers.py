@@ -52,7 +52,7 @@ class Writer:
 
 
 def note_of(change: Change, operation: Operation) -> dict[str, Any]:
-    """The note of a write of ours, at a time that only it tells."""
+    """Return the note of a write like ours, at a time that only the note contains."""
     return {
         "format": 1,
         "write_id": change.write_id,
@@ -71,7 +71,7 @@ class Writers:
     """Writes at random; a transaction ends at once or some time later.
 
     Attributes:
-        notes: What the writes say of themselves that look like ours, by their write ids.
+        notes: The notes of the writes that look like ours, by their write ids.
     """
 
     def __init__(self, table: RandomTable, random: Random) -> None:
@@ -82,7 +82,7 @@ class Writers:
         self.notes: dict[int, Mapping[str, Any]] = {}
 
     def times(self) -> Mapping[int, datetime]:
-        """When those were written whose notes tell a time that nothing else could tell."""
+        """Return the commit times that only notes contain."""
         return {
             write_id: datetime.fromisoformat(note["time"])
             for write_id, note in self.notes.items()
@@ -122,7 +122,7 @@ class Writers:
             for partition in partitions:
                 written += self._write_statement(operation, statement, partition, change)
         if written and change.write_id % 3:
-            # As if it were ours: what it says has to be told as long as anybody could know it.
+            # Like ours: its facts must be reported as long as any file contains them.
             note = note_of(change, operation)
             for directory in written:
                 (directory / SIDECAR_FILE).write_text(json.dumps(note))
@@ -145,7 +145,7 @@ class Writers:
             write_deletes(folder, delta, [address.row_id for address in victims], style)
             directories.append(folder / delta.name)
             for address in victims:
-                # What is inserted and deleted by one transaction was never there.
+                # A row that one transaction inserts and deletes was never visible.
                 change.inserts.pop(address, None)
                 change.deletes.add(address)
         if operation is not Operation.DELETE:
@@ -187,7 +187,7 @@ class Writers:
         self._table.model.commit(before)
 
     def _victims(self, partition: str | None, change: Change) -> list[RowAddress]:
-        """Some rows to delete; now and then one that somebody has deleted already."""
+        """Choose rows to delete, occasionally one that was deleted already."""
         seen = [address for address in self._table.model.rows if address.partition == partition]
         seen = [address for address in seen if address not in change.deletes]
         seen += [address for address in change.inserts if address.partition == partition]
@@ -261,8 +261,8 @@ class Writers:
         directories = [self._table.folders[partition] / base.name for partition in partitions]
         writer = Writer(change, commit, abort, directories)
         self._begun(f"overwrite of {partitions}", writer)
-        # What of an overwrite is there before it commits, or after it was aborted, makes readers of
-        # version 3 fail, so neither is ever seen there.
+        # Files of an overwrite before its commit, or after its abort, let readers of version 3
+        # fail, so none is ever visible there.
         if not self._table.is_hive4 and writer in self._open:
             self._end(writer)
 
@@ -298,7 +298,7 @@ class Writers:
             self.finish()
 
     def leave_a_hole(self, look: Callable[[], None]) -> None:
-        """Of two transactions the younger one commits, then somebody looks, then the older one."""
+        """Commit the younger one of two transactions, then read, then commit the older one."""
         self.finish_all()
         for _ in range(2):
             self._write(Operation.INSERT, goes_on=True)
@@ -308,7 +308,7 @@ class Writers:
         self._commit(older)
 
     def close(self) -> None:
-        """Abort what is open, so that it is in nobody's way."""
+        """Abort open transactions, so that they block nothing."""
         for writer in self._open:
             writer.abort()
 

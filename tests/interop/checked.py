@@ -1,4 +1,4 @@
-"""A table, and everybody who has to see the same rows of it."""
+"""A table, and all engines that must see the same rows of it."""
 
 import io
 import itertools
@@ -10,7 +10,7 @@ from pathlib import Path
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -52,7 +52,7 @@ _NUMBERS = itertools.count(1)
 
 
 class Checked:
-    """A table, the rows it must have, and everybody who must see exactly those."""
+    """A table, its expected rows, and all engines that must see exactly those."""
 
     def __init__(self, shape, spark, hive, trino, capsys):
         self.ref = TableRef("default", f"{shape}_{next(_NUMBERS)}")
@@ -94,7 +94,7 @@ class Checked:
         """Serve the requests that wait in the queue."""
         with self.client() as client:
             job = CompactJob(target=self.name, mode="worker")
-            return TableCompactor(self.spark, client, job).run()
+            return compact_table(lambda: self.spark, client, job)
 
     def clean(self):
         with self.client() as client:
@@ -125,7 +125,7 @@ class Checked:
         return {str(path.relative_to(root)) for path in found}
 
     def codecs(self):
-        """How all files of rows and deletes are compressed, whoever has written them."""
+        """Return the compressions of all files of rows and deletes, by any writer."""
         files = [path.read_bytes() for path in self._folder().rglob("bucket_*")]
         return {OrcTail.read(io.BytesIO(file)).compression.codec for file in files}
 
@@ -134,7 +134,7 @@ class Checked:
             return Path(client.get_table(self.ref).folder.removeprefix("file:"))
 
     def requests(self):
-        """What Hive shows of the queue: partition, kind, state and error of each request."""
+        """Return the queue as Hive shows it: partition, kind, state and error of each request."""
         shown = self.hive.sql("show compactions")[1:]
         return [(row[3], row[4], row[5], row[12]) for row in shown if row[2] == self.ref.name]
 

@@ -25,10 +25,10 @@ Rows = list[list[str | None]]
 
 
 class CheckedMaking(Making):
-    """Follows the steps of a golden table; whoever looks must see the golden rows.
+    """Repeat the steps of a golden table; each check must return the golden rows.
 
     Attributes:
-        said_by_hive: What Hive said at each look: "ok", "other rows" or the text of its error.
+        said_by_hive: Hive's rows at each check: "ok", "other rows" or the text of its error.
         said_by_trino: The same of Trino, where it is asked.
     """
 
@@ -92,7 +92,7 @@ class CheckedMaking(Making):
 
     @staticmethod
     def _ask(engine: Hive | Trino, table: str, columns: str, expected: Rows) -> str:
-        """Select and count as anybody does, without asking for row ids."""
+        """Select and count like a user, without row ids."""
         try:
             same = _texts(engine.sql(f"select {columns} from {table}")) == expected
             same &= engine.sql(f"select count(*) from {table}") == [(str(len(expected)),)]
@@ -101,7 +101,7 @@ class CheckedMaking(Making):
         return "ok" if same else "other rows"
 
     def _is_ours(self, statement: str) -> bool:
-        """Whether we write it: not before the table is transactional."""
+        """Return whether this package writes it: not before the table is transactional."""
         return (
             self._we_write
             and statement.startswith(_OURS)
@@ -116,7 +116,7 @@ class CheckedMaking(Making):
         return AcidTable(self.ref.full_name, self.hive.metastore_uri, spark=self._spark)
 
     def _row_ids(self, name: str) -> Rows:
-        """What `hiveacid cat` prints of every row: its id and a column."""
+        """Return the output of `hiveacid cat` for every row: its id and a column."""
         self._capsys.readouterr()
         where = [self.ref.full_name, "--metastore", self.hive.metastore_uri]
         assert main(["cat", *where, "--json", "--row-ids"]) == 0

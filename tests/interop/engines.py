@@ -68,7 +68,7 @@ _HIVE_SETTINGS = {
     "hive.compactor.initiator.on": "false",
     "hive.compactor.worker.threads": "1",
     "hive.compactor.crud.query.based": "false",
-    # Worker and cleaner run when they are told to, and only then.
+    # Worker and cleaner run only on request.
     "metastore.compactor.cleaner.on": "false",
     "metastore.housekeeping.threads.on": "true",
     # Derby refuses some calls for good, which would be repeated for 20 seconds.
@@ -199,7 +199,7 @@ class Hive:
     """A metastore with Hive's query engine and compactor, as one process.
 
     Attributes:
-        metastore_uri: Where the metastore is.
+        metastore_uri: The address of the metastore.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Hive:
         return [tuple(line.split("\t")) for line in self._post("/sql", statement).splitlines()]
 
     def roll_back(self, statement: str) -> None:
-        """Run one statement and abort its transaction; what it wrote stays."""
+        """Run one statement and abort its transaction; its files remain."""
         self._post("/roll-back", statement)
 
     def clean(self) -> None:

@@ -5,7 +5,7 @@ from tests.interop.phrases import COLUMNS, INSERT_ONLY, TO_ACID, UNION, values
 
 
 def insert_only_shapes(make: Making, storage: str) -> None:
-    """What an insert-only table goes through; the write in the middle fails."""
+    """The steps of an insert-only table; the write in the middle fails."""
     make.run(f"create table T ({COLUMNS}) {storage} {INSERT_ONLY}")
     make.run(f"insert into T {values(range(1, 9))}")
     make.insert_copy("delta_0000001_0000001_0000", commit=False)
@@ -85,7 +85,7 @@ def insert_only_partitioned(make: Making) -> None:
 
 
 def insert_only_union(make: Making) -> None:
-    """Insert-only ORC, one write of which left folders inside its delta; once not transactional."""
+    """Insert-only ORC with folders inside a delta; at first not transactional."""
     make.run(f"create table T ({COLUMNS}) stored as orc tblproperties ('transactional'='false')")
     make.run(f"insert into T {values(range(1, 4))}", f"insert into T {values(range(4, 9))}")
     make.run(f"alter table T {TO_ACID[:-1]}, 'transactional_properties'='insert_only')")

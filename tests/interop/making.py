@@ -22,7 +22,7 @@ from tests.interop.engines import Hive
 
 
 class Making:
-    """A table that Hive makes step by step, and what it selects in between."""
+    """A table that Hive makes step by step, and its rows in between."""
 
     def __init__(self, name: str, about: str, hive: Hive, client: MetastoreClient) -> None:
         self.ref = TableRef("default", name)
@@ -43,7 +43,7 @@ class Making:
             self.hive.sql(self._named(statement))
 
     def run_with_hive(self, *statements: str) -> None:
-        """Run statements that have to be Hive's own whoever else writes the table."""
+        """Run statements that must be Hive's own, with any writer of the other steps."""
         Making.run(self, *statements)
 
     def roll_back(self, statement: str) -> None:
@@ -88,7 +88,7 @@ class Making:
         return statement.replace("T ", f"{self.ref.full_name} ")
 
     def look(self) -> None:
-        """Note down what Hive selects now."""
+        """Record Hive's current rows."""
         seen = Snapshot.take(self.client, [self.ref])
         table = self.client.get_table(self.ref)
         names = [each.name for each in [*table.columns, *table.partition_keys]]
@@ -135,8 +135,8 @@ class Making:
 def lock_to_insert(client: MetastoreClient, ref: TableRef, txn: int) -> None:
     """Have the metastore note that a transaction changes a table.
 
-    Of an aborted one without such a note it forgets within seconds that it was aborted, and what that
-    has left counts as committed. Whoever writes or compacts has one.
+    Without such a record, it forgets an aborted transaction within seconds, and then its files
+    count as committed. Every writer and compactor has one.
     """
     lock = LockComponent(
         type=LockType.SHARED_READ,

@@ -1,6 +1,6 @@
-"""Random operations of Hive, Trino and this package on one table, each with what it does to the rows.
+"""Random operations of Hive, Trino and this package on one table, each with its effect on the rows.
 
-What Hive 4.0.1 and Trino 476 are known to do wrongly is left out here and not in the checks:
+Known errors of Hive 4.0.1 and Trino 476 are excluded here and not in the checks:
 ``docs/interoperability.md`` has the reasons.
 """
 
@@ -54,17 +54,17 @@ class MixedHistory:
         operation()
         self.table.remember()
 
-    # What is drawn.
+    # The operations.
 
     def writer(self):
-        """Who writes: Trino only where it reads the same rows and can write."""
+        """The writer: Trino only where it reads the same rows and can write."""
         table = self.table
         engines = ["we", "we", "Hive", "Hive"]
         if not self.shape.buckets and not (self.shape.key and table.older_columns()):
             engines.append("Trino")
         engine = self.draw.choice(engines)
         if engine == "Trino":
-            # It would delete once more what it does not see to be deleted.
+            # It would repeat deletes that it does not see.
             table.mend_for_trino()
         return engine
 
@@ -148,7 +148,7 @@ class MixedHistory:
         table.rows |= rows
 
     def insert_defaults(self):
-        """Insert rows of which only some columns are named."""
+        """Insert rows with only some columns."""
         table = self.table
         # Trino knows no default values; Hive wants all partition keys.
         engine = self.draw.choice(["we", "Hive"])
@@ -288,7 +288,7 @@ class MixedHistory:
         }
 
     def violate(self):
-        """Try what a constraint forbids, in which nothing may change."""
+        """Try to violate a constraint, without any effect."""
         table = self.table
         n, (id_, new) = table.names["n"], (*self.known(1), *self.fresh(1))
         statements = [
@@ -356,7 +356,7 @@ class MixedHistory:
         self.table.stirred = True
 
     def repair_buckets(self):
-        """Overwrite the table by its own rows, which distributes them anew."""
+        """Overwrite the table by its own rows, which distributes them again."""
         table = self.table
         if not self.shape.key:
             texts = [table.values(id_) for id_ in table.rows]
@@ -364,7 +364,7 @@ class MixedHistory:
                 ours.overwrite(self.frame(texts))
             table.superseded = True
         else:
-            # Where Hive names a partition it gives it the buckets of the table.
+            # Hive sets the buckets of the table for a partition in the statement.
             for partition in table.partitions():
                 selected = ", ".join(["id + 0", *[*table.names.values()][1:]])
                 where = partition.replace("p=", "p = ")
@@ -396,7 +396,7 @@ class MixedHistory:
                 raise
             table.log[-1] += f" -> {str(error).rpartition(' ended as ')[2]}"
         if kind == "major":
-            # It does not note what it replaces.
+            # It does not record the replaced directories.
             table.versions.clear()
             table.superseded = True
 

@@ -11,7 +11,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -63,16 +63,16 @@ SHAPES = {
 class MixedTable:
     """A table and the rows it must have, by id; a row is a value for each slot.
 
-    A slot is what a column is called at first, whatever it is called later.
+    A slot is the first name of a column, under any later name.
 
     Attributes:
         names: The name of each slot now, in the order of the columns, without the partition key.
         types: The type of each slot.
         rows: The rows.
         versions: The rows of each version that can be restored, by write id.
-        superseded: Whether there are directories with which a cleaning removes versions.
-        stirred: Whether files are distributed over another number of buckets than the table.
-        log: What has been done.
+        superseded: Whether there are directories that let a cleaning remove versions.
+        stirred: Whether files are distributed over another number of buckets than the table's.
+        log: The operations so far.
     """
 
     def __init__(self, name, shape, spark, hive, trino):
@@ -87,7 +87,7 @@ class MixedTable:
     # Statements.
 
     def note(self, what):
-        """Note what is done; `--log-cli-level=INFO` of pytest shows it at once."""
+        """Record an operation; `--log-cli-level=INFO` of pytest shows it at once."""
         self.log.append(what)
         LOG.info("%d. %s", len(self.log), what)
 
@@ -132,7 +132,7 @@ class MixedTable:
         else:
             self.here(text)
 
-    # What the model says.
+    # The rows of the model.
 
     def values(self, id_):
         """The values of a row, in the order of the columns, the partition key last."""
@@ -154,14 +154,14 @@ class MixedTable:
             seen = Snapshot.take(client, [self.ref]).write_ids[self.name]
         self.versions[seen.high_watermark] = {id_: dict(row) for id_, row in self.rows.items()}
 
-    # What the metastore and the files say.
+    # The metastore's and the files' content.
 
     def partitions(self):
         with self.client() as client:
             return client.get_partition_names(self.ref) if self.shape.key else []
 
     def older_columns(self):
-        """Whether a partition has other names of columns than the table."""
+        """Return whether a partition has other names of columns than the table."""
         with self.client() as client:
             columns = {each.columns for each in client.get_partitions(self.ref)}
             return columns - {client.get_table(self.ref).columns} != set()
@@ -196,7 +196,7 @@ class MixedTable:
         self.superseded |= "major" in {each.type for each in report.partitions}
 
     def mend_for_trino(self):
-        """Compact and clean what Trino does not read as Hive does, and nothing else."""
+        """Compact and clean the directories that Trino misreads, and no others."""
         with self.client() as client:
             for _ in range(3):
                 found = Survey(client, FOR_TRINO).survey([self.ref])
@@ -207,12 +207,12 @@ class MixedTable:
                 self.clean()
                 self.note(f"we: compact for Trino {called_for}")
                 job = CompactJob(target=self.name, policy=FOR_TRINO)
-                report = TableCompactor(self.spark, client, job).run()
+                report = compact_table(lambda: self.spark, client, job)
                 assert "failed" not in {each.outcome for each in report.partitions}, report
                 self.superseded |= "major" in {each.type for each in report.partitions}
         raise AssertionError(f"Trino still reads {called_for} otherwise than Hive.")
 
-    # What everybody sees.
+    # Check the rows of all engines.
 
     def check(self):
         """All engines see the rows of the model."""

@@ -1,4 +1,4 @@
-"""SQL of which the golden tables are made; T is the table."""
+"""SQL for the golden tables; T is the table."""
 
 from collections.abc import Iterable
 

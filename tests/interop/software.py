@@ -17,12 +17,12 @@ _HIVE = "hive-engine-4.0.1"
 
 
 def hive_libraries() -> Path:
-    """The folder of Hive's jars: lib, and late for what must come after everything else."""
+    """Return the folder of Hive's jars: lib, and late for those at the end of the class path."""
     return _cached(_HIVE, _fetch_hive)
 
 
 def has_hive() -> bool:
-    """Whether Hive's jars have been fetched."""
+    """Return whether Hive's jars have been fetched."""
     return (_cache() / _HIVE).exists()
 
 

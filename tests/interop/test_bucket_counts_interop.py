@@ -156,7 +156,7 @@ def test_partitions_keep_their_buckets_until_hive_inserts_into_them(make, hive, 
     table.check_rows(hive)
     assert table.found_by_us(ids) == table.there(ids)
 
-    # An overwrite by its own rows is what repairs it for Hive.
+    # An overwrite by its own rows repairs it for Hive.
     rows = [(n, v, day) for (n, day), v in table.rows.items() if day == "a"]
     table.change(lambda own: own.overwrite(table.spark.createDataFrame(rows, SCHEMA)))
     table.check_rows(hive, trino)

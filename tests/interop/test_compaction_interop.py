@@ -1,4 +1,4 @@
-"""Hive and Trino read what we compact; Hive compacts, cleans and asks for more on top of it."""
+"""Hive and Trino read our compactions; Hive compacts, cleans and requests further ones."""
 
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ def table(request, create_table):
 
 
 @pytest.mark.parametrize("table", [*SHAPES, "zstd"], indirect=True)
-def test_hive_and_trino_read_what_we_compact_and_hive_goes_on_with_it(table):
+def test_hive_and_trino_read_our_compactions_and_hive_continues(table):
     append(table, range(60), (1006, None, None, None, OTHER_DAY))
     append(table, range(60, 90))
     insert_with_hive(table, range(30))
@@ -52,7 +52,7 @@ def test_hive_and_trino_read_what_we_compact_and_hive_goes_on_with_it(table):
     table.check()
     assert table.codecs() == {table.codec}
 
-    # What Hive has replaced on top of ours goes, too, and so does what it rolled back.
+    # Files that Hive has replaced are removed, and those of its rollbacks.
     cleaned = table.clean()
     assert cleaned.kept == ()
     assert {state for _, _, state, _ in table.requests()} == {"succeeded"}
@@ -61,7 +61,7 @@ def test_hive_and_trino_read_what_we_compact_and_hive_goes_on_with_it(table):
     table.check()
 
 
-def test_nobody_sees_a_row_of_what_was_all_deleted_and_compacted(table):
+def test_compacted_deletes_leave_no_visible_row(table):
     append(table, range(40))
     append(table, range(40, 60))
     with table.table() as ours:
@@ -69,7 +69,7 @@ def test_nobody_sees_a_row_of_what_was_all_deleted_and_compacted(table):
     table.take(*(id_ for id_ in list(table.rows) if id_ % 3 == 1 or not table.partitioned))
     table.check()
 
-    # Trino takes no notice of a directory without files, and would read what is older than it.
+    # Trino ignores a directory without files, and would read older ones.
     empty = [each.partition for each in table.compact("major").partitions if each.rows == 0]
     assert len(empty) == 1
     table.check()
@@ -178,7 +178,7 @@ def insert_with_hive(table, ids):
 
 
 def ask_in_hive(table, kind):
-    """Ask for a compaction of every partition; answers what Hive calls them."""
+    """Request a compaction of every partition; return Hive's names of them."""
     with table.client() as client:
         names = client.get_partition_names(table.ref)
     for day in DAYS if table.partitioned else ():

@@ -69,7 +69,7 @@ def source(hive):
 
 
 def outcome(run_statement, statement, refusal):
-    """Whether a statement is refused because of a constraint."""
+    """Return whether a statement is refused because of a constraint."""
     try:
         run_statement(statement)
     except refusal as error:

@@ -1,4 +1,4 @@
-"""What Hive 4 answers to count(*), which it takes from the metastore where it believes in it."""
+"""Hive 4's answers to count(*), which it takes from the metastore if its statistics are accurate."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,7 +37,7 @@ def test_hive_counts_right_after_racing_and_killed_appends(
         observers = [At(Phase.PUBLISH, kill)]
         killed = AcidTable(table.name, table.uri, spark=table.spark, observers=observers)
         with monkeypatch.context() as patch, killed:
-            # Who is dead undoes nothing; the metastore then aborts the transaction.
+            # A dead process reverts nothing; the metastore then aborts the transaction.
             patch.setattr(LiveTransaction, "_remove_owned", lambda _: None)
             with pytest.raises(Killed):
                 killed.append(table.frame([*map(customer, ids)]))

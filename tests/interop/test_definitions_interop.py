@@ -26,7 +26,7 @@ def sql(spark, hive):
 
 @pytest.fixture
 def check(hive, trino):
-    """Compare the rows, and the definition that Hive shows, with what is expected."""
+    """Compare the rows, and Hive's definition, with the expected ones."""
 
     def compare(name: str, columns: list[str], expected: list[tuple[str, ...]], order: str = "id"):
         selected = ", ".join(column.split()[0] for column in columns)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
 from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
+from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns
 from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
 from airflow_hiveacid.orc.copying.transplant import transplant

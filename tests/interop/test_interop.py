@@ -1,4 +1,4 @@
-"""Hive and Trino read what we write, and we read what Hive makes of it."""
+"""Hive and Trino read our writes, and this package reads theirs."""
 
 from datetime import date
 from decimal import Decimal
@@ -15,7 +15,7 @@ def table(request, create_table):
     return create_table(request.param)
 
 
-def test_all_engines_agree_about_a_table_that_we_write_and_hive_goes_on_with(table):
+def test_all_engines_agree_on_a_table_of_ours_that_hive_continues(table):
     first = [customer(id_) for id_ in range(300)]
     second = [(1006, None, None, None, OTHER_DAY), *(customer(id_) for id_ in range(300, 310))]
     for rows in (first, second):
@@ -77,7 +77,7 @@ def test_we_read_and_compact_what_trino_writes(create_table, shape):
     table.put(rows)
 
     target = f"hive.{table.name}"
-    # Trino's key index and its counts say nothing true about these files.
+    # Trino's key index and its counts are wrong in these files.
     table.trino.sql(f"update {target} set amount = decimal '7.00' where id % 5 = 0")
     table.put(customer(id_, 7) for id_ in range(0, 40, 5))
     table.trino.sql(f"delete from {target} where id % 7 = 3")

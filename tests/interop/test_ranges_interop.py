@@ -74,7 +74,7 @@ def lost(hive, table, expected):
             wanted = {id_ for id_, value in expected.items() if holds(value)}
             if wanted - found:
                 missing[text] = len(wanted - found)
-            # What NaN is to a condition is for Hive to say.
+            # Hive defines the comparison of NaN in conditions.
             assert all(math.isnan(expected[id_]) for id_ in found - wanted), text
     return missing
 
@@ -102,7 +102,7 @@ def test_hive_finds_every_row_that_we_write_and_compact(spark, hive, create, nam
         expected = {id_: value for id_, value in (expected | moved).items() if id_ != 1500}
         assert lost(hive, table, expected) == {}
         for number, kind in enumerate(("minor", "major"), 60_000):
-            # The metastore compacts nothing again before somebody has written.
+            # The metastore compacts nothing again before the next write.
             acid.append(spark.createDataFrame([(number, 5.0, 5.0, (5.0,), "x")], SCHEMA))
             expected[number] = 5.0
             (done,) = acid.compact(kind).partitions
@@ -111,7 +111,7 @@ def test_hive_finds_every_row_that_we_write_and_compact(spark, hive, create, nam
         assert (done.stripes_copied > 0) == (name == "copied")
 
 
-def test_our_compactions_mend_what_hive_has_written(spark, hive, create):
+def test_our_compactions_repair_hive_s_files(spark, hive, create):
     ours, acid = create("ranges_ours")
     with acid:
         acid.append(spark.createDataFrame(rows(0, large), SCHEMA).coalesce(1))

@@ -18,7 +18,7 @@ def table(request, create_table):
     return create_table(request.param)
 
 
-def test_hive_and_trino_go_on_with_what_we_have_rebalanced(table):
+def test_hive_and_trino_continue_with_our_rebalanced_tables(table):
     append(table, range(60))
     insert_with_hive(table, range(30))
     change(table, 7)
@@ -30,7 +30,7 @@ def test_hive_and_trino_go_on_with_what_we_have_rebalanced(table):
     assert not before & {row[:3] for row in table.row_ids_seen_by_hive()}
     check_order_of_names(table)
 
-    # Everybody finds the rows by their new row ids.
+    # All engines find the rows by their new row ids.
     change_with_hive(table, 8)
     table.check_with_hive()
     table.trino.sql(f"delete from hive.{table.name} where id in (3, 9, 10)")
@@ -51,7 +51,7 @@ def test_hive_and_trino_go_on_with_what_we_have_rebalanced(table):
 
 
 @pytest.mark.parametrize("table", ["unpartitioned"], indirect=True)
-def test_we_go_on_with_what_hive_has_rebalanced(table):
+def test_we_continue_with_hive_s_rebalanced_tables(table):
     append(table, range(60))
     change(table, 7)
     table.ask_for_rebalance("name desc")
@@ -84,7 +84,7 @@ def test_we_rebalance_what_hives_users_ask_for(table):
 
 @pytest.mark.parametrize("table", ["partitioned"], indirect=True)
 def test_hive_puts_the_rows_of_all_partitions_into_the_one_that_it_rebalances(table):
-    """Who wants to rebalance one partition lets us do it."""
+    """A request for a rebalance of one partition is served by this package."""
     append(table, range(60))
     table.ask_for_rebalance("name", f"partition (day = '{DAYS[0]}')")
     table.hive.work()

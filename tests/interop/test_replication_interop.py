@@ -1,4 +1,4 @@
-"""Hive replicates what only this package has written, by dumps and loads of its events."""
+"""Hive replicates tables with writes of this package only, by dumps and loads of its events."""
 
 from contextlib import ExitStack, closing
 from itertools import count
@@ -40,7 +40,7 @@ def replicating(tmp_path_factory):
         "hive.metastore.dml.events": "true",
         "hive.repl.rootdir": (folder / "dumps").as_uri(),
         "hive.repl.replica.functions.root.dir": (folder / "functions").as_uri(),
-        # Where Hive keeps files that are removed before they are dumped, if they have checksums.
+        # Hive's folder for files that are removed before a dump, if they have checksums.
         "hive.repl.cm.enabled": "true",
         "hive.repl.cmrootdir": (folder / "removed").as_uri(),
     }
@@ -53,7 +53,7 @@ class Replicated:
 
     Attributes:
         name: The database.
-        options: How this package reaches the metastore.
+        options: The options of this package for the metastore.
     """
 
     def __init__(self, hive, spark, write_events):

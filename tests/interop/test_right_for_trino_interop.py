@@ -1,4 +1,4 @@
-"""What Trino reads wrongly of Hive's own files is found by the policy, and mended by its compaction."""
+"""Hive's files that Trino misreads are found by the policy, and repaired by its compaction."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.engine.compaction.table import TableCompactor
+from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.maintenance.survey import Survey
 from tests.interop.checked import DAYS, customer
@@ -48,7 +48,7 @@ def called_for(table):
 def compact_for_trino(table):
     with table.client() as client:
         job = CompactJob(target=table.name, policy=FOR_TRINO)
-        report = TableCompactor(table.spark, client, job).run()
+        report = compact_table(lambda: table.spark, client, job)
     return {each.partition for each in report.partitions if each.outcome == "compacted"}
 
 
@@ -56,7 +56,7 @@ def seen_by_trino(table):
     return table.select(table.trino, f"hive.{table.name}")
 
 
-def test_deletes_of_hive_are_found_and_mended(table):
+def test_deletes_of_hive_are_found_and_repaired(table):
     table.hive.sql(f"delete from {table.name} where day = '{DAY}' and id < 10")
     table.hive.sql(
         f"update {table.name} set amount = 7 where day = '{DAY}' and id between 10 and 19"
@@ -100,7 +100,7 @@ def test_deletes_alone_on_a_base_need_a_minor_compaction_only(table):
     assert called_for(table) == {}
 
 
-def test_an_empty_base_of_a_truncation_is_found_and_mended(table):
+def test_an_empty_base_of_a_truncation_is_found_and_repaired(table):
     table.hive.sql(f"truncate table {table.name} partition (day = '{DAY}')")
     gone = [id_ for id_ in table.rows if customer(id_)[-1] == DAY]
     table.take(*gone)
@@ -113,7 +113,7 @@ def test_an_empty_base_of_a_truncation_is_found_and_mended(table):
     assert called_for(table) == {}
 
 
-def test_an_empty_base_of_a_compaction_of_hive_is_found_and_mended_by_a_cleaning(table):
+def test_an_empty_base_of_hive_s_compaction_is_found_and_repaired_by_a_cleaning(table):
     table.hive.sql(f"delete from {table.name} where day = '{DAY}'")
     table.hive.compact(table.name, "major", PLACE)
     gone = [id_ for id_ in table.rows if customer(id_)[-1] == DAY]
@@ -153,7 +153,7 @@ def compact_minor(table):
     return done
 
 
-def test_rows_that_two_compactions_of_one_range_hold_are_found_and_mended(table):
+def test_rows_in_two_compactions_of_one_range_are_found_and_repaired(table):
     (made,) = compact_minor(table).published
     leave_uncommitted(table, {made.partition("_v")[0]: made})
     there = [row for row in table.expected() if row[-1] == DAY]

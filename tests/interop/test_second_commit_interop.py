@@ -1,4 +1,4 @@
-"""Hive and Trino read what a second transaction has committed, and go on with it."""
+"""Hive and Trino read the files of second commits, and continue with them."""
 
 import pytest
 
@@ -27,12 +27,12 @@ class Losing(PhaseObserver):
 
 @pytest.fixture
 def table(create_table, monkeypatch):
-    # Who was silent for long was aborted for that.
+    # A silent writer was aborted.
     monkeypatch.setattr(Heartbeat, "silence", 1e6)
     return create_table("unpartitioned")
 
 
-def test_hive_and_trino_read_what_was_committed_twice_and_go_on_with_it(table):
+def test_hive_and_trino_read_second_commits_and_continue(table):
     write(table, "append", lambda ours: ours.append(table.frame(rows(range(40)))))
     table.put(rows(range(40)))
     table.check()

@@ -1,9 +1,11 @@
-"""Every shape of a table there is: Hive and Trino read what we write and compact, we what Hive does.
+"""Every shape of a table there is: Hive and Trino read our writes and compactions, and this package
+those of Hive.
 
-Each golden table is made twice more, with us in the place of Hive: as the compactor of what Hive
-writes, and as the writer, too. Whenever the steps look at the table, we must see the rows that Hive
-saw of its own, with the row ids that Hive sees. What Hive or Trino cannot read is data here, with
-what they say instead. Trino is not asked before all deletes are ours: it does not find Hive's.
+Each golden table is made twice more, with this package in the place of Hive: as the compactor of
+Hive's writes, and as the writer, too. Whenever the steps look at the table, we must see the rows
+that Hive saw of its own, with the row ids that Hive sees. Shapes that Hive or Trino cannot read are
+data here, with their errors. Trino is not asked before all deletes are ours: it does not find
+Hive's.
 """
 
 import itertools
@@ -41,7 +43,7 @@ TRINO: dict[str, list[str]] = {
     "rolled_back": [FAILED_OVERWRITE, FAILED_OVERWRITE],
     "dropped": [OK, OK, OTHER],
     "streamed": [LENGTHS] * 3,
-    # It shows what is not committed.
+    # It shows uncommitted rows.
     "compactions_that_did_not_commit": [OK, OTHER],
     "evolved": [OK, WIDENED, WIDENED, WIDENED],
 }
@@ -71,7 +73,7 @@ def checked(hive, spark, capsys):
 
 
 def unexpected(answers, expected):
-    """Answers, with the number of the look, that are not as expected; unless said they are ok."""
+    """Return unexpected answers, with the number of the check, except accepted ones."""
     expected = [*expected, *[OK] * (len(answers) - len(expected))]
     return [
         (number, answer)
@@ -87,7 +89,7 @@ def test_hive_reads_what_we_compact_of_its_tables(checked, make):
 
 
 @pytest.mark.parametrize("make", PLAIN, ids=lambda make: make.__name__)
-def test_hive_and_trino_read_what_we_write_and_compact(checked, make, trino):
+def test_hive_and_trino_read_our_writes_and_compactions(checked, make, trino):
     checking = checked(make, we_write=True, trino=trino)
     assert not unexpected(checking.said_by_hive, HIVE.get(make.__name__, []))
     assert not unexpected(checking.said_by_trino, TRINO.get(make.__name__, []))

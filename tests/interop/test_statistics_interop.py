@@ -1,4 +1,4 @@
-"""Statistics that we store, as Hive 4 and Trino use them, and what becomes of them after any change.
+"""Our stored statistics, as Hive 4 and Trino use them, and their state after any change.
 
 Hive answers count(*), min and max from them where it trusts them, so each answer is compared with the
 rows that it selects. HIVEACID_STATISTICS_STEPS=200 makes the random run as long as it is meant to be.
@@ -28,7 +28,7 @@ def analyzed(table: Checked):
 
 
 def seen(table: Checked):
-    """What Hive says of the table by statistics, and by its rows."""
+    """Return Hive's results by statistics, and by its rows."""
     # A condition that is always true keeps it from looking into the metastore.
     (told,) = table.hive.sql(f"select {ASKED} from {table.name}")
     (counted,) = table.hive.sql(f"select {ASKED} from {table.name} where pmod(id, 1) = 0")
@@ -77,9 +77,9 @@ def test_hive_answers_from_what_is_stored_and_from_nothing_else(create_table, mo
     table.put(map(customer, range(1, 4)))
     from airflow_hiveacid.metastore.statistics import StoredStatistics
 
-    truly = StoredStatistics.promise
+    truly = StoredStatistics.parameters
     with monkeypatch.context() as patch:
-        patch.setattr(StoredStatistics, "promise", lambda self: {**truly(self), "numRows": "77"})
+        patch.setattr(StoredStatistics, "parameters", lambda self: {**truly(self), "numRows": "77"})
         analyzed(table)
     assert table.count(table.hive, table.name) == 77
     analyzed(table)
@@ -125,7 +125,7 @@ def test_nothing_stale_is_used_after_changes_by_any_engine(create_table):
         )
 
     def trino_insert():
-        # Trino does not see what Hive deletes without a compaction, and only inserts here.
+        # Trino does not see Hive's deletes without a compaction, and only inserts here.
         id_ = next(fresh)
         statement = (
             f"insert into hive.{table.name} values ({id_}, 't', 1.5, date '2000-01-01', 'x')"

@@ -1,6 +1,7 @@
-"""Every type: Hive and Trino copy what we write into tables of their own, and we find it unchanged.
+"""Every type: Hive and Trino copy our rows into other tables, and this package reads them
+unchanged.
 
-A copy says more than what an engine prints, because printing loses values of nested types.
+A copy proves more than an engine's output, because printing loses values of nested types.
 """
 
 import pytest
@@ -61,12 +62,12 @@ def tables(spark, hive):
 
 
 # The text of a row decides whether stripes without deleted rows are large enough to be copied. The
-# last two values say whether stripes were copied, and whether some were written again.
+# last two values tell apart copied stripes and rewritten ones.
 MIXED = ("mixed", MOMENTS, LARGE, "major", (True, True))
 
 
 def changed(spark, table, moments, text, compaction):
-    """Get values into a table in all our ways; answers the frame of what is in it.
+    """Write values into a table in all our ways; return the frame of its rows.
 
     Also answers whether stripes were copied, and whether some were written again.
     """
@@ -121,7 +122,7 @@ def test_trino_copies_every_value_that_we_write(
 
 
 def test_trino_mixes_up_the_keys_of_a_map_beside_deleted_rows(spark, trino, tables):
-    """It does so whoever has written and deleted the rows; major compactions keep none of these."""
+    """It does so with any writer of the rows and deletes; major compactions keep none of these."""
     table = "default.for_trino_deleted"
     ours, copy = tables(table, TYPES | STRANGE | {"text": "string"})
     with ours, copy:
@@ -144,7 +145,7 @@ def test_hive_does_not_read_timestamps_with_local_time_zone(spark, hive, trino, 
 
 
 def test_we_read_and_change_timestamps_with_local_time_zone_of_hive(spark, hive, trino, tables):
-    """Hive 4.0.1 loses what it is given: its files have the beginning of 1970, says Arrow, too."""
+    """Hive 4.0.1 loses the values: its files have the beginning of 1970, according to Arrow, too."""
     ours, _ = tables("default.moments", {"at": "timestamp with local time zone"})
     for id_ in (1, 2):
         hive.sql(f"insert into default.moments select {id_}, timestamp '2024-01-01 12:00:00'")
@@ -169,7 +170,8 @@ FINE = [
 
 
 def test_compactions_keep_nanoseconds_and_writes_refuse_to_cut_them(spark, hive, trino, tables):
-    """Ours give Hive and Trino what these have written, alone and together, moment by moment."""
+    """Our files return to Hive and Trino the values that these have written, alone and together,
+    moment by moment."""
     columns = {"at": "timestamp", "times": "array<timestamp>", "st": "struct<a:map<timestamp,int>>"}
     ours, _ = tables("default.fine", columns)
     shown = "id, cast(at as {text}), cast(times[{second}] as {text})"

@@ -1,6 +1,6 @@
 """History, time travel, changes and restore over tables that Hive, Trino and we write in turn.
 
-What Hive reads after a write, with its row ids, is what that version has to be for ever.
+Hive's rows after a write, with their row ids, remain the content of that version.
 """
 
 import json
@@ -27,12 +27,13 @@ Rows = dict[Address, Row]
 
 
 class Versions:
-    """What other engines have read of a table after each write, and what we must tell of it.
+    """The rows of other engines in a table after each write, and the expected results of this
+    package.
 
     Attributes:
         seen: The rows of each version, by its write id.
-        times: When there was nothing newer.
-        writers: Who has written each: "Hive", "Trino", or None for us.
+        times: The rows without newer versions.
+        writers: The writer of each: "Hive", "Trino", or None for us.
         rolled_back: Those that were aborted.
     """
 
@@ -52,7 +53,7 @@ class Versions:
         return f"hive.{self.table.name}"
 
     def write(self, by: str | None, work: Callable[[], Any]) -> Any:
-        """Let somebody write, and remember what Hive reads then."""
+        """Write with an engine, and record Hive's rows."""
         done = work()
         with self.table.client() as client:
             now = Snapshot.take(client, [self.table.ref]).write_ids[self.table.name]
@@ -86,7 +87,7 @@ class Versions:
         return found
 
     def check_newest(self) -> None:
-        """Hive and Trino read what Hive has read at the last write."""
+        """Hive and Trino read the rows of Hive at the last write."""
         assert self.read_by_hive() == self.seen[self.newest]
         self.check_trino(self.newest)
 
@@ -95,7 +96,7 @@ class Versions:
         assert read == sorted(self.seen[version].values())
 
     def check(self) -> None:
-        """All versions are what they were, and so is what lies between them."""
+        """All versions have their rows, and so have the differences between them."""
         versions = sorted(self.seen)
         with self.table.table() as table:
             for version in versions:
@@ -121,13 +122,13 @@ class Versions:
                 assert self._told(told) == sorted(wanted), (then, later)
 
     def check_times(self) -> None:
-        """Who asks for a moment gets the version that there was then."""
+        """A request for a moment returns the version of that moment."""
         for version, time in self.times.items():
             rows = self.table.table().to_arrow(as_of_time=time, columns=NAMES).to_pylist()
             assert texts(row.values() for row in rows) == sorted(self.seen[version].values())
 
     def check_gone(self, *, oldest: int) -> None:
-        """No version before one is shown, and the error says which are left."""
+        """No version before one is shown, and the error lists the available ones."""
         with self.table.table() as table:
             assert (table.detail().oldest_version, table.detail().newest_version) == (
                 oldest,
@@ -141,17 +142,17 @@ class Versions:
                 ):
                     with pytest.raises(VersionGone) as gone:
                         ask()
-                    left = re.search(r"left is (\d+), the newest (\d+)", str(gone.value))
+                    left = re.search(r"version is (\d+), the newest (\d+)", str(gone.value))
                     assert left
                     assert (int(left[1]), int(left[2])) == (oldest, self.newest)
         assert self.read_by_hive() == self.seen[self.newest]
 
     def check_history(self, counts: dict[int, tuple[int, int, int]], *, gone: int = 0) -> None:
-        """Each write is told once; of what others have written there are no figures.
+        """Each write appears once, without figures for other engines.
 
         Args:
-            counts: What our own writes have inserted, updated and deleted.
-            gone: The last write of which nothing but a compaction of Hive's is left.
+            counts: The figures of our own writes.
+            gone: The last write whose only remaining directory is a compaction of Hive's.
         """
         with self.table.table() as table:
             entries = {
@@ -160,7 +161,7 @@ class Versions:
                 if entry.write_id is not None
             }
         known = {own for own in self.writers if own > gone}
-        # A cleaning leaves nothing of what was rolled back.
+        # A cleaning removes the files of rollbacks.
         assert known - self.rolled_back <= set(entries) <= set(self.writers)
         for write_id in known & set(entries):
             entry = entries[write_id]
@@ -172,7 +173,7 @@ class Versions:
             assert (entry.state.value == "aborted") == (write_id in self.rolled_back)
 
     def _steps(self, then: int, later: int) -> list[tuple[Any, ...]]:
-        """What Hive read later and not then, and the other way round."""
+        """Return the rows that Hive read only later, and only earlier."""
         before, after = self.seen[then], self.seen[later]
         inserted = [(later, "insert", key, after[key]) for key in after.keys() - before.keys()]
         deleted = [(later, "delete", key, before[key]) for key in before.keys() - after.keys()]
@@ -242,8 +243,8 @@ def test_versions_of_a_table_that_all_engines_write(create_table, eventually):
     told.hive("delete from T where id % 5 = 3")
     told.trino("delete from T where id in (9, 19)")
     told.trino("update T set amount = decimal '9.00' where id in (10, 14)")
-    # Trino does not find what Hive 4 has deleted, and deletes it once more. Of several such rows Hive
-    # would show others again that it has deleted together with them.
+    # Trino does not see Hive 4's deletes, and repeats them. Of several such rows Hive would show
+    # others again that it has deleted together with them.
     told.hive("delete from T where id = 15")
     told.trino("delete from T where id = 15")
     told.check()
@@ -288,7 +289,7 @@ def test_versions_of_a_table_that_all_engines_write(create_table, eventually):
     told.check_gone(oldest=told.newest)
 
 
-def test_what_two_engines_delete_is_deleted_once_and_stays_so(create_table):
+def test_rows_deleted_by_two_engines_are_deleted_once(create_table):
     table = create_table("unpartitioned")
     told = Versions(table)
     told.ours(lambda ours: ours.append(table.frame([*map(customer, range(20))])))

@@ -1,4 +1,4 @@
-"""Whether accounts show that money was made, lost, or spent without being there."""
+"""Checks whether accounts show that money was created, lost, or overspent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 def problems_of_balances(
     total: int, reads: Mapping[str, Mapping[str, int]], never_negative: Sequence[str] = ()
 ) -> Iterator[str]:
-    """What is wrong with balances that were read, in words.
+    """Return the errors in balances that were read, in words.
 
     Args:
         total: The sum of all accounts.
-        reads: What was read, by who has read it: the balance of each account.
-        never_negative: Accounts of which nobody takes more than there is.
+        reads: The balances of each account, by reader.
+        never_negative: Accounts that must never be overdrawn.
     """
     for reader, balances in reads.items():
         if sum(balances.values()) != total:

@@ -36,9 +36,9 @@ class Campaign:
 
     Attributes:
         client: The metastore.
-        place: Where it takes place.
-        dice: Who is killed, and when.
-        killed: Who was killed, by kind.
+        place: The environment.
+        dice: The victims of kills, and their times.
+        killed: The killed workers, by kind.
     """
 
     client: MetastoreClient
@@ -66,9 +66,9 @@ class Campaign:
         """Let processes work, and kill one now and then.
 
         Args:
-            transactions: How many have to be committed.
+            transactions: The number of required commits.
             by: The kind of the clients who commit them.
-            kinds: How many of each kind there are; each is replaced when it was killed.
+            kinds: The number of workers of each kind; each killed one is replaced.
             kill_every: After how many seconds, on average, one is killed.
         """
         self._over.unlink(missing_ok=True)

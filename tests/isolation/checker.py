@@ -1,10 +1,10 @@
-"""Whether a history of reads and appends is one that snapshot isolation allows: Elle's rules.
+"""Check whether snapshot isolation allows a history of reads and appends: Elle's rules.
 
-Every element is appended once. So whoever has read a list has read in which order its elements were
-appended, and each transaction depends on others in three ways: it appended next after another one (ww),
-it read what another one had appended (wr), or another one appended what it had not seen (rw). With who
-began when another one was over (rt) that is a graph, and in a history that is as it should be its cycles
-are of certain kinds, or there are none. Of a set nobody knows the order, and it has no edges ww.
+Every element is appended once. So a read of a list determines the order of its appends, and each
+transaction depends on others in three ways: it appended next after another one (ww), it read the
+append of another one (wr), or another one appended an element that it had not seen (rw). With who
+began when another one was over (rt) that is a graph, and in a history that is as it should be its
+cycles are of certain kinds, or there are none. A set has no known order, and no edges ww.
 """
 
 from collections import Counter, defaultdict
@@ -15,10 +15,10 @@ from itertools import groupby, pairwise
 from tests.isolation.cycles import REALTIME, RW, WR, WW, Edge, Graph, name_of
 from tests.isolation.transactions import Append, Outcome, Read, Txn, committed
 
-# Two transactions that each have read what the other one changes: write skew.
+# Two transactions that each have read an object that the other one changes: write skew.
 SNAPSHOT_ISOLATION = frozenset({"G2-item", "G2-item-realtime"})
 SERIALIZABILITY: frozenset[str] = frozenset()
-# What counts as an edge, and by which kind of edge a cycle goes that was not found before.
+# The edges, and the kind of edge that distinguishes a new cycle.
 _SEARCHES = [
     ({WW}, WW, False),
     ({WW, WR}, WR, False),
@@ -35,8 +35,8 @@ class Anomaly:
     """Something that is not as in a serial history.
 
     Attributes:
-        name: What it is called: G0, G1a, lost update and so on.
-        what: What was found.
+        name: Its name: G0, G1a, lost update and so on.
+        what: The description.
         cycle: The edges of a cycle.
     """
 
@@ -49,10 +49,10 @@ class Anomaly:
 
 
 class Checker:
-    """Finds what is wrong with a history.
+    """Finds the anomalies of a history.
 
     Args:
-        txns: All transactions of which anything is known.
+        txns: All known transactions.
     """
 
     def __init__(self, txns: Iterable[Txn]) -> None:
@@ -81,7 +81,7 @@ class Checker:
         ]
 
     def report(self, allowed: Collection[str] = SNAPSHOT_ISOLATION) -> str:
-        """What was found, for a person."""
+        """Describe the findings."""
         found = self.anomalies()
         lines = [
             f"{len(self._all)} transactions, of which {len(self._committed)} have committed;"
@@ -94,7 +94,7 @@ class Checker:
         return "\n".join(lines)
 
     def forbidden(self, allowed: Collection[str] = SNAPSHOT_ISOLATION) -> list[Anomaly]:
-        """What a level of isolation does not allow."""
+        """Return the anomalies that a level of isolation forbids."""
         return [anomaly for anomaly in self.anomalies() if anomaly.name not in allowed]
 
     def edges(self) -> list[Edge]:
@@ -110,7 +110,9 @@ class Checker:
                     if times > 1:
                         yield Anomaly("duplicate", f"{text}, {element} {times} times.")
                     if writer is None:
-                        yield Anomaly("garbage", f"{text}, and nobody has appended {element}.")
+                        yield Anomaly(
+                            "garbage", f"{text}, and no transaction has appended {element}."
+                        )
                     elif writer.outcome is Outcome.FAILED:
                         yield Anomaly("G1a", f"{text}, and {_who(writer)} has failed.")
                 for writer in {
@@ -138,7 +140,7 @@ class Checker:
                     )
 
     def _lost_appends(self) -> Iterator[Anomaly]:
-        """Appends that nobody sees who has read later."""
+        """Return appends that no later reader sees."""
         seen = {(key, e) for key, reads in self._reads.items() for _, r in reads for e in r.seen}
         for append, writer in self._writer.items():
             if writer.outcome is Outcome.OK and (append.key, append.element) not in seen:
@@ -175,7 +177,7 @@ class Checker:
                     yield Anomaly(name, f"a cycle of {len(names)} transactions.", tuple(cycle))
 
     def _order(self, key: str) -> tuple[str, ...]:
-        """The elements of a list in the order in which they were appended, as far as anybody has read."""
+        """Return the elements of a list in the order of their appends, as far as they were read."""
         lists = [read.seen for _, read in self._reads[key] if isinstance(read.seen, tuple)]
         return max(lists, key=len, default=())
 
@@ -234,7 +236,7 @@ _MOMENT = "@"
 
 
 def _without_moments(cycle: Sequence[Edge]) -> list[Edge]:
-    """A cycle in which an edge rt leads from transaction to transaction."""
+    """Return a cycle in which an edge rt connects transactions directly."""
     start = next(n for n, edge in enumerate(cycle) if not edge.source.startswith(_MOMENT))
     edges: list[Edge] = []
     for edge in [*cycle[start:], *cycle[:start]]:

@@ -17,8 +17,6 @@ class Edge:
     Attributes:
         source: The name of the first.
         target: The name of the second.
-        kind: ww (it appended next), wr (it read what the first appended), rw (it appended what the
-            first has not seen) or rt (it began when the first was over).
         why: The same in words.
     """
 
@@ -41,8 +39,8 @@ class Graph:
     Args:
         edges: All edges.
         kinds: Those that count.
-        adjacent: Whether an edge rw may follow upon another one. Snapshot isolation allows just
-            those cycles in which two of them are adjacent.
+        adjacent: Whether two edges rw may be adjacent. Snapshot isolation allows only cycles with
+            two adjacent ones.
     """
 
     def __init__(self, edges: Iterable[Edge], kinds: Collection[str], *, adjacent: bool) -> None:
@@ -128,7 +126,7 @@ def strong_components(graph: Mapping[_Node, Sequence[_Node]]) -> Iterator[set[_N
 
 
 def name_of(cycle: Sequence[Edge]) -> str:
-    """What Adya, and Elle after him, call a cycle."""
+    """Return Adya's name for a cycle, which Elle also uses."""
     kinds = [edge.kind for edge in cycle]
     realtime = "-realtime" if REALTIME in kinds else ""
     if RW not in kinds:

@@ -111,7 +111,7 @@ def test_an_anomaly_is_found_and_named(name):
     found = {anomaly.name: anomaly for anomaly in checker.forbidden()}
     assert expected in found
     assert f"{expected}: 1, FORBIDDEN" in checker.report()
-    # A cycle is told edge by edge, from a transaction back to itself.
+    # A cycle is described edge by edge, from a transaction back to itself.
     cycle = found[expected].cycle
     assert [edge.source for edge in cycle[1:] + cycle[:1]] == [edge.target for edge in cycle]
     assert bool(cycle) == expected.startswith(("G0", "G1c", "G-"))
@@ -135,8 +135,8 @@ def test_write_skew_is_allowed_by_snapshot_isolation_and_not_by_serializability(
     assert "A read " in checker.report()
 
 
-def test_write_skew_beside_what_others_have_seen_is_found_by_the_clock():
-    # B began when C was over, which has not seen what A appended; A has not seen what B did.
+def test_write_skew_beside_other_reads_is_found_by_the_clock():
+    # B began after the end of C, which has not seen the append of A; A has not seen that of B.
     history = [
         txn("A", "y=", "x1", at=(1, 9)),
         txn("C", "x=", at=(2, 3)),
@@ -152,7 +152,7 @@ def test_an_element_has_one_writer():
         Checker([txn("A", "", "x1"), txn("B", "", "x1")])
 
 
-def test_balances_add_up_and_are_never_negative_where_nobody_overdraws():
+def test_balances_are_consistent_and_never_overdrawn():
     reads = {"A": {"x": 3, "y": -1}, "B": {"x": 2, "y": 1}, "C": {"x": -1, "y": 3}}
     assert [*problems_of_balances(2, reads, ["x"])] == [
         "B read {'x': 2, 'y': 1}, which is 3, not 2.",
@@ -164,7 +164,7 @@ class Model:
     """A database with snapshot isolation, as long as nothing is broken in it.
 
     Attributes:
-        broken: What it does not do.
+        broken: The omitted action.
     """
 
     def __init__(self, seed, broken=""):

@@ -20,7 +20,7 @@ from tests.versions import VERSIONS
 
 TRANSACTIONS = int(os.environ.get("TRANSACTIONS", "2000"))
 SEED = int(os.environ.get("SEED", "1"))
-# Who takes part at first, and then, when some use Spark, which takes longer.
+# The workers at first, and later, when some use Spark, which takes longer.
 _KINDS = {PLAIN: 5, HOUSE: 1}
 _KINDS_WITH_SPARK = {SPARK: 2, PLAIN: 1, HOUSE: 1}
 
@@ -79,7 +79,7 @@ def test_a_history_of_many_processes_is_as_snapshot_isolation_allows(
     with capsys.disabled():
         print(f"\n{report}")
     assert verdict.forbidden() == []
-    # Else it is not told what was done.
+    # Otherwise the actions are unknown.
     assert verdict.counts["minor"]
     assert verdict.counts["major"]
     assert verdict.counts["clean"]

@@ -1,6 +1,6 @@
-"""Write skew, provoked: two transactions that each read what the other one changes.
+"""Write skew, provoked: two transactions that each read an object that the other one changes.
 
-What of it each policy allows; and that it would be found out if the engine allowed more.
+The cases that each policy allows; and the detection of an engine that allows more.
 """
 
 import time
@@ -14,12 +14,12 @@ import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
-from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, TransactionAborted
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.records.overlaps import Overlaps
 from tests.faults.without_spark import without_spark
 from tests.isolation.campaign import Campaign
 from tests.isolation.checker import SERIALIZABILITY, Checker
@@ -34,7 +34,7 @@ from tests.observers import At
 
 ISOLATION = pytest.mark.isolation
 REALLY = [pytest.param(version, marks=ISOLATION) for version in ("4.0.1", "3.1.3")]
-# What the first and what the second transaction changes; both read both.
+# The changes of the first and of the second transaction; both read both.
 TABLES = ("one/0", "two/0")
 PARTITIONS = ("one/0", "one/1")
 ROWS = ("alone/0", "alone/1")
@@ -44,13 +44,13 @@ TABLES_OF_ROWS = ("alone", JOURNAL)
 
 @dataclass
 class Overlapping:
-    """Two transactions, the second of which is begun and over while the first is at work.
+    """Two transactions; the second one begins and ends during the first.
 
     Attributes:
         client: The metastore.
-        place: Where the tables are.
+        place: The location of the tables.
         runner: Runs a transaction.
-        history: What is known of them.
+        history: The known facts on them.
         failed: Why transactions have failed.
     """
 
@@ -61,7 +61,7 @@ class Overlapping:
     failed: dict[str, type[HiveAcidError]] = field(default_factory=dict)
 
     def run(self, keys: tuple[str, str], policy: str, at: Phase) -> Checker:
-        """Let both run, and somebody read after them."""
+        """Run both, and a later reader."""
         first, second = (
             Work(name, number, policy, keys, [Append(key, f"{name}.0")])
             for number, (name, key) in enumerate(zip("AB", keys, strict=True))
@@ -73,14 +73,14 @@ class Overlapping:
         return Checker(self.history)
 
     def read(self, name: str, keys: tuple[str, ...]) -> None:
-        """Read as somebody who comes now."""
+        """Read as a new reader."""
         began = time.monotonic()
         rows = [{"k": k, "v": v} for k, v in self.runner.read(keys)]
         reads = tuple(reads_of(keys, rows))
         self.history.append(Txn(name, reads, (), Outcome.OK, began, time.monotonic()))
 
     def run_one(self, work: Work, *observers: At) -> None:
-        """Run a transaction, and note what became of it."""
+        """Run a transaction, and record its outcome."""
         began, outcome = time.monotonic(), Outcome.OK
         try:
             replace(self.runner, observers=observers).run(work)
@@ -152,7 +152,7 @@ def test_write_skew_is_possible_and_nothing_worse(overlapping, keys, policy):
         # The second would wait, which it must not here.
         pytest.param(ROWS, "strict", Phase.WRITE, {"B": LockTimeout}, id="strict_changes_wait"),
         pytest.param(ROWS, "hive", Phase.WRITE, {"B": LockTimeout}, id="hive_changes_wait"),
-        # It has seen what the other one has done.
+        # It has seen the other one's change.
         pytest.param(ROWS, "hive", Phase.OPEN, {}, id="hive_changes_see_each_other"),
     ],
 )
@@ -169,7 +169,7 @@ def test_an_engine_that_takes_its_snapshot_before_it_locks_is_found_out(overlapp
     early = take(overlapping.client, refs)
 
     def taken(client: MetastoreClient, tables: Any, txn_id: int = 0) -> Snapshot:
-        # When the second is over, the first looks at what it has seen before.
+        # After the second one, the first reads its objects again.
         late = overlapping.history and {*refs} <= {*tables}
         return early if late else take(client, tables, txn_id)
 
@@ -200,7 +200,7 @@ def test_an_engine_that_reads_what_is_not_committed_is_found_out(overlapping, mo
     assert {each.name for each in Checker(overlapping.history).forbidden()} == {"G1a"}
 
 
-# What is broken in the engine, what then happens, and what it is called.
+# The defect of the engine, its effect, and the name of the anomaly.
 _BROKEN = {
     "rows are not compared": (RowOverlaps, "require_none", ("alone/0", "alone/0"), "rows"),
     "the matrix is not looked at": (Overlaps, "require_none_at_commit", SETS, "strict"),

@@ -1,4 +1,4 @@
-"""What is known of a transaction: what it has read and appended, when, and what became of it."""
+"""The known facts on a transaction: its reads and appends, their times, and its outcome."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a client has been told of its transaction."""
+    """The outcome of a transaction by its client's knowledge."""
 
     OK = "ok"
     FAILED = "failed"
@@ -16,7 +16,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Read:
-    """What was found under a key.
+    """The content of a key.
 
     Attributes:
         key: A list, or a set, in words.
@@ -34,7 +34,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Append:
-    """An element that nobody else appends to this key."""
+    """A unique element under this key."""
 
     key: str
     element: str
@@ -45,13 +45,13 @@ class Txn:
     """A transaction, which sees nothing of its own appends.
 
     Attributes:
-        name: Which it is.
-        reads: What it has read; of one that did not succeed this counts for nothing.
-        appends: What it has appended, in this order.
-        outcome: What became of it.
-        began: When its client asked for it.
-        ended: When its client heard of the end; whose end nobody has heard of may end at any time.
-        about: What a person should know of it: who, by which policy.
+        name: Its name.
+        reads: Its reads; those of a failed one are ignored.
+        appends: Its appends, in this order.
+        outcome: Its outcome.
+        began: The time of its client's request.
+        ended: The time of the client's answer; without an answer, it may end at any time.
+        about: A description: client and policy.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Txn:
 
 
 def committed(txns: Iterable[Txn]) -> list[Txn]:
-    """Those that have succeeded, as their clients say, or as somebody has read."""
+    """Return the successful ones, by their clients' reports, or by later reads."""
     txns = [*txns]
     ok = [txn for txn in txns if txn.outcome is Outcome.OK]
     seen = {(read.key, element) for txn in ok for read in txn.reads for element in read.elements}

@@ -1,4 +1,4 @@
-"""What a history was, by what its workers told and what is in the tables, and what is wrong with it."""
+"""A history by its workers' reports and the tables' content, and its errors."""
 
 import json
 import math
@@ -26,8 +26,8 @@ class Verdict:
     Attributes:
         txns: All transactions.
         balances: The accounts that were read together, by their names and who has read them.
-        counts: What was done, and how often.
-        problems: What is wrong besides the order of reads and appends.
+        counts: The actions, and their counts.
+        problems: Errors besides the order of reads and appends.
     """
 
     txns: list[Txn] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Verdict:
         return self.problems + found
 
     def report(self) -> str:
-        """What it was, and what was found, for a person."""
+        """Describe the history, and the findings."""
         counts = ", ".join(f"{what} {count}" for what, count in sorted(self.counts.items()))
         balances = sum(map(len, self.balances.values()))
         return "\n".join(
@@ -81,7 +81,7 @@ class Verdict:
         )
 
     def _alone(self) -> Checker:
-        """What only strict jobs of one partition have done, and those that have read it."""
+        """Return the history of strict jobs of one partition, and of its readers."""
         return Checker(
             Txn(
                 txn.name,
@@ -98,7 +98,7 @@ class Verdict:
     def _add(
         self, begun: Mapping[str, Any], ended: Mapping[str, Any], notes: Sequence[Rows]
     ) -> None:
-        """Add a transaction: whether it was committed tells its note, if it was to write any."""
+        """Add a transaction: its note proves a commit, if it was to write any."""
         name, kind, policy = begun["begin"], begun["kind"], begun["policy"]
         told = Outcome(ended.get("outcome", Outcome.UNKNOWN))
         if not policy:
@@ -160,12 +160,12 @@ class Verdict:
 
     @property
     def committed(self) -> Counter[str]:
-        """How many transactions have committed, by who has run them."""
+        """Return the number of committed transactions, by runner."""
         return Counter(txn.about.partition(",")[0] for txn in committed(self.txns))
 
 
 def notes_in(reader: PlainClient, place: Place) -> dict[str, list[Rows]]:
-    """What committed transactions have read, as they have written it down, by their names."""
+    """Return the reads of committed transactions from their notes, by their names."""
     notes: dict[str, list[Rows]] = {}
     for _, v in reader.read([f"{JOURNAL}/{number}" for number in range(place.clients)]):
         for note in map(json.loads, v.splitlines()):
@@ -174,7 +174,7 @@ def notes_in(reader: PlainClient, place: Place) -> dict[str, list[Rows]]:
 
 
 def _lines(place: Place) -> list[dict[str, Any]]:
-    """What the workers have told; of the last line of one that was killed there may be half."""
+    """Return the reports of the workers; the last line of a killed one may be incomplete."""
     lines = []
     for path in sorted(place.folder.glob("*-*.jsonl")):
         text = path.read_text()

@@ -30,9 +30,9 @@ class SparkClient:
     Attributes:
         spark: The session.
         metastore: The metastore.
-        database: Where the tables are.
-        lock_wait_seconds: How long it waits for locks.
-        observers: Are told about the phases of writes.
+        database: The location of the tables.
+        lock_wait_seconds: The longest wait for locks.
+        observers: Receive the phases of writes.
     """
 
     spark: SparkSession
@@ -67,7 +67,7 @@ class SparkClient:
         """A statement for each table whose rows change, each row that is inserted, and the note."""
         made: list[RowJob] = []
         for number, (table, lists) in enumerate(work.updates().items()):
-            # Some read what they append to as the rows to change, some as a source of its own.
+            # Some read the rows that they change, some read them as a separate source.
             by_merge = (len(work.name) + number) % 2
             made.append(self._merge(table, lists) if by_merge else self._update(table, lists))
         for table, amounts in work.transfers().items():
@@ -127,7 +127,7 @@ class SparkClient:
 
 
 def _appended(lists: Mapping[str, Sequence[str]]) -> str:
-    """What v becomes."""
+    """Return the new value of v."""
     cases = " ".join(f"WHEN {id_of(key)} THEN '{' '.join(more)}'" for key, more in lists.items())
     return f"concat_ws(' ', nullif(v, ''), CASE id {cases} END)"
 

@@ -43,9 +43,9 @@ class PlainClient:
 
     Attributes:
         client: The metastore.
-        database: Where the tables are.
-        lock_wait_seconds: How long it waits for locks.
-        observers: Are told about the phases of writes.
+        database: The location of the tables.
+        lock_wait_seconds: The longest wait for locks.
+        observers: Receive the phases of writes.
     """
 
     client: MetastoreClient
@@ -150,7 +150,7 @@ class _Update(Statement):
 
 
 class _Note(_Update):
-    """Writes down what the transaction reads, in the row of its client."""
+    """Write the reads of the transaction into the row of its client."""
 
     def _values(self) -> list[str]:
         return [partition_of_client(self.work.client)]

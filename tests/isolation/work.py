@@ -1,9 +1,9 @@
-"""What clients do: transactions over lists, sets and accounts, which note what they have read.
+"""The work of clients: transactions over lists, sets and accounts, with notes on their reads.
 
-Every table has the columns id, v and p, its partition. A list is a row, whose v has the elements in their
-order; updates append to it. A set is all rows of one id, each with an element; inserts add to it. An
-account is a row, too, whose v is its balance. What a transaction has read it writes into the journal, in
-the very same transaction: so a note is there if, and only if, the transaction has committed.
+Every table has the columns id, v and p, its partition. A list is a row, whose v has the elements in
+their order; updates append to it. A set is all rows of one id, each with an element; inserts add to
+it. An account is a row, too, whose v is its balance. A transaction writes its reads into the
+journal, in the same transaction: so a note exists if, and only if, the transaction has committed.
 """
 
 import itertools
@@ -25,7 +25,7 @@ ACCOUNTS = BANK | TILLS
 JOURNAL = "journal"
 # From this id on, all rows of an id are a set.
 FIRST_SET = 1000
-# How many lists and sets of a table are appended to at a time, and how long they get about.
+# The number of concurrently used lists and sets of a table, and their approximate length.
 _AT_A_TIME, _LENGTH = 4, 12
 
 
@@ -51,12 +51,12 @@ class Work:
     """One transaction.
 
     Attributes:
-        name: Which it is.
-        client: Whose it is; he has a row and a partition of the journal.
-        policy: What becomes of it when others overlap.
+        name: Its name.
+        client: The client, with its own row and partition of the journal.
+        policy: The policy on overlapping transactions.
         keys: The lists, sets or accounts that it reads.
-        appends: What it appends to lists and sets.
-        transfer: What it moves.
+        appends: The appends to lists and sets.
+        transfer: The moved amounts.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Work:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes anything; who only reads writes no note."""
+        """Return whether it changes anything; read-only ones write no note."""
         return bool(self.appends or self.transfer)
 
     @property
@@ -77,7 +77,7 @@ class Work:
         return sorted({table_of(key) for key in self.keys})
 
     def updates(self) -> dict[str, dict[str, list[str]]]:
-        """What is appended to lists: the elements, by table and key."""
+        """Return the appends to lists: the elements, by table and key."""
         found: dict[str, dict[str, list[str]]] = {}
         for append in self.appends:
             if not is_set(append.key):
@@ -86,11 +86,11 @@ class Work:
         return found
 
     def inserts(self) -> list[Append]:
-        """What is added to sets, by a statement each."""
+        """Return the additions to sets, by one statement each."""
         return [append for append in self.appends if is_set(append.key)]
 
     def transfers(self) -> dict[str, dict[str, int]]:
-        """What is added to accounts, by table and key."""
+        """Return the additions to accounts, by table and key."""
         found: dict[str, dict[str, int]] = {}
         if self.transfer is not None:
             for key, sign in ((self.transfer.source, -1), (self.transfer.target, 1)):
@@ -117,7 +117,7 @@ def id_of(key: str) -> int:
 
 
 def is_set(key: str) -> bool:
-    """Whether it is a set, and not a list or an account."""
+    """Return whether it is a set, and not a list or an account."""
     return id_of(key) >= FIRST_SET
 
 
@@ -134,7 +134,7 @@ def partition_of_client(client: int) -> str:
 
 
 def reads_of(keys: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Iterator[Read]:
-    """What was read of lists and sets, by the rows that a note has."""
+    """Return the reads of lists and sets, by the rows of a note."""
     for key in keys:
         values = [row["v"] for row in rows if row["k"] == key]
         if key in ACCOUNTS:
@@ -148,11 +148,11 @@ def reads_of(keys: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Iterator
 
 
 def first_rows(lists: int, clients: int) -> dict[str, list[Row]]:
-    """What is in the tables in the beginning.
+    """Return the initial content of the tables.
 
     Args:
-        lists: How many lists there are in each table.
-        clients: How many clients there may be.
+        lists: The number of lists in each table.
+        clients: The highest number of clients.
     """
     rows = {table: [_row(f"{table}/{number}", "") for number in range(lists)] for table in TABLES}
     for account, balance in ACCOUNTS.items():
@@ -171,8 +171,8 @@ class Plan:
 
     Args:
         dice: The random numbers.
-        client: Whose transactions they are.
-        lists: How many lists there are.
+        client: The client of the transactions.
+        lists: The number of lists.
         policies: Those of its transactions.
     """
 
@@ -215,7 +215,7 @@ class Plan:
         )
 
     def _ids(self, number: int) -> list[int]:
-        """Those that everybody works on at about the same time."""
+        """Return the keys that all clients use at about the same time."""
         first = number // (_LENGTH * _AT_A_TIME // 4) * 2
         lists = [(first + each) % self.lists for each in range(_AT_A_TIME)]
         return [*lists, *(FIRST_SET + first + each for each in range(2))]

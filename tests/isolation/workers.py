@@ -43,14 +43,14 @@ spark.driver.extraJavaOptions           -Duser.timezone=UTC -XX:TieredStopAtLeve
 
 @dataclass(frozen=True)
 class Place:
-    """Where a history takes place.
+    """The environment of a history.
 
     Attributes:
         metastore: The metastore.
-        database: Where the tables are.
-        folder: Where the workers tell what they do.
-        lists: How many lists there are in each table.
-        clients: How many clients there may be, those that take the place of killed ones included.
+        database: The location of the tables.
+        folder: The folder of the workers' reports.
+        lists: The number of lists in each table.
+        clients: The highest number of clients, including replacements of killed ones.
     """
 
     metastore: MetastoreOptions
@@ -66,9 +66,9 @@ class Who:
 
     Attributes:
         kind: PLAIN or SPARK, a client without or with Spark, or HOUSE.
-        number: Which it is.
+        number: Its name.
         seed: Of its random numbers.
-        before: Whose place it takes; what that one has left undone it does first.
+        before: The client that it replaces; first it completes that one's work.
     """
 
     kind: str
@@ -82,16 +82,16 @@ class Who:
         return f"{self.kind}-{self.number}"
 
     def plan(self, place: "Place") -> Plan:
-        """What it does."""
+        """Return its work."""
         plan = Plan(Random(self.seed), self.number, place.lists)
         if self.kind == SPARK:
-            # It takes its time, in which others would mostly wait for its locks.
+            # It is slow, and others would mostly wait for its locks.
             plan.policies = ("rows", "rows", "rows", "hive", "strict")
         return plan
 
 
 class Log:
-    """What one worker tells, line by line; what is told stays, whatever becomes of the worker."""
+    """The reports of one worker, line by line; written lines survive the worker."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
@@ -106,10 +106,10 @@ class Client:
     """Runs one transaction after the other.
 
     Attributes:
-        runner: How they are run.
+        runner: The runner.
         kind: The same in words.
-        plan: What they do.
-        log: Where it is told.
+        plan: The kind of its work.
+        log: The log of the reports.
     """
 
     runner: PlainClient | SparkClient
@@ -130,7 +130,7 @@ class Client:
         self.run(work)
 
     def run(self, work: Work) -> None:
-        """Run a transaction, perhaps once more, and tell how it went."""
+        """Run a transaction, perhaps repeatedly, and report it."""
         said: dict[str, Any] = {"outcome": Outcome.OK}
         try:
             if work.writes:
@@ -150,9 +150,9 @@ class House:
 
     Attributes:
         client: The metastore.
-        database: Where the tables are.
-        dice: What comes next.
-        log: Where it is told.
+        database: The location of the tables.
+        dice: The source of random choices.
+        log: The log of the reports.
     """
 
     client: MetastoreClient
@@ -179,7 +179,7 @@ class House:
                         type=kind,
                         partitions=[self.dice.choice(names)],
                         lock_wait_seconds=5,
-                        # What one who was killed has left open ends with the next compaction.
+                        # The transactions of killed clients end with the next compaction.
                         run_token="isolation/house",
                     )
                     report = application.run(session, job)
@@ -208,8 +208,8 @@ def worker(who: Who, place: Place, stack: ExitStack) -> Client | House:
     """One of those who take part.
 
     Args:
-        who: Which one.
-        place: Where it works.
+        who: Its name.
+        place: Its environment.
         stack: Is closed when it is done.
     """
     log = Log(place.folder / f"{who.name}.jsonl")
@@ -227,7 +227,7 @@ def worker(who: Who, place: Place, stack: ExitStack) -> Client | House:
 
 
 def undone(who: Who, place: Place) -> Work | None:
-    """What somebody has begun, and not told the end of."""
+    """Return the unfinished work of a client."""
     lines = (place.folder / f"{who.name}.jsonl").read_text().splitlines(keepends=True)
     told = [json.loads(line) for line in lines if line.endswith("\n")]
     begun = [line["begin"] for line in told if "begin" in line]
@@ -238,7 +238,7 @@ def undone(who: Who, place: Place) -> Work | None:
 
 
 def work_in_a_process(who: Who, place: Place, over: Path) -> None:
-    """Take part in a history until a file is there; what goes wrong is told."""
+    """Take part in a history until a file exists; report errors."""
     output = os.open(place.folder / f"{who.name}.log", os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -27,7 +27,7 @@ UPDATE = UpdateJob(target="dw.u", set={"x": "1"}, inputs={"c": ChangesSource("st
         (INSERT, [("dw.t", None, "insert"), ("stage.a", None, "read")]),
         (UPDATE, [("dw.u", ("x",), "update"), ("stage.c", None, "read")]),
         (
-            ScriptJob.of([UPDATE, DeleteJob(target="dw.u")]),
+            ScriptJob.of([UPDATE, DeleteJob(target="dw.u", where="true")]),
             [
                 ("dw.u", ("x",), "update"),
                 ("stage.c", None, "read"),

@@ -184,7 +184,7 @@ MERGE = {"job": "merge", "target": "a.b", "source": TABLE, "on": "x", "when": []
         ),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_names_the_place(data, message):
+def test_invalid_values_are_errors_with_their_place(data, message):
     with pytest.raises(InvalidJob, match=message):
         from_json(json.dumps(data))
 

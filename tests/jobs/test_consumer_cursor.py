@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.records.consumer_cursor import Cursor
+from airflow_hiveacid.records.consumers import Cursor
 
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
 AT = Cursor(consumer="log", table=TABLE, targets=("a.copy",), version=3)
@@ -45,7 +45,7 @@ def test_each_version_has_a_file_of_its_own() -> None:
 def test_a_cursor_never_goes_back() -> None:
     for known in (None, BEGINS, replace(AT, version=2)):
         assert AT.is_news_after(known)
-    # The job says another beginning by now, and nothing was copied yet.
+    # The job has another beginning by now, and nothing was copied yet.
     assert replace(BEGINS, version=2).is_news_after(BEGINS)
     for known, other in ((AT, AT), (AT, replace(AT, version=2)), (AT, BEGINS), (BEGINS, BEGINS)):
         assert not other.is_news_after(known)

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.cluster import die_with_parent
 
-# Says its process id, then works on for ever unless it is told to die.
+# Print its process id, then run until a signal arrives.
 _DRIVER = """
 import os, threading
 from airflow_hiveacid.cluster.die_with_parent import die_with_parent
@@ -59,7 +59,7 @@ def test_a_driver_whose_submitter_is_gone_does_not_begin(sleeper):
         assert process.wait(30) == -signal.SIGKILL
 
 
-def test_nobody_is_watched_unless_told(monkeypatch):
+def test_watches_are_optional(monkeypatch):
     monkeypatch.delenv(die_with_parent.DIE_WITH_PARENT, raising=False)
     die_with_parent.die_with_parent()
     assert "hiveacid-parent" not in [thread.name for thread in threading.enumerate()]

@@ -1,4 +1,4 @@
-"""The file that says what a folder of exported changes holds."""
+"""The file that describes a folder of exported changes."""
 
 import json
 from dataclasses import replace
@@ -59,7 +59,7 @@ def changed(**more: Any) -> bytes:
     [
         b"",
         b"[]",
-        # What exports wrote before they named their table and consumer.
+        # The file of exports before they recorded their table and consumer.
         json.dumps({"format": 1, **REPORT.to_dict()}).encode(),
         changed(table="a.t"),
         changed(consumer=None),

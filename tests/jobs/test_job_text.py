@@ -1,4 +1,4 @@
-"""How people see a job."""
+"""The display of a job."""
 
 import yaml
 from hypothesis import given
@@ -6,17 +6,19 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid import (
     CompactionPolicy,
-    CompactJob,
-    DeleteJob,
-    InsertJob,
     MatchedDelete,
     MatchedUpdate,
-    MergeJob,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     PathSource,
     QuerySource,
     TableSource,
+)
+from airflow_hiveacid.jobs import (
+    CompactJob,
+    DeleteJob,
+    InsertJob,
+    MergeJob,
     TransactionJob,
     UpdateJob,
 )
@@ -34,7 +36,7 @@ MERGE = MergeJob(
 )
 
 
-def test_a_merge_is_what_was_said_with_a_line_for_each_clause():
+def test_a_merge_is_shown_with_a_line_for_each_clause():
     assert str(MERGE).splitlines() == [
         "job: merge",
         "target: shop.orders",
@@ -53,7 +55,7 @@ def test_a_merge_is_what_was_said_with_a_line_for_each_clause():
 
 def test_a_query_keeps_its_lines():
     query = QuerySource(
-        # Between three quotes, as it stands in a DAG.
+        # Between three quotes, as in a DAG.
         sql="\n      SELECT *\n        FROM landed\n\n      WHERE x\n  ",
         inputs={"landed": TableSource("a.b")},
     )
@@ -96,7 +98,7 @@ def test_jobs_in_a_job_and_numbers_and_what_has_no_default_are_there():
 
 
 @given(st.text(), st.text(min_size=1))
-def test_whatever_stands_in_a_text_is_yaml(condition, column):
+def test_any_text_is_valid_yaml(condition, column):
     job = UpdateJob(target="db.t", set={column: condition}, where=condition)
     read = yaml.load(str(job), yaml.BaseLoader)
     assert read["set"] == {column: condition}

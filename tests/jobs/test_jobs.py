@@ -32,7 +32,8 @@ MERGE = MergeJob(
         UPDATE,
         DELETE,
         MERGE,
-        replace(DELETE, where=None),
+        replace(DELETE, where=None, all_rows=True),
+        replace(UPDATE, where="true"),
         replace(INSERT, overwrite=True, partitions=[{"d": "1"}, {"d": None}]),
         replace(INSERT, source=PathSource("/in/*.csv", "csv", {"header": "true"}, "a int")),
         replace(DELETE, orc_codec="none", metastore=MetastoreOptions(uris="thrift://a:1")),
@@ -54,15 +55,22 @@ def test_lawful_jobs(job):
     ("job", "message"),
     [
         (replace(DELETE, target="orders"), "'orders' is not the name of a table"),
-        (replace(DELETE, where=" "), "where must be a text"),
+        (replace(DELETE, where=" "), "where must be a non-empty text"),
+        (replace(DELETE, where=None), "DELETE FROM sales.orders has no condition"),
+        (replace(UPDATE, where=None), "UPDATE sales.orders has no condition"),
+        (
+            TransactionJob(statements=[replace(DELETE, where=None)]),
+            "DELETE FROM sales.orders has no condition",
+        ),
+        (replace(DELETE, all_rows=True), "has a condition, and all_rows=True"),
         (replace(DELETE, run_token=""), "run_token"),
         (replace(DELETE, lock_wait_seconds=-1), "lock_wait_seconds"),
         (
             replace(DELETE, conflict_policy="loose"),
-            "conflict_policy: .loose. is none of hive, rows, strict",
+            "conflict_policy: .loose. is not one of hive, rows, strict",
         ),
         (replace(DELETE, max_restarts=-1), "max_restarts"),
-        (replace(DELETE, orc_codec="gzip"), "'gzip' is none of lz4, none, snappy, zlib, zstd"),
+        (replace(DELETE, orc_codec="gzip"), "'gzip' is not one of lz4, none, snappy, zlib, zstd"),
         (replace(UPDATE, set={}), "set names no column"),
         (
             replace(UPDATE, set="a = 1"),
@@ -80,7 +88,7 @@ def test_lawful_jobs(job):
         (replace(INSERT, source=QuerySource("x", {"a": TableSource("b")})), "name of a table"),
         (
             replace(INSERT, source=QuerySource("x", {"a": "sales.a"})),
-            "a is 'sales.a', which can be",
+            "a is 'sales.a', which cannot be",
         ),
         (replace(INSERT, source=QuerySource("x", [CHANGES])), "source.inputs must be a dict"),
         (replace(INSERT, partitions={"d": "1"}), "partitions must be a list, not one dict"),
@@ -96,21 +104,21 @@ def test_lawful_jobs(job):
         (replace(COMPACT, partitions=["d"]), r"partitions\[0\]: The name 'd' cannot be read"),
         (replace(COMPACT, partitions=["d=1", "d=1"]), r"partitions\[1\] is there twice"),
         (replace(COMPACT, partitions="d=1"), "partitions must be a list, not 'd=1'"),
-        (replace(COMPACT, type="mayor"), r"type: 'mayor' is none of .* Did you mean major\?"),
-        (replace(COMPACT, type="full"), "type: 'full' is none of"),
-        (replace(COMPACT, mode="fast"), "mode: 'fast' is none of"),
+        (replace(COMPACT, type="mayor"), r"type: 'mayor' is not one of .* Did you mean major\?"),
+        (replace(COMPACT, type="full"), "type: 'full' is not one of"),
+        (replace(COMPACT, mode="fast"), "mode: 'fast' is not one of"),
         (replace(COMPACT, policy=CompactionPolicy(max_deltas=-1)), "policy.max_deltas"),
         (replace(COMPACT, policy=CompactionPolicy(max_deltas=0)), "max_deltas must be at least 1"),
         (replace(COMPACT, policy=CompactionPolicy(quiet_hours="22-5")), "'22-5' cannot be read"),
         (replace(COMPACT, budget=Budget(max_bytes=0)), "budget.max_bytes"),
         (replace(COMPACT, parallel=0), "parallel"),
         (replace(COMPACT, pool="nightly"), "needs mode='worker'"),
-        (replace(COMPACT, mode="worker", pool=" "), "pool must be a text"),
-        (replace(COMPACT, mode="worker", type="major"), "takes no partitions and no type"),
-        (replace(CLEAN, partitions=[""]), r"partitions\[0\] must be a text"),
+        (replace(COMPACT, mode="worker", pool=" "), "pool must be a non-empty text"),
+        (replace(COMPACT, mode="worker", type="major"), "determine the partitions and the type"),
+        (replace(CLEAN, partitions=[""]), r"partitions\[0\] must be a non-empty text"),
         (replace(CLEAN, keep_notes_days=-1), "keep_notes_days"),
         (replace(CLEAN, retention="a week"), "retention"),
-        (replace(MERGE, on=""), "on must be a text"),
+        (replace(MERGE, on=""), "on must be a non-empty text"),
         (replace(MERGE, when=MatchedUpdate()), r"single MatchedUpdate; .*when=\[MatchedUpdate"),
         (replace(MERGE, when="update"), "when must be a list of clauses, not 'update'"),
         (replace(MERGE, when=[MatchedUpdate(condition=True)]), "must be a text, not True"),
@@ -152,7 +160,7 @@ def test_unlawful_jobs(job, message):
         ),
     ],
 )
-def test_what_can_be_no_sql_is_refused(job, message):
+def test_invalid_sql_is_refused(job, message):
     with pytest.raises(BadCondition, match=message):
         job.validate()
 
@@ -180,7 +188,7 @@ def test_lawful_addresses(uris):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (MetastoreOptions(uris=""), "uris must be a text"),
+        (MetastoreOptions(uris=""), "uris must be a non-empty text"),
         (MetastoreOptions(uris="h:9083"), "not the address"),
         (MetastoreOptions(uris="thrift://h:9083,"), "not the address"),
         (MetastoreOptions(uris="thrift://h"), "has no port"),
@@ -192,7 +200,7 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://h:1", read_timeout_seconds=0), "read_timeout_seconds"),
         (
             MetastoreOptions(uris="thrift://h:1", auth_mechanism="LDAP"),
-            "none of DIGEST-MD5, GSSAPI",
+            "not one of DIGEST-MD5, GSSAPI",
         ),
         (MetastoreOptions(uris="http://h:1", auth_mechanism="GSSAPI"), "is HTTP"),
         (MetastoreOptions(uris="thrift://h:1", kerberos_keytab="/k"), "there is no Kerberos"),
@@ -232,7 +240,7 @@ def test_a_rendered_template_is_checked_again():
         job.validate()
 
 
-def test_a_template_that_fails_is_told_with_its_field():
+def test_a_failing_template_is_reported_with_its_field():
     def fail(text):
         if "{{" in text:
             raise KeyError("day")

@@ -46,7 +46,7 @@ COMPACTED = CompactReport(
         (RunReport(job="export", target="db.t", bytes=10), "db.t: 0 exported, 10 B, 93 s"),
         (
             RunReport(job="delete", target="db.t", rows_deleted=1, already_done=True),
-            "an earlier try has done it: db.t: 1 deleted, 93 s",
+            "an earlier attempt has done it: db.t: 1 deleted, 93 s",
         ),
         (
             RunReport(
@@ -92,7 +92,7 @@ COMPACTED = CompactReport(
         ),
     ],
 )
-def test_a_line_says_what_a_run_has_done(report, told):
+def test_a_line_describes_the_result_of_a_run(report, told):
     assert outcome(report.to_dict(), 93.2) == told
 
 

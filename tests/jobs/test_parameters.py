@@ -84,7 +84,7 @@ def test_each_text_has_the_parameters_of_its_own_object() -> None:
     job.validate()
     with pytest.raises(InvalidJob, match=r"source\.params.*:a"):
         InsertJob(target="db.t", source=QuerySource("SELECT :a AS id")).validate()
-    UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}).validate()
+    UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}, all_rows=True).validate()
 
 
 def test_values_are_rendered_and_the_text_is_not_changed() -> None:

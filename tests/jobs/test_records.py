@@ -1,4 +1,5 @@
-"""What programs leave for one another: a golden file of each, and what other versions may write.
+"""Records that programs leave for one another: a golden file of each, and possible records of other
+versions.
 
 Notes have theirs beside the tests of their own.
 """
@@ -17,7 +18,7 @@ from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.stream_report import StreamReport
-from airflow_hiveacid.records.consumer_cursor import Cursor
+from airflow_hiveacid.records.consumers import Cursor
 from airflow_hiveacid.records.exported_range import ExportedRange
 from airflow_hiveacid.records.script_note import ScriptNote
 from airflow_hiveacid.records.stream_state import StreamState
@@ -60,12 +61,12 @@ def test_a_golden_file_is_read_and_written_again(name: str, golden: dict[str, An
 
 
 def test_a_golden_file_has_something_in_every_field(name: str, golden: dict[str, Any]) -> None:
-    """A field that is at its default would be read right whatever it was called."""
+    """A field with its default value would be read correctly under any name."""
     assert not list(_left_out(codec.from_record(RECORDS[name], golden, name)))
 
 
 @pytest.mark.parametrize("later", [{"new": [1]}, {"format": 2, "new": {"a": 1}}])
-def test_what_a_later_version_adds_is_passed_over(
+def test_fields_of_a_later_version_are_ignored(
     name: str, golden: dict[str, Any], later: dict[str, Any]
 ) -> None:
     record = codec.from_record(RECORDS[name], golden, name)
@@ -78,9 +79,7 @@ def test_a_record_of_before_there_were_formats_is_read(name: str, golden: dict[s
     assert codec.from_record(RECORDS[name], golden, name) == record
 
 
-def test_what_a_later_version_has_given_up_is_missed_by_its_name(
-    name: str, golden: dict[str, Any]
-) -> None:
+def test_missing_fields_are_reported_by_name(name: str, golden: dict[str, Any]) -> None:
     required = next(field.name for field in fields(RECORDS[name]) if _is_required(field))
     later = {**golden, "format": 2, f"other_{required}": golden.pop(required)}
     del later[required]

@@ -76,7 +76,7 @@ def test_a_broken_report_is_an_error():
         RunReport.from_dict({"job": "x", "target": "a.b", "files": "3"})
 
 
-def test_errors_of_ours_say_what_to_do():
+def test_our_errors_contain_remedies():
     assert ErrorReport.of(WriteConflict("Row 1 changed.", remedy="Run again.")) == ErrorReport(
         id="WriteConflict",
         message="Row 1 changed.",
@@ -89,6 +89,6 @@ def test_errors_of_ours_say_what_to_do():
 @pytest.mark.parametrize(
     ("error", "message"), [(KeyError("x"), "'x'"), (MemoryError(), "MemoryError()")]
 )
-def test_other_errors_say_at_least_what_happened(error, message):
+def test_other_errors_contain_the_cause(error, message):
     report = ErrorReport.of(error)
     assert (report.id, report.message, report.retryable) == (type(error).__name__, message, False)

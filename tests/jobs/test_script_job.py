@@ -30,7 +30,7 @@ def test_the_options_of_a_script_are_those_of_its_statements() -> None:
     metastore = MetastoreOptions(uris="thrift://hms:9083")
     script = ScriptJob(
         target="a.b",
-        statements=[DeleteJob(target="a.b"), CompactJob(target="a.c")],
+        statements=[DeleteJob(target="a.b", where="true"), CompactJob(target="a.c")],
         metastore=metastore,
         run_token="run",
         lock_wait_seconds=7,
@@ -44,7 +44,10 @@ def test_the_options_of_a_script_are_those_of_its_statements() -> None:
 
 
 def test_a_statement_is_named_by_what_it_does_and_not_by_its_place() -> None:
-    first, second = InsertJob(target="a.b", source=TableSource("a.c")), DeleteJob(target="a.b")
+    first, second = (
+        InsertJob(target="a.b", source=TableSource("a.c")),
+        DeleteJob(target="a.b", where="true"),
+    )
     script = ScriptJob(target="a.b", statements=[first, second, first, first], run_token="run")
     tokens = [job.run_token for job in script.runs()]
     assert tokens[2:] == [f"{tokens[0]}.2", f"{tokens[0]}.3"]
@@ -57,11 +60,13 @@ def test_a_statement_is_named_by_what_it_does_and_not_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x"])
-def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> None:
-    script = ScriptJob(target="a.b", statements=[DeleteJob(target="a.b")] * 11, run_token=token)
+def test_the_transactions_of_statements_are_identified_by_the_run(token: str) -> None:
+    script = ScriptJob(
+        target="a.b", statements=[DeleteJob(target="a.b", where="true")] * 11, run_token=token
+    )
     infos = [agent_info(token) for token in script.tokens]
     assert len(set(infos)) == 11
-    key = statement_key(DeleteJob(target="a.b"))
+    key = statement_key(DeleteJob(target="a.b", where="true"))
     assert [unmarked_token(info) for info in infos] == [
         f"{agent_info(token)}#{key}{number}"
         for number in ("", *(f".{number}" for number in range(2, 12)))
@@ -71,7 +76,7 @@ def test_the_transactions_of_statements_can_be_told_by_the_run(token: str) -> No
 
 def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
     merge = MergeJob(target="a.b", source=TableSource("a.c"), on="true", when=())
-    delete = DeleteJob(target="a.b")
+    delete = DeleteJob(target="a.b", where="true")
     jobs = {"script": ScriptJob, "transaction": TransactionJob}
     tokens = {
         name: [
@@ -88,21 +93,29 @@ def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:
 
 
 def test_the_same_run_on_other_tables_has_other_transactions() -> None:
-    jobs = [DeleteJob(target=target, run_token="d/r/t/-1") for target in ("a.b", "A.B", "a.c")]
+    jobs = [
+        DeleteJob(target=target, where="true", run_token="d/r/t/-1")
+        for target in ("a.b", "A.B", "a.c")
+    ]
     assert jobs[0].token == jobs[1].token != jobs[2].token
 
 
 def test_only_definitions_need_no_spark() -> None:
     create = CreateTableJob(target="a.b", columns=[ID])
     assert not ScriptJob(target="a.b", statements=[create]).needs_spark
-    assert ScriptJob(target="a.b", statements=[create, DeleteJob(target="a.b")]).needs_spark
+    assert ScriptJob(
+        target="a.b", statements=[create, DeleteJob(target="a.b", where="true")]
+    ).needs_spark
 
 
 @pytest.mark.parametrize(
     ("job", "message"),
     [
         (ScriptJob(target="a.b"), "no statement"),
-        (ScriptJob(target="a.b", statements=[DeleteJob(target="b")]), "not the name of a table"),
+        (
+            ScriptJob(target="a.b", statements=[DeleteJob(target="b", where="true")]),
+            "not the name of a table",
+        ),
         (
             ScriptJob(target="a.b", statements=[ScriptJob(target="a.b")]),  # type: ignore[list-item]
             "ScriptJob cannot be part of a script",
@@ -111,7 +124,7 @@ def test_only_definitions_need_no_spark() -> None:
         (CreateTableJob(target="a.b", columns=[]), "no columns"),
         (CreateTableJob(target="a.b", columns=[ID], partition_keys=[ID]), "column id twice"),
         (CreateTableJob(target="a.b", columns=[ColumnSpec("x", "uuid")]), "column x: .* 'uuid'"),
-        (CreateTableJob(target="a.b", columns=[ID], format="AVRO"), "none of ORC, PARQUET"),
+        (CreateTableJob(target="a.b", columns=[ID], format="AVRO"), "not one of ORC, PARQUET"),
         (CreateTableJob(target="a.b", columns=[ID], format="JSON"), "stored as ORC, not as JSON"),
         (CreateTableJob(target="a.b", columns=[ID], num_buckets=4), "belong together"),
         (
@@ -131,7 +144,7 @@ def test_only_definitions_need_no_spark() -> None:
         (DeleteJob(target="a.b", inputs={"x": TableSource("b")}), "not the name of a table"),
     ],
 )
-def test_what_cannot_be_run_is_refused(job: ScriptJob, message: str) -> None:
+def test_unsupported_jobs_are_refused(job: ScriptJob, message: str) -> None:
     with pytest.raises(InvalidJob, match=message):
         job.validate()
 
@@ -167,7 +180,7 @@ def test_the_row_of_an_insert_clause_is_complete(clause: NotMatchedInsert, messa
 
 def test_a_statement_of_a_task_is_shown_as_that_task() -> None:
     (run,) = ScriptJob(
-        target="a.b", statements=[DeleteJob(target="a.b")], run_token="d/r/t/-1"
+        target="a.b", statements=[DeleteJob(target="a.b", where="true")], run_token="d/r/t/-1"
     ).runs()
     assert task_of_run(run.run_token or "") == "d.t"
     assert describe_run(run.run_token or "") == "Airflow task t of DAG d, run r"

@@ -1,4 +1,4 @@
-"""What a stream's job accepts, and when a checkpoint is believed."""
+"""The valid fields of a stream's job, and the validation of checkpoints."""
 
 import re
 from dataclasses import replace
@@ -32,7 +32,7 @@ A, B = "query-a", "query-b"
 
 
 def test_it_equals_its_json_copy_and_is_known_by_its_first_table() -> None:
-    job = replace(JOB, run_for="55 min", begin_anew=A, orc_codec="lz4")
+    job = replace(JOB, run_for="55 min", reset_query=A, orc_codec="lz4")
     job.validate()
     assert job.target == "shop.events"
     assert from_json(to_json(job)) == job
@@ -58,7 +58,7 @@ def test_templates_in_it_are_rendered() -> None:
         "sessionToken",
     ],
 )
-def test_what_is_shown_of_a_job_has_no_secret_option(option: str) -> None:
+def test_the_display_of_a_job_contains_no_secret_option(option: str) -> None:
     options = {option: "s3cret", "subscribe": "orders", "kafka.bootstrap.servers": "h:9092"}
     job = replace(JOB, source=StreamSource("kafka", options))
     assert "s3cret" not in repr(job) + str(job)
@@ -73,7 +73,10 @@ def test_what_is_shown_of_a_job_has_no_secret_option(option: str) -> None:
         ({"statements": ["INSERT"]}, "cannot be part of a transaction"),
         ({"statements": [replace(APPEND, source=TableSource("a.b"))]}, "No statement reads"),
         (
-            {"statements": [APPEND] + 2 * [UpdateJob(target="shop.x", set={"v": "1"})]},
+            {
+                "statements": [APPEND]
+                + 2 * [UpdateJob(target="shop.x", set={"v": "1"}, where="true")]
+            },
             "changed by 2 statements",
         ),
         ({"name": "a/b"}, "'a/b' is no name of a stream"),
@@ -93,9 +96,7 @@ def test_what_is_shown_of_a_job_has_no_secret_option(option: str) -> None:
         ({"target": "shop.other"}, "target is the table of statements"),
     ],
 )
-def test_what_is_malformed_is_told_while_the_dag_is_parsed(
-    wrong: dict[str, Any], message: str
-) -> None:
+def test_malformed_fields_are_reported_at_parse_time(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidJob, match=message):
         replace(JOB, **wrong).validate()
 
@@ -105,10 +106,10 @@ def place(query_id: str, batch_id: int) -> StreamPlace:
 
 
 @pytest.mark.parametrize(
-    ("known", "checkpoint", "begin_anew"),
+    ("known", "checkpoint", "reset_query"),
     [
         (None, CheckpointState("/c"), None),
-        # Killed before the table was told of the stream.
+        # Killed before the table has a record of the stream.
         (None, CheckpointState("/c", A, planned=0), None),
         (None, CheckpointState("/c", A, planned=5, done=4), A),
         (place(A, -1), CheckpointState("/c", A, planned=0), None),
@@ -119,14 +120,14 @@ def place(query_id: str, batch_id: int) -> StreamPlace:
         (place(A, 4), CheckpointState("/c", B), A),
     ],
 )
-def test_a_checkpoint_is_believed_that_tells_what_the_table_tells(
-    known: StreamPlace | None, checkpoint: CheckpointState, begin_anew: str | None
+def test_a_checkpoint_that_matches_the_table_is_accepted(
+    known: StreamPlace | None, checkpoint: CheckpointState, reset_query: str | None
 ) -> None:
-    require_same_place("s", "d.t", known, checkpoint, begin_anew)
+    require_same_place("s", "d.t", known, checkpoint, reset_query)
 
 
 @pytest.mark.parametrize(
-    ("known", "checkpoint", "begin_anew", "message"),
+    ("known", "checkpoint", "reset_query", "message"),
     [
         (None, CheckpointState("/c", A, planned=5, done=4), None, "d.t does not know the stream s"),
         (None, CheckpointState("/c", A, planned=5, done=4), B, "d.t does not know the stream s"),
@@ -138,10 +139,10 @@ def test_a_checkpoint_is_believed_that_tells_what_the_table_tells(
     ],
 )
 def test_any_other_checkpoint_is_an_error(
-    known: StreamPlace | None, checkpoint: CheckpointState, begin_anew: str | None, message: str
+    known: StreamPlace | None, checkpoint: CheckpointState, reset_query: str | None, message: str
 ) -> None:
     with pytest.raises(CheckpointMismatch, match=message) as raised:
-        require_same_place("s", "d.t", known, checkpoint, begin_anew)
+        require_same_place("s", "d.t", known, checkpoint, reset_query)
     assert raised.value.remedy
 
 

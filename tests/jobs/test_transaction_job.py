@@ -1,4 +1,4 @@
-"""What a job over several tables accepts, and how it travels."""
+"""The valid fields of a job over several tables, and its serialization."""
 
 from dataclasses import replace
 
@@ -57,11 +57,14 @@ def test_templates_in_its_statements_are_rendered():
         ),
         ([DIM, InsertJob(target="x", source=TableSource("a.b"))], r"statements\[1\]: 'x' is not"),
         ([replace(DIM, run_token="own")], r"statements\[0\].run_token is that of the whole"),
-        ([DIM, UpdateJob(target="DW.Customers", set={"v": "1"})], "changed by 2 statements"),
+        (
+            [DIM, UpdateJob(target="DW.Customers", set={"v": "1"}, where="true")],
+            "changed by 2 statements",
+        ),
         ([overwrite("1"), overwrite("2"), replace(overwrite("2"), overwrite=False)], "'day': '2'"),
     ],
 )
-def test_what_cannot_be_done_in_one_transaction_is_refused(statements, message):
+def test_statements_unsupported_in_a_transaction_are_refused(statements, message):
     with pytest.raises(InvalidJob, match=message):
         TransactionJob(statements=statements).validate()
 

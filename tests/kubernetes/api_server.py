@@ -22,7 +22,7 @@ _PATH = "/usr/bin:/bin"
 
 
 class ApiServer:
-    """Knows pods and who may do what, and asks for tokens by RBAC; nothing ever runs.
+    """Stores pods and permissions, and checks tokens by RBAC; it runs nothing.
 
     Args:
         directory: A new one, for all that it keeps.
@@ -123,7 +123,7 @@ class ApiServer:
         return client.ApiClient(configuration)
 
     def kubeconfig(self, path: Path, token: str) -> Path:
-        """Write the file of somebody who has a token."""
+        """Write the kubeconfig of a user with a token."""
         cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
         config: dict[str, Any] = {
             "apiVersion": "v1",

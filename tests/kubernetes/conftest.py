@@ -47,7 +47,7 @@ def log_in(
 
 @pytest.fixture
 def applications(namespace: Namespace, log_in: Callable[[str], None]) -> KubernetesApplications:
-    """What the account `airflow` sees of the namespace."""
+    """The view of the account `airflow` on the namespace."""
     log_in("airflow")
     return KubernetesApplications(namespace.name)
 
@@ -73,6 +73,6 @@ def spark_connection(
         "extra": {"deploy-mode": "cluster", "namespace": namespace.name},
     }
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    # The Spark provider asks for that of Kubernetes, of which nothing is used here.
+    # The Spark provider imports that of Kubernetes, of which nothing is used here.
     hook = "airflow.providers.apache.spark.hooks.spark_submit"
     monkeypatch.setattr(f"{hook}.kube_client", object(), raising=False)

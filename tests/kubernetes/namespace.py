@@ -1,4 +1,4 @@
-"""A namespace for drivers, and what its scheduler, its kubelet and its administrator do."""
+"""A namespace for drivers, and the actions of its scheduler, its kubelet and its administrator."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ _DOCS = Path(__file__).parents[2] / "docs" / "production.md"
 
 
 class Namespace:
-    """One namespace of an API server, by the eyes of somebody who may do everything.
+    """One namespace of an API server, with the rights of an administrator.
 
     Args:
         server: The API server.
@@ -28,7 +28,7 @@ class Namespace:
         self._core = client.CoreV1Api(server.api())
         self._rights = client.RbacAuthorizationV1Api(self._core.api_client)
         self._core.create_namespace({"metadata": {"name": name}})
-        # A controller does that, which is none of the server.
+        # A controller does that, which is not one of the server.
         self._core.create_namespaced_service_account(name, {"metadata": {"name": "default"}})
 
     def set_up_as_documented(self) -> None:

@@ -20,14 +20,14 @@ _POLL_SECONDS = 0.1
 
 
 class Node:
-    """Starts what the API server has, as the image of Spark would, and tells how it ends.
+    """Start the pods of the API server, like the image of Spark, and report their ends.
 
-    What a container sees at its own paths, a process has in a folder: paths that are mounted are
-    replaced wherever they are named, and so are the names of services, which are this machine.
+    The paths of a container are folders of this machine: mounted paths are replaced in all
+    arguments, and so are the names of services, which are this machine.
 
     Args:
         namespace: Its pods.
-        directory: A new one, for what the pods have and say.
+        directory: A new folder for the files and logs of the pods.
     """
 
     def __init__(self, namespace: Namespace, directory: Path) -> None:
@@ -53,7 +53,7 @@ class Node:
             raise self._failure
 
     def log(self, pods: str) -> str:
-        """What all pods have said whose names match a pattern."""
+        """Return the logs of all pods whose names match a pattern."""
         logs = sorted(self._directory.glob(f"{pods}.log"))
         return "".join(log.read_text(errors="replace") for log in logs)
 
@@ -79,7 +79,7 @@ class Node:
                 del self._running[name]
                 self._namespace.end(name, group.exit_code)
         except client.ApiException as error:
-            # Pods go at any moment, and spark-submit creates them before what they mount.
+            # Pods disappear at any moment, and spark-submit creates them before their mounts.
             if error.status != 404:
                 raise
 
@@ -115,7 +115,7 @@ class Node:
         self._namespace.run(name)
 
     def _mounts(self, pod: Any) -> dict[str, Path]:
-        """The folders that stand for the paths of a pod's only container."""
+        """Return the folders for the paths of a pod's only container."""
         volumes = {volume.name: volume for volume in pod.spec.volumes or []}
         mounts = {
             mount.mount_path: self._directory / f"{pod.metadata.name}.{mount.name}"
@@ -139,7 +139,7 @@ class Node:
 
 
 def _command(arguments: list[str], environment: dict[str, str]) -> list[str]:
-    """What the program does that Spark's image starts."""
+    """Return the command of Spark's image."""
     role, *rest = arguments
     if role == "driver":
         submit = shutil.which("spark-submit")

@@ -42,7 +42,7 @@ def _build(scratch: Path) -> None:
         built = subprocess.run(
             [go, "build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", f"bin/{name}", package],
             cwd=scratch,
-            # What the settings of a machine say is about other modules.
+            # The settings of a machine concern other modules.
             env=os.environ | {"GOFLAGS": "-buildvcs=false", "GOWORK": "off"},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""What a kubelet reports of a driver, through a real API server, and who may ask there."""
+"""A kubelet's reports on a driver, through a real API server, and the permissions."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_pod_is_followed_from_its_creation_to_its_end(namespace, driver, appli
     assert _seen(applications) == ("succeeded", "")
 
 
-def test_a_pod_without_room_says_what_it_waits_for(namespace, driver, applications):
+def test_a_pending_pod_reports_its_reason(namespace, driver, applications):
     unschedulable = {
         "type": "PodScheduled",
         "status": "False",
@@ -58,7 +58,7 @@ def test_a_pod_without_room_says_what_it_waits_for(namespace, driver, applicatio
     ("exit_code", "reason", "diagnostics"),
     [(1, None, "Error, exit code 1"), (137, "OOMKilled", "OOMKilled, exit code 137")],
 )
-def test_a_driver_that_fails_says_how(
+def test_a_failing_driver_reports_its_error(
     namespace, driver, applications, exit_code, reason, diagnostics
 ):
     namespace.run(driver)

@@ -1,4 +1,5 @@
-"""Operators that submit by Spark's own program to a real API server: what arrives, who dies."""
+"""Operators that submit by Spark's own program to a real API server: the submitted objects, and
+deaths."""
 
 import json
 import os
@@ -13,9 +14,10 @@ import pytest
 import yaml
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
 from airflow_hiveacid.cluster.run_files import RunFiles
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.jobs.report import RunReport
 from tests.airflow.cluster_task import deferred_by
 from tests.kubernetes.namespace import Namespace
@@ -24,11 +26,12 @@ from tests.live.process_group import ProcessGroup
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("spark_connection", "orders")]
 IMAGE = "registry.example.com/spark-hiveacid:0.1.0"
 _DOCS = Path(__file__).parents[2] / "docs" / "production.md"
-# What a worker does with a task, in a process that can be killed.
+# The work of an Airflow worker for a task, in a process that can be killed.
 WORKER = """\
 import json, sys
 from types import SimpleNamespace
-from airflow_hiveacid import DeleteJob, HiveAcidDeleteOperator
+from airflow_hiveacid import HiveAcidDeleteOperator
+from airflow_hiveacid.jobs import DeleteJob
 ti = SimpleNamespace(
     dag_id="d",
     run_id="r",
@@ -177,7 +180,7 @@ def test_killing_the_task_deletes_the_pod(
     assert pod.metadata.deletion_timestamp is not None
 
 
-def test_an_account_that_may_not_create_pods_is_told_so(
+def test_a_missing_permission_for_pods_is_reported(
     namespace: Namespace,
     context: dict[str, Any],
     conf: dict[str, str],

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid import HiveAcidInsertOperator, InsertJob, PathSource
+from airflow_hiveacid import HiveAcidInsertOperator, PathSource
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
@@ -29,7 +30,8 @@ def test_rows_that_an_executor_in_a_pod_has_written_are_in_the_table(
         "spark.kubernetes.container.image": "spark:4.1.3",
         "spark.kubernetes.file.upload.path": (tmp_path / "uploads").as_uri(),
         "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
-        # Where the API server, the driver and its ports are without a network of the cluster.
+        # The addresses of the API server, the driver and its ports without a network of the
+        # cluster.
         "spark.kubernetes.driver.master": namespace.server.url,
         "spark.driver.port": str(free_port()),
         "spark.driver.blockManager.port": str(free_port()),

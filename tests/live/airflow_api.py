@@ -12,14 +12,14 @@ ENDED = ("success", "failed")
 
 
 class AirflowApi:
-    """Asks an api-server at which everybody is an administrator."""
+    """Calls an api-server whose users all are administrators."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._token: str | None = None
 
     def health(self) -> dict[str, dict[str, str | None]] | None:
-        """What the components last said of themselves; None as long as nobody answers."""
+        """Return the last health of the components; None without an answer."""
         try:
             health: dict[str, dict[str, str | None]] = self._ask("GET", "/api/v2/monitor/health")
         except OSError:
@@ -36,7 +36,7 @@ class AirflowApi:
             return None
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer to any call below /api/v2; the error tells what the server said."""
+        """Return the answer to any call below /api/v2; an error contains the server's text."""
         if self._token is None:
             self._token = self._ask("GET", "/auth/token")["access_token"]
         try:
@@ -60,12 +60,12 @@ class AirflowApi:
         return list(answer["dag_runs"])
 
     def task_instances(self, dag_id: str, run_id: str = "~") -> list[dict[str, Any]]:
-        """The last tries of the tasks of a run, or of all runs."""
+        """The last attempts of the tasks of a run, or of all runs."""
         path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='~')}/taskInstances"
         return list(self.get(path, limit=1000)["task_instances"])
 
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
-        """The last try of one task."""
+        """The last attempt of one task."""
         for task in self.task_instances(dag_id, run_id):
             if (task["task_id"], task["map_index"]) == (task_id, map_index):
                 return task
@@ -80,7 +80,7 @@ class AirflowApi:
         return None if xcom is None else xcom["value"]
 
     def question(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any] | None:
-        """What a task asks a human, and the answer so far; None as long as it asks nothing."""
+        """Return a task's question to a human, and the answer so far; None without a question."""
         return self.get(f"{_task_path(dag_id, run_id, task_id)}/-1/hitlDetails")
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
@@ -93,7 +93,7 @@ class AirflowApi:
         self.ask("PATCH", _task_path(dag_id, run_id, task_id), {"new_state": state})
 
     def clear_task(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Do as a user does who clears a task of a run, whatever its state."""
+        """Clear a task of a run like a user, in any state."""
         body = {
             "dag_run_id": run_id,
             "task_ids": [task_id],
@@ -128,7 +128,7 @@ class AirflowApi:
         states: Collection[str],
         seconds: float = 120,
     ) -> None:
-        """Wait until the last try of a task is in one of these states, for example deferred."""
+        """Wait until the last attempt of a task is in one of these states, for example deferred."""
 
         def is_there() -> bool:
             return self.task(dag_id, run_id, task_id)["state"] in states

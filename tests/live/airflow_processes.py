@@ -1,4 +1,4 @@
-"""Airflow's own processes, each of which a test can kill and start again."""
+"""Airflow's own processes; a test can kill and restart each of them."""
 
 import json
 import os
@@ -41,14 +41,14 @@ spark.log.level                WARN
 
 @dataclass(frozen=True)
 class TaskProcess:
-    """A task at work: its supervisor, the process that runs its code, and what that has started."""
+    """A running task: its supervisor, the process of its code, and their children."""
 
     supervisor: int
     runner: int | None
     programs: tuple[int, ...]
 
     def kill_supervisor(self) -> None:
-        """The worker is gone, and what it started is left alone."""
+        """Kill the worker, and leave its children alone."""
         _kill(self.supervisor)
 
     def kill_runner(self) -> None:
@@ -62,7 +62,7 @@ class TaskProcess:
         self.kill_runner()
 
     def kill_programs(self) -> None:
-        """End what the task started: spark-submit and, where it runs here, the driver."""
+        """Kill the programs of the task: spark-submit and, if it runs here, the driver."""
         for pid in self.programs:
             _kill(pid)
 
@@ -76,10 +76,10 @@ class AirflowProcesses:
     Args:
         home: A new folder.
         dags: The files of the DAGs, which are copied.
-        connections: What ``Connection`` takes, by connection id.
+        connections: The arguments of ``Connection``, by connection id.
         database: The address of a database of PostgreSQL as ``Postgres.create_database`` returns
             it; SQLite when not given.
-        parallelism: How many tasks run at a time.
+        parallelism: The number of concurrent tasks.
         environment: More variables, which win.
     """
 
@@ -135,13 +135,13 @@ class AirflowProcesses:
         self._groups.pop(name).kill(number)
 
     def stop(self) -> None:
-        """End everything at once, and whatever else still runs for this Airflow."""
+        """End everything at once, including other processes of this Airflow."""
         for name in list(self._groups):
             self.kill(name)
         wait_until("nothing of this Airflow runs", self._kill_the_rest, 60, every=0.1)
 
     def cli(self, *arguments: str) -> str:
-        """Run a command of Airflow's command line; what it printed."""
+        """Run a command of Airflow's command line; return its output."""
         ended = subprocess.run(
             [sys.executable, "-m", "airflow", *arguments],
             env=self.environment,
@@ -154,11 +154,11 @@ class AirflowProcesses:
         return ended.stdout
 
     def log(self, name: str) -> str:
-        """What one of the processes has said."""
+        """Return the log of one of the processes."""
         return (self.home / f"{name}.log").read_text(errors="replace")
 
     def task_log(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """What all tries of a task have said; triggers are among them."""
+        """Return the logs of all attempts of a task, including its triggers."""
         folder = self.home / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}"
         files = sorted(folder.glob(f"task_id={task_id}/**/*.log*"))
         return "\n".join(file.read_text(errors="replace") for file in files)
@@ -181,7 +181,7 @@ class AirflowProcesses:
         assert len(self.api.backfills(dag_id)) == before + 1
 
     def backfill_is_over(self, dag_id: str) -> bool:
-        """Whether all runs of the last backfill have ended."""
+        """Return whether all runs of the last backfill have ended."""
         return self.api.backfills(dag_id)[-1]["completed_at"] is not None
 
     def task_processes(self) -> list[TaskProcess]:
@@ -202,7 +202,7 @@ class AirflowProcesses:
         return [task for _, task in sorted(found, key=lambda each: each[0])]
 
     def _environment(self, database: str | None, parallelism: int) -> dict[str, str]:
-        # Whatever Airflow or Spark the user has is neither touched nor used.
+        # The user's own Airflow and Spark are neither touched nor used.
         theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_")
         own = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
         settings = {
@@ -288,7 +288,7 @@ class AirflowProcesses:
         return found
 
     def _kill_the_rest(self) -> bool:
-        """Kill what there is; whether there was nothing any more."""
+        """Kill the remaining processes; return whether none existed."""
         rest = [process for process in self._own_processes() if not _has_ended(process)]
         for process in rest:
             with suppress(psutil.NoSuchProcess):

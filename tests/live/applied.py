@@ -1,4 +1,4 @@
-"""How often each run was applied to a table, by what it left beside its data."""
+"""Counts the applications of each run to a table, by the files beside its data."""
 
 import json
 from collections import defaultdict

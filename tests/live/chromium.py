@@ -18,7 +18,7 @@ class Chromium:
     """One window of a browser without a screen.
 
     Args:
-        profile: A new folder for what it stores.
+        profile: A new folder for its files.
         width: Of the window.
         height: Of the window.
     """
@@ -29,7 +29,7 @@ class Chromium:
         self._sent = 0
         self._buffer = b""
         self._session: str | None = None
-        # What the page has complained about, be it our program or the browser.
+        # The errors of the page, of its program and of the browser.
         self.complaints: list[str] = []
 
     @staticmethod

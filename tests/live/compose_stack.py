@@ -14,7 +14,7 @@ from tests.live.postgres import USER, Postgres
 from tests.live.process_group import ProcessGroup
 
 START_SECONDS = 300
-# Of which service a port is, by the number in the file.
+# The services of ports, by the number in the file.
 _PORTS = {
     "postgres": 5432,
     "s3": 7070,
@@ -35,7 +35,7 @@ class ComposeStack:
     checkout. Passwords count: PostgreSQL asks for them.
 
     Args:
-        folder: A new one, for what the services keep.
+        folder: A new folder for the services' files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,13 +67,13 @@ class ComposeStack:
         self._postgres.stop()
 
     def start_postgres(self) -> None:
-        """Start the server, and do what its container does when it is new."""
+        """Start the server, and initialize it like its container."""
         self._postgres.__enter__()
         service = self._services["postgres"]
         script = compose.ROOT / service.mounts[0]
         server = {"PGHOST": HOST, "PGPORT": str(self._postgres.port), "POSTGRES_USER": USER}
         self._must(["/bin/sh", str(script)], os.environ | service.environment | server)
-        # The server here trusts everybody; in a container it asks those who come by network.
+        # The server here trusts all clients; in a container it authenticates those of the network.
         rules = self._postgres.directory / "cluster" / "pg_hba.conf"
         own = f"host all {USER} {HOST}/32 trust\n"
         rules.write_text(f"{own}host all all {HOST}/32 scram-sha-256\n")
@@ -84,7 +84,7 @@ class ComposeStack:
         return self._postgres.query(database, sql)
 
     def start(self, name: str) -> None:
-        """Start a service, and return when its health check says so."""
+        """Start a service, and return when its health check succeeds."""
         service = self._services[name]
         environment = self.environment(name)
         group = ProcessGroup(
@@ -112,12 +112,12 @@ class ComposeStack:
         self._groups.pop(name).kill()
 
     def run(self, name: str, *command: str) -> str:
-        """Run a service that ends by itself, or another command in its place; what it said."""
+        """Run a service that ends by itself, or another command in its place; return its output."""
         words = command or self._services[name].command
         return self._must([self._local(word, name) for word in words], self.environment(name))
 
     def environment(self, name: str) -> dict[str, str]:
-        """What a service finds in its environment."""
+        """Return the environment of a service."""
         theirs = ("AIRFLOW_", "SPARK_", "PYSPARK_", "AWS_")
         own = {key: value for key, value in os.environ.items() if not key.startswith(theirs)}
         service = self._services[name]
@@ -134,7 +134,7 @@ class ComposeStack:
         )
 
     def port(self, name: str) -> int:
-        """Where a service listens."""
+        """Return the port of a service."""
         return self._ports[_PORTS[name]]
 
     @property
@@ -155,7 +155,7 @@ class ComposeStack:
         for place in ("/opt/airflow", "/opt/spark-work"):
             text = text.replace(place, str(self._folder / Path(place).name))
         text = re.sub(r"^/data$", str(self._folder / "s3"), text)
-        # In an address, alone, or as the host of a connection; and what listens everywhere.
+        # In an address, alone, or as the host of a connection; and addresses of all interfaces.
         text = re.sub(rf'(//|@|^|": ")({_HOSTS})(?=[:"]|$)', rf"\g<1>{HOST}", text)
         text = re.sub(r"^:(?=\d)", f"{HOST}:", text)
         return re.sub(rf"\b({'|'.join(map(str, ports))})\b", here, text)

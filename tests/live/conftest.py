@@ -1,4 +1,4 @@
-"""What the live tests have in common."""
+"""The common fixtures of the live tests."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

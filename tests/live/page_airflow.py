@@ -18,7 +18,7 @@ DETAILS = "querySelector('#details:not([hidden]) svg.picture')"
 
 
 class PageAirflow:
-    """An Airflow that asks for passwords, with a user, a viewer and somebody who may do nothing."""
+    """An Airflow with passwords, with a user, a viewer and a user without permissions."""
 
     def __init__(self, home: Path, metastore: EmbeddedMetastore) -> None:
         host, port = metastore.uri.removeprefix("thrift://").split(":")
@@ -63,7 +63,7 @@ class PageAirflow:
         return self._ask(f"hiveacid/{path}", user)
 
     def api(self, path: str, user: str) -> dict[str, Any]:
-        """What Airflow's own API answers."""
+        """Return the answer of Airflow's own API."""
         status, answer = self._ask(f"api/v2/{path}", user)
         assert status == 200
         return dict(answer)

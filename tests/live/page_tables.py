@@ -28,7 +28,7 @@ _THREADS = 4
 
 
 class PageTable:
-    """One table and what is done to it."""
+    """One table and its operations."""
 
     def __init__(self, client: MetastoreClient, name: str, partitions: Sequence[str] = ()) -> None:
         self.client = client
@@ -81,7 +81,7 @@ class PageTable:
         partition: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Put what is there together."""
+        """Compact the directories."""
         txn = self.client.open_txn("airflow", "worker-1", None)
         folder = self._make(replace(into, visibility_txn=txn).name, partition, size, None, at)
         if isinstance(into, Base):
@@ -127,7 +127,7 @@ def make_busy(client: MetastoreClient, tables: Sequence[str]) -> None:
 
 @contextmanager
 def held(options: MetastoreOptions, *tables: str) -> Iterator[None]:
-    """Somebody reads tables, under the names of tasks."""
+    """Readers of tables, under the names of tasks."""
     with ExitStack() as stack:
         client = stack.enter_context(MetastoreClient(options))
         for number, table in enumerate(tables):
@@ -187,7 +187,8 @@ def make_three(client: MetastoreClient) -> None:
 
 
 def make_streams(batch_id: int = 17) -> list[StreamState]:
-    """How four streams are doing: one that runs, one that has died, one that failed, and one at its end.
+    """Write the states of four streams: a running one, a dead one, a failed one, and a finished
+    one.
 
     Args:
         batch_id: The last batch of the one that runs.

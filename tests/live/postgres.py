@@ -18,7 +18,7 @@ USER = "hiveacid"
 
 
 class Postgres:
-    """A server with an empty cluster, which trusts everybody on this machine.
+    """A server with an empty cluster, which trusts all users of this machine.
 
     It refuses to run as root: then it runs as the user that its package made.
     """
@@ -27,7 +27,7 @@ class Postgres:
         """Describe the server.
 
         Args:
-            **settings: What is set beside.
+            **settings: Additional settings.
         """
         self._settings = settings
         self._account = "postgres" if os.getuid() == 0 else None
@@ -78,7 +78,7 @@ class Postgres:
             "port": self.port,
             "unix_socket_directories": self.directory,
             "max_connections": 200,
-            # Nobody needs the data after the test.
+            # The data is not needed after the test.
             "fsync": "off",
             **self._settings,
         }

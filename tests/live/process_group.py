@@ -14,7 +14,7 @@ class ProcessGroup(GuardedProcess):
 
     @property
     def exit_code(self) -> int:
-        """How the server has ended, which it has; a signal as a shell tells it."""
+        """Return the exit status of the ended server; a signal as in a shell."""
         code = self._process.wait(timeout=0)
         return code if code >= 0 else 128 - code
 
@@ -23,4 +23,4 @@ class ProcessGroup(GuardedProcess):
         self.signal(number)
         self._process.wait(timeout=seconds)
         assert self._process.stdin is not None
-        self._process.stdin.close()  # What is left of the group after a soft signal ends by this.
+        self._process.stdin.close()  # Processes of the group that survive a soft signal end by this.

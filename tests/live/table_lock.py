@@ -15,7 +15,7 @@ _SECONDS_TO_OPEN = 15
 
 
 class TableLock:
-    """While it is held, all may read the table and nobody else changes it: writers stand in a queue."""
+    """While it is held, all may read the table and no other client changes it: writers queue."""
 
     def __init__(self, client: MetastoreClient, table: TableRef) -> None:
         self._client = client
@@ -37,11 +37,11 @@ class TableLock:
     def let_open(self, is_open: Callable[[], bool]) -> None:
         """Let a writer open its transaction, in which it waits for the lock again.
 
-        Whoever's turn has come waits for those who held the table then, and for nobody who came
-        later. So one lock takes the place of another; twice, if it was asked for too early.
+        The next writer waits for the holders of the table at that time, and for no later ones. So
+        one lock takes the place of another; twice, if it was asked for too early.
         """
         queue = queue_of(self._table)
-        wait_until("it stands in the queue", lambda: bool(self._client.show_locks(queue)), 240, 0.1)
+        wait_until("it is queued", lambda: bool(self._client.show_locks(queue)), 240, 0.1)
         deadline = 0.0
         while not is_open():
             if time.monotonic() > deadline:

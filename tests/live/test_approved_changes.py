@@ -1,4 +1,4 @@
-"""The example that asks a human: what is approved of is done, and what is rejected is not."""
+"""The example with human approvals: approved changes are made, and rejected ones are not."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 
 DAG = "approved_changes"
 QUESTIONS = ("overwrite.ask", "forget.ask", "abort.ask")
-# Airflow before 3.3 says deferred.
+# Airflow before 3.3 reports deferred.
 _WAITING = ("awaiting_input", "deferred")
 _ENDED = ("success", "failed", "skipped", "upstream_failed")
 TABLES = """
@@ -68,7 +68,7 @@ class Run:
         return self.api.question(DAG, self.id, task)
 
     def end(self, **answers: str) -> dict[str, str]:
-        """Answer whatever is asked until the run has ended; the states of its tasks."""
+        """Answer all questions until the run has ended; return the states of its tasks."""
 
         def ended() -> bool:
             for group, option in answers.items():
@@ -84,7 +84,7 @@ class Run:
         return {each["task_id"]: each["state"] for each in self.api.task_instances(DAG, self.id)}
 
     def _waits(self, task: str) -> bool:
-        """Whether a task has asked, is not answered yet, and does nothing any more."""
+        """Return whether a task has asked, is not answered yet, and is idle."""
         question = self.question(task)
         asked = question is not None and not question["response_received"]
         return asked and self.states()[task] in _WAITING
@@ -104,7 +104,7 @@ def test_a_human_decides(
         assert "Now its version is 1;" in body["overwrite.ask"]
         assert f"`{requests}`" in body["forget.ask"]
         assert f"- {old} of 'ann' on 'laptop'" in body["abort.ask"]
-        # Nobody waits for the human.
+        # No process waits for the human.
         assert client.show_locks(TableRef.parse("approved.orders")) == []
         assert rows(hms4) == [1, 2, 3]
 

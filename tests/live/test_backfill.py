@@ -45,7 +45,7 @@ def bookings(day: str, dice: random.Random) -> Rows:
 
 
 def balances(feed: Mapping[str, Rows]) -> Rows:
-    """What the whole feed of bookings amounts to, replayed once."""
+    """Return the result of the whole feed of bookings, applied once."""
     accounts: dict[int, dict[str, Any]] = {}
     for day in sorted(feed):
         for booking in feed[day]:
@@ -74,7 +74,7 @@ def changes(day: str, dice: random.Random) -> Rows:
 
 
 def orders(feed: Mapping[str, Rows]) -> Rows:
-    """What the whole feed of orders amounts to, replayed once."""
+    """Return the result of the whole feed of orders, applied once."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for day in sorted(feed):
         for change in feed[day]:

@@ -29,15 +29,15 @@ pytestmark = [pytest.mark.consumers, pytest.mark.timeout(3600)]
 DAG = "two_consumers"
 KILLS = 20
 SEED = int(os.environ.get("CONSUMERS_SEED", "11"))
-# What dies, and how often in a hundred.
+# The victims, in percent.
 VICTIMS = {"worker": 40, "driver": 25, "code": 15, "worker and driver": 10, "scheduler": 10}
 
 
 class Chaos:
-    """Kills what runs the tasks of an Airflow, at random moments.
+    """Kill processes of an Airflow's tasks, at random moments.
 
     Attributes:
-        killed: How many of each kind were killed.
+        killed: The number of killed processes by kind.
     """
 
     def __init__(self, airflow: AirflowProcesses, random: Random, seconds: float) -> None:
@@ -122,7 +122,7 @@ def airflow(hms: EmbeddedMetastore, busy: BusyTable, tmp_path: Path) -> Iterator
 
 
 def live(busy: BusyTable, stop: threading.Event) -> Counter[str]:
-    """Write, compact and clean; what was done how often."""
+    """Write, compact and clean; return the counts."""
     done: Counter[str] = Counter()
     while not stop.wait(busy.random.uniform(0, 2)):
         deed: Callable[[], None] = busy.write
@@ -143,7 +143,7 @@ def test_a_dag_that_is_killed_twenty_times_copies_every_change_once(
     begun = time.monotonic()
 
     def have_seen_all() -> bool:
-        """Whether both are at the end; a schedule would look from time to time as well."""
+        """Return whether both are at the end; a schedule would also poll from time to time."""
         if all(run["state"] in ENDED for run in airflow.api.runs(DAG)):
             airflow.api.trigger(DAG)
         ref = TableRef.parse(busy.table)

@@ -1,4 +1,5 @@
-"""Merges with their drivers in a YARN: whoever dies, the task is green and the merge applied once."""
+"""Merges with their drivers in a YARN: after any death, the task succeeds and the merge is applied
+once."""
 
 import getpass
 import json
@@ -84,7 +85,7 @@ class Merge:
         self.run_id = self.api.trigger(dag_id, {"table": str(self.table), "feed": str(self.feed)})
 
     def locked(self) -> TableLock:
-        """Nobody else can write meanwhile."""
+        """Exclude other writers during the body."""
         return TableLock(self.client, self.table)
 
     def open(self) -> list[int]:
@@ -140,7 +141,7 @@ class Merge:
         return tasks[0]
 
     def ends_well(self, *, tries: Container[int], applications: Container[int]) -> None:
-        """The task becomes green, and whoever looks finds that it was applied once."""
+        """Check that the task succeeds, and that the merge was applied once."""
         self.api.wait_for_run(self.dag_id, self.run_id, seconds=480)
         assert self.api.task(self.dag_id, self.run_id, TASK)["try_number"] in tries
         (write_id,) = applied(self.client, self.table)[self.token]
@@ -196,8 +197,8 @@ def test_the_triggerer_dies_while_the_merge_works(merge: Merge) -> None:
         merge.wait_for_task("deferred")
         merge.airflow.kill("triggerer")
         merge.airflow.start("triggerer")
-        # The next one tells what the application has begun, before it does a thing.
-        wait_until("the transaction is told", lambda: merge.xcom("txn_id") is not None, 120)
+        # The next one reports the application's transaction before any other action.
+        wait_until("the transaction is reported", lambda: merge.xcom("txn_id") is not None, 120)
         assert merge.open() == [merge.xcom("txn_id")]
         assert list(merge.xcom("write_ids")) == [str(merge.table)]
     merge.ends_well(tries={1}, applications={1})
@@ -218,8 +219,8 @@ def test_the_worker_dies_while_it_submits(merge: Merge) -> None:
     merge.trigger()
     merge.task_process(submitting=True).kill_worker()
     assert merge.applications() == []
-    # What it has started is an orphan that may submit the merge all the same, also after the next
-    # try has looked for it.
+    # Its child is an orphan that may submit the merge nevertheless, also after the search of the
+    # next attempt.
     merge.wait_for_application(*ApplicationState)
     merge.ends_well(tries={2}, applications={1, 2})
 
@@ -250,7 +251,7 @@ def test_a_worker_dies_that_waits_for_its_application(merge: Merge) -> None:
     with merge.locked() as lock:
         merge.trigger(WAITING)
         lock.let_open(merge.is_open)
-        wait_until("the transaction is told", lambda: merge.xcom("txn_id") is not None, 120)
+        wait_until("the transaction is reported", lambda: merge.xcom("txn_id") is not None, 120)
         assert merge.open() == [merge.xcom("txn_id")]
         merge.task_process(submitting=False).kill_worker()
         wait_until(
@@ -291,7 +292,7 @@ def test_the_submitter_dies_when_its_application_is_accepted(merge: Merge) -> No
         merge.wait_for_application(ApplicationState.PENDING)
         submitter.kill_programs()
         merge.wait_for_task("deferred")
-    # The second try shows that it was hit before it could tell anybody.
+    # The number of the second attempt shows that the first one died before any report.
     merge.ends_well(tries={2}, applications={1})
 
 

@@ -1,4 +1,4 @@
-"""What docker-compose.yml starts, started without Docker: the full set, and two DAGs on it."""
+"""The services of docker-compose.yml, started without Docker: the full set, and two DAGs on it."""
 
 import json
 import urllib.error
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(2400)]
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
-    """PostgreSQL, the S3 store, the metastore on both, and what Airflow needs beforehand."""
+    """PostgreSQL, the S3 store, the metastore on both, and Airflow's initial objects."""
     with ComposeStack(tmp_path_factory.mktemp("stack")) as stack:
         stack.start_postgres()
         stack.start("s3")
@@ -57,7 +57,7 @@ def test_the_provider_is_there_and_its_examples_can_be_run(stack: ComposeStack) 
 def test_the_small_set_merges_inside_of_airflow(stack: ComposeStack) -> None:
     stack.start("airflow")
     log_in(api_of(stack), stack.environment("airflow")["AIRFLOW_ADMIN_PASSWORD"])
-    # As deploy/README.md says.
+    # As in deploy/README.md.
     conf = json.dumps({"feed": stack.environment("airflow")["DEMO_FEED"]})
     words = ("dags", "test", "hourly_merge", "2026-11-20T10:00:00+00:00", "--conf", conf)
     stack.run("airflow", "airflow", *words)
@@ -65,7 +65,7 @@ def test_the_small_set_merges_inside_of_airflow(stack: ComposeStack) -> None:
     stack.kill("airflow")
 
 
-def test_the_full_set_merges_and_compacts_on_the_cluster(stack: ComposeStack) -> None:
+def test_the_full_set_merges_on_the_cluster_and_compacts_in_the_worker(stack: ComposeStack) -> None:
     for name in ("spark-master", "spark-worker", "airflow-api", "airflow-scheduler"):
         stack.start(name)
     for name in ("airflow-dag-processor", "airflow-triggerer"):
@@ -84,7 +84,7 @@ def test_the_full_set_merges_and_compacts_on_the_cluster(stack: ComposeStack) ->
     }
     run(api, "hourly_merge", "again", {"feed": environment["DEMO_FEED"]}, hour)
     assert rows(stack) == [(1, "Emmy", "de"), (2, "Sophie", "fr")]
-    # It has replaced what the small set wrote: there are two deltas in each partition.
+    # It has replaced the files of the small set: there are two deltas in each partition.
     conf = {"table": "demo.customers", "max_deltas": 1}
     run(api, "automatic_compaction", "first", conf, {"logical_date": None})
     assert rows(stack) == [(1, "Emmy", "de"), (2, "Sophie", "fr")]
@@ -92,7 +92,7 @@ def test_the_full_set_merges_and_compacts_on_the_cluster(stack: ComposeStack) ->
     assert directories.count("base_0000002_v") == 2
     assert "delta_" not in directories
     names = {application["name"] for application in applications(stack)}
-    assert names == {"MergeJob demo.customers", "CompactJob demo.customers"}
+    assert names == {"MergeJob demo.customers"}
 
 
 def api_of(stack: ComposeStack) -> AirflowApi:

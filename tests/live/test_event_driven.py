@@ -74,11 +74,11 @@ def airflow(
 def shop(
     airflow: AirflowProcesses, tables: dict[str, AcidFolders], proxy: Proxy, hms4: EmbeddedMetastore
 ) -> SimpleNamespace:
-    """What happens to the tables, and what Airflow makes of it."""
+    """The operations on the tables, and Airflow's reactions."""
     numbers: Counter[str] = Counter()
 
     def cross(name: str) -> None:
-        """Bring a table over the threshold, by rows that tell which insert brought them."""
+        """Bring a table over the threshold, by rows that identify their insert."""
         folders = tables[name]
         for _ in range(DELTAS):
             numbers[name] += 1
@@ -134,7 +134,7 @@ def test_three_tables_over_the_threshold_are_three_runs_and_armed_again(airflow,
     assert set(shop.deltas().values()) == {1}
     assert shop.rows_are_right()
 
-    # What became worth it at the same time may come in one run, but nothing comes twice.
+    # Simultaneous needs may arrive in one run, but none arrives twice.
     for name in TABLES:
         shop.cross(name)
     wait_until("they are compacted again", lambda: len(shop.compacted()) >= 6, 600)

@@ -51,7 +51,7 @@ def accounts(hms4: EmbeddedMetastore) -> Iterator[SimpleNamespace]:
             rows=lambda: rows_of(hms4.uri, str(TABLE)),
             committed=lambda: committed_write_ids(client, TABLE),
             applied=lambda: applied(client, TABLE),
-            # It lets nobody else write.
+            # It excludes other writers.
             locked=lambda: TableLock(client, TABLE),
             open=lambda token: find_open_transactions(client, marked_token(token, [str(TABLE)])),
         )

@@ -1,6 +1,6 @@
-"""What Airflow's own pages show of a task: the log of one that succeeds and of one that fails, and its job.
+"""Airflow's own pages for a task: the log of a success and of a failure, and its job.
 
-What they look like is left in build/page.
+Their pictures are left in build/page.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The page in a real Chromium, inside of a running Airflow, over a real metastore.
 
-What a page without tables, an error and the tab of a DAG look like is left in build/page.
+The pictures of a page without tables, an error and the tab of a DAG are left in build/page.
 """
 
 import json
@@ -93,7 +93,7 @@ def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
     for text in (
         "live_orders running for 41 min, streamed_orders",
         "hourly_events ended: no more rows, streamed_orders",
-        "payments not heard of for 61 min, streamed_orders",
+        "payments no report for 61 min, streamed_orders",
         "visits failed: UnknownColumn, streamed_orders",
         *("15,385", "10.7 s", "120", "720,000 rows, 18 batches", "3: 5,200 rows in", "1 batch"),
     ):
@@ -171,14 +171,14 @@ def test_two_thousand_tables(
     browser.wait_until(f"document.{ROWS} === 50", 300)
     assert browser.evaluate(SHIFTS) < 0.02
     known = airflow.measured(MANY + 3)
-    airflow.ask("api/tables")  # Signing in is not what is timed.
+    airflow.ask("api/tables")  # The time excludes signing in.
     timed = "performance.getEntriesByType('resource').map((each) => each.duration)"
     for sort in ("table", "bytes", "score"):
         browser.evaluate(f"document.querySelector('[data-sort={sort}]').click()")
         browser.wait_until(f"document.querySelector('[aria-sort] [data-sort={sort}]')")
     durations = sorted(browser.evaluate(timed))
     print(f"first measurement {known['seconds']:.1f} s, answers {durations} ms")
-    # Nobody waits for a measurement but the first who looks.
+    # Only the first user waits for a measurement.
     assert durations[-1] / 1000 < known["seconds"] / 10
     names = [row["table"] for row in known["rows"]]
     with MetastoreClient(metastore.options) as client:
@@ -196,10 +196,10 @@ def test_a_metastore_that_is_gone(
     browser.wait_until("document.querySelector('.name')")
     count = browser.evaluate(f"document.{ROWS}")
     metastore.kill()
-    # What was known stays, with a word on its age.
+    # The known figures remain, with a note on their age.
     browser.wait_until("!document.querySelector('#stale').hidden", 120)
     assert browser.evaluate(f"document.{ROWS}") == count
-    # An Airflow that is away for a moment is not what is looked at here.
+    # A short outage of Airflow is not tested here.
     browser.open("about:blank")
     airflow.restart()
     browser.cookie(airflow.url, "_token", airflow.token("jane"))

@@ -1,4 +1,4 @@
-"""What somebody does on the page in a real Chromium: buttons, columns, a file, a narrow screen."""
+"""The page in a real Chromium: buttons, columns, a file, a narrow screen."""
 
 import csv
 import time
@@ -27,7 +27,9 @@ def tables(airflow: PageAirflow, metastore: EmbeddedMetastore) -> None:
     airflow.measured(3)
 
 
-def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: Chromium) -> None:
+def test_the_buttons_start_a_dag_for_permitted_users(
+    airflow: PageAirflow, browser: Chromium
+) -> None:
     buttons = f"{FRAME}.querySelectorAll('#maintenance button')"
     said = f"{FRAME}.querySelector('.said')?.innerText"
     page = f"{airflow.url}/plugin/hiveacid?table=default.customers"
@@ -49,7 +51,7 @@ def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: 
             "connection": "hive_acid_default",
         }
         assert browser.evaluate(said).startswith(runs[0]["dag_run_id"])
-        # What was started stays in view when all is measured again.
+        # The started run remains visible during a new measurement.
         browser.evaluate(f"{FRAME}.querySelector('#versions').setAttribute('data-old', 'yes')")
         browser.evaluate(f"{FRAME}.querySelector('#refresh').click()")
         browser.wait_until(f"{FRAME}.querySelector('#versions:not([data-old])')")
@@ -60,7 +62,9 @@ def test_the_buttons_start_a_dag_for_whoever_may(airflow: PageAirflow, browser: 
     browser.evaluate(f"{buttons}[1].click()")
     browser.wait_until(f"{FRAME}.querySelector('.said a')")
     browser.evaluate(f"{FRAME}.querySelector('.said a').click()")
-    browser.wait_until("location.pathname.startsWith('/dags/compact_or_clean/runs/manual__')")
+    browser.wait_until(
+        "location.pathname.startsWith('/dags/compact_or_clean/runs/clean__default.customers__')"
+    )
 
 
 def test_columns_are_chosen_and_kept(airflow: PageAirflow, browser: Chromium) -> None:
@@ -104,9 +108,7 @@ def test_the_list_is_saved_as_a_file_from_inside_of_airflow(
 def test_refresh_measures_again_at_once(airflow: PageAirflow, browser: Chromium) -> None:
     browser.open(f"{airflow.url}/hiveacid/")
     browser.wait_until(f"document.{ROWS} === 3")
-    asked = (
-        "performance.getEntriesByType('resource').some((each) => each.name.includes('anew=true'))"
-    )
+    asked = "performance.getEntriesByType('resource').some((each) => each.name.includes('refresh=true'))"
     assert not browser.evaluate(asked)
     browser.evaluate("document.querySelector('#refresh').click()")
     browser.wait_until(asked)
@@ -123,7 +125,7 @@ def test_in_a_narrow_window_of_airflow_the_list_is_not_cut(
     fits = f"{part}.scrollWidth <= {part}.clientWidth"
     for name in ("html", "header", "#status", "#filters", "#list"):
         assert browser.evaluate(fits.format(name)), name
-    # What the policy would do has no column there, and is told below the name.
+    # The policy's decision has no column there, and is shown below the name.
     row = f"{FRAME}.querySelector('[data-table=\"default.orders\"]').innerText"
     assert "major" in browser.evaluate(row)
 

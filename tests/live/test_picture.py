@@ -1,4 +1,4 @@
-"""What the history of a table in pictures counts, in a real Chromium."""
+"""The figures in the picture of a table's history, in a real Chromium."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ PROGRAM = (Path(airflow_hiveacid.plugin.__file__).parent / "picture.js").read_te
 NAMES = ("kind", "partition", "first_write_id", "last_write_id", "state")
 
 
-def test_what_was_cleaned_is_read_by_nobody_since_its_compaction(tmp_path: Path) -> None:
-    # In which partition the writes 2 and 3 were, nobody knows any more.
+def test_cleaned_directories_had_no_readers_since_their_compaction(tmp_path: Path) -> None:
+    # The partitions of the writes 2 and 3 are unknown.
     written = [
         ("insert", None, 2, 2, "cleaned"),
         ("insert", None, 3, 3, "cleaned"),

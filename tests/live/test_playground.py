@@ -1,4 +1,4 @@
-"""The playground as somebody uses it: start it, do what it says, see its tables at work, end it."""
+"""The playground from a user's view: start it, follow its output, watch its tables, end it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PATIENCE = 1200
 
 
 class Demo:
-    """A `hiveacid demo` in a folder, and what it has printed."""
+    """A `hiveacid demo` in a folder, and its output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Demo:
 
     @property
     def commands(self) -> list[str]:
-        """What to try in another terminal."""
+        """Return the suggested commands for another terminal."""
         return re.findall(r"^  ((?:export|hiveacid) .*)$", self.said, re.M)
 
     @property
@@ -70,7 +70,7 @@ class Demo:
         return "Ctrl-C ends all of it" in self.said and bool(self.alive())
 
     def alive(self) -> list[str]:
-        """What runs for it: Airflow, its tasks, Spark, the metastore."""
+        """Return its processes: Airflow, its tasks, Spark, the metastore."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -88,7 +88,7 @@ class Demo:
         return found
 
     def ask(self, path: str, body: object = None, token: str = "") -> dict[str, object]:
-        """What Airflow answers."""
+        """Return Airflow's answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         request = urllib.request.Request(f"{self.url}{path}", data, headers)
@@ -96,7 +96,7 @@ class Demo:
             return dict(json.load(answer))
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """How often each table was written, and how often any was compacted."""
+        """Return the number of writes of each table, and of compactions of any."""
         writes, compactions = {}, 0
         with MetastoreClient(self.metastore) as client:
             for table in TABLES:
@@ -127,7 +127,7 @@ def started(folder: Path, eventually: Callable[..., None]) -> Iterator[Demo]:
             demo.process.wait()
 
 
-def test_it_stays_up_at_work_until_it_is_ended_and_goes_on_in_the_next_start(
+def test_it_runs_until_it_is_ended_and_continues_after_a_restart(
     tmp_path: Path, eventually: Callable[..., None]
 ) -> None:
     folder = tmp_path / "demo"

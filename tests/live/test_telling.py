@@ -1,4 +1,5 @@
-"""What Airflow's own processes hear of our tasks: assets, links, lineage, and kinds of failure."""
+"""The information of Airflow's own processes on our tasks: assets, links, lineage, and kinds of
+failure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -61,7 +62,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def written(airflow: AirflowProcesses, feed: str) -> SimpleNamespace:
-    """A run of the merge whose source a function tells."""
+    """A run of the merge with a source from a function."""
     run_id = airflow.api.trigger("write_orders", {"feed": feed})
     airflow.api.wait_for_run("write_orders", run_id)
     report = airflow.api.xcom("write_orders", run_id, "merge")
@@ -69,7 +70,7 @@ def written(airflow: AirflowProcesses, feed: str) -> SimpleNamespace:
 
 
 def runs_of(airflow: AirflowProcesses, dag_id: str, count: int) -> list[str]:
-    """So many runs of a DAG that nobody triggers, when they have ended."""
+    """Return a number of ended scheduled runs of a DAG."""
     wait_until(f"{count} of {dag_id}", lambda: len(airflow.api.runs(dag_id)) >= count, 120)
     run_ids = [run["dag_run_id"] for run in airflow.api.runs(dag_id)]
     for run_id in run_ids:
@@ -77,7 +78,7 @@ def runs_of(airflow: AirflowProcesses, dag_id: str, count: int) -> list[str]:
     return run_ids
 
 
-def test_a_dag_that_waits_for_a_table_hears_what_was_written(airflow, written):
+def test_a_dag_that_waits_for_a_table_receives_the_written_partitions(airflow, written):
     assert written.report["rows_inserted"] == 4
     (run_id,) = runs_of(airflow, "hear_of_orders", 1)
     (extra,) = airflow.api.xcom("hear_of_orders", run_id, "hear")
@@ -94,7 +95,7 @@ def test_a_dag_that_waits_for_partitions_has_one_run_for_each(airflow, feed):
     assert keys == {"day=2026-11-19", "day=2026-11-20"}
 
 
-def test_any_task_that_writes_can_tell_of_each_partition_beside_the_table(airflow, written):
+def test_any_writing_task_can_emit_events_of_partitions(airflow, written):
     run_ids = runs_of(airflow, "hear_of_each_day", 2)
     keys = {airflow.api.xcom("hear_of_each_day", run_id, "hear_key") for run_id in run_ids}
     assert keys == {"day=2026-11-19", "day=2026-11-20"}

@@ -1,4 +1,4 @@
-"""What users get: the wheel in an environment of its own, with what it asks for and no more."""
+"""The installed wheel in a separate environment, with its requirements and no more."""
 
 import json
 import os
@@ -49,7 +49,9 @@ def installed(tmp_path_factory, connections):
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
     locked = ["--constraints", ROOT / "requirements.lock"]
     python = ["--python", environment / "bin" / "python"]
-    subprocess.run([uv, "pip", "install", "--quiet", *python, *locked, wheel], check=True)
+    subprocess.run(
+        [uv, "pip", "install", "--quiet", *python, *locked, f"{wheel}[spark]"], check=True
+    )
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -95,7 +97,7 @@ def test_airflow_tests_the_connection(installed):
     assert "Connection success!" in answer
 
 
-def test_airflow_tells_why_a_connection_does_not_work(installed):
+def test_airflow_shows_why_a_connection_does_not_work(installed):
     installed.variables["AIRFLOW_CONN_DOWN"] = json.dumps(
         {"conn_type": "hive_acid_metastore", "host": "127.0.0.1", "port": 9}
     )
@@ -109,7 +111,7 @@ def test_the_doctor_finds_a_working_environment(installed, command):
     ended = installed.run(*command, "doctor", "--conn-id", "hive_acid_default", "--json")
     checks = {check["name"]: check["ok"] for check in json.loads(ended.stdout)["checks"]}
     assert all(checks.values())
-    assert checks.keys() >= {"packages", "pyspark", "java", "metastore", "warehouse"}
+    assert checks.keys() >= {"packages", "spark", "java", "metastore", "warehouse"}
 
 
 def test_spark_runs_the_packaged_application(installed):

@@ -17,7 +17,7 @@ from tests.live.yarn import Yarn
 
 pytestmark = pytest.mark.live
 
-# Waits at a pipe for what to do, so that nothing ends before the test has looked at it.
+# Wait at a pipe for commands, so that nothing ends before the test has checked it.
 _DRIVER = """\
 import os, sys
 from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ def wait_for_state(
 
 
 def wait_for_driver(applications: YarnApplications, application_id: str) -> int:
-    """Wait until the driver stands at its pipe; its process id."""
+    """Wait until the driver waits at its pipe; return its process id."""
     said: list[str] = []
 
     def has_spoken() -> bool:

@@ -34,7 +34,7 @@ class Yarn:
 
     Attributes:
         directory: Keeps everything that they store.
-        address: Where the ResourceManager's REST API answers.
+        address: The address of the ResourceManager's REST API.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Yarn:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What spark-submit needs in its environment to find this YARN."""
+        """Return the environment of spark-submit for this YARN."""
         return {"HADOOP_CONF_DIR": str(self.directory / "conf"), "SPARK_LOCAL_IP": HOST}
 
     @property
@@ -102,7 +102,7 @@ class Yarn:
             "spark.yarn.stagingDir": (self.directory / "staging").as_uri(),
             "spark.yarn.scheduler.heartbeat.interval-ms": "200",
             "spark.pyspark.python": sys.executable,
-            # Compiling thoroughly what soon ends would take most of the time.
+            # Thorough compilation of short-lived programs would take most of the time.
             "spark.driver.extraJavaOptions": " ".join((_SMALL_JAVA, *self._java_options)),
             "spark.executor.extraJavaOptions": " ".join((_SMALL_JAVA, *self._java_options)),
             "spark.driver.memory": "512m",
@@ -159,7 +159,7 @@ class Yarn:
         return metrics
 
     def _kill_containers(self) -> bool:
-        """Kill what there is; whether there was nothing any more."""
+        """Kill the remaining processes; return whether none existed."""
         # Each container is a session of its own, with a folder of ours in its command line.
         mark, alive = str(self.directory / "local").encode(), False
         for process in Path("/proc").glob("[0-9]*"):

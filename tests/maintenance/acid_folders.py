@@ -16,7 +16,7 @@ from tests.places import place_of
 
 @dataclass
 class AcidFolders:
-    """A table and what is done to it."""
+    """A table and its operations."""
 
     client: MetastoreClient
     ref: TableRef
@@ -78,7 +78,7 @@ class AcidFolders:
             return self.make(Delta(write_id, write_id, 0).name, partition)
 
     def compact(self, into, partition=None, *, commit=True, folder=None):
-        """What a compaction does to the folder; the name of its output."""
+        """Change the folder like a compaction; return the name of its output."""
         folder = folder or self.root / (partition or "")
         txn = self.client.open_txn("compactor", "localhost", None)
         if self.client.version is MetastoreVersion.HMS4:

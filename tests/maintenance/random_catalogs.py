@@ -57,7 +57,7 @@ class World:
 
 
 def clean_random_catalog(world, catalog, directory, **metastore):
-    """Clean all tables of a catalog, none of which may lose a file to the cleaning of another one."""
+    """Clean all tables of a catalog; none may lose a file to the cleaning of another one."""
     with (
         FakeMetastore("4.0.1", directory=Path(directory), **metastore) as fake,
         MetastoreClient(fake.options) as client,

@@ -1,4 +1,4 @@
-"""Who is said to be in the way."""
+"""The reported blockers."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def table(client, database):
     return ref
 
 
-def test_who_locks_the_table_is_named_with_the_run_and_since_when(client, table):
+def test_the_holder_of_a_lock_is_named_with_run_and_time(client, table):
     token = "nightly/scheduled__2026-01-02/merge/3"
     with Transaction(
         client, targets=[Target(table, Operation.INSERT)], run_token=token, user="ann"

@@ -59,7 +59,7 @@ def test_a_request_succeeds_when_its_directories_are_gone(folders):
     assert folders.directories() == [base]
 
 
-def test_a_request_waits_while_somebody_reads_what_was_replaced(folders):
+def test_a_request_waits_for_readers_of_replaced_directories(folders):
     folders.insert()
     folders.insert()
     with folders.reading():
@@ -153,10 +153,8 @@ def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):
     assert states(folders) == {first: "succeeded", second: READY_FOR_CLEANING}
 
 
-def test_nobody_is_forgotten_while_something_staged_could_still_appear(
-    client, database, monkeypatch
-):
-    """A writer that was asleep when it was aborted goes on by renaming what it has staged."""
+def test_aborts_are_kept_while_staged_files_could_appear(client, database, monkeypatch):
+    """A writer that was asleep during its abort continues by renaming its staged files."""
     folders = AcidFolders.create(client, f"{database}.parted", ["p=1"])
     folders.insert("p=1")
     folders.insert("p=1")

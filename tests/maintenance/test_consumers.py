@@ -49,7 +49,7 @@ def files(folders, name="log"):
     return sorted((folders.root / "_hiveacid_consumers" / name).iterdir())
 
 
-def test_a_consumer_that_has_copied_nothing_begins_where_its_job_says_by_now(folders):
+def test_a_consumer_without_copies_begins_at_the_current_start_of_its_job(folders):
     for after in (0, 2, 1):
         assert turn(folders, str(after)) == (after, 3)
         consumer(folders).begin(after)
@@ -104,14 +104,14 @@ def test_a_lost_answer_is_settled_by_looking(folders, monkeypatch, written):
     assert known(folders) == [("log", 2, 1)]
 
 
-def test_what_a_kill_has_left_is_removed_by_the_next_move(folders):
+def test_leftovers_of_a_kill_are_removed_by_the_next_move(folders):
     consumer(folders).begin(0)
     (begun,) = files(folders)
     for name in ("begin", "1", "3"):
         (begun.parent / f"_unfinished_0123abcd_{name}.json").write_text("{")
     assert turn(folders) == (0, 3)
     consumer(folders).advance(2)
-    # What another run is about to write stays.
+    # The files that another run is about to write remain.
     assert [path.name for path in files(folders)] == ["2.json", "_unfinished_0123abcd_3.json"]
 
 
@@ -125,7 +125,7 @@ def test_one_name_with_two_targets_is_refused(folders):
     assert "after='2'" in raised.value.remedy
     assert turn(folders, name="other") == (0, 3)
     assert known(folders) == [("log", 2, 1)]
-    # Who only looks has no target.
+    # A read-only consumer has no target.
     assert Consumer(folders.client, folders.ref.full_name, "log").after == 2
 
 
@@ -253,6 +253,6 @@ def test_the_consumer_of_a_table_that_was_renamed_continues_under_another_name(
     assert turn(renamed, after="2", name="log_2") == (2, 3)
 
 
-def test_a_version_that_the_table_does_not_have_says_how_to_begin_anew(folders):
+def test_a_missing_version_has_a_remedy(folders):
     with pytest.raises(VersionUnknown, match=r"no version 7.*another name"):
         turn(folders, "7")

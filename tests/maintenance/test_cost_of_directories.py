@@ -1,4 +1,4 @@
-"""What the rules cost follows the number of directories: twice as many, twice the work."""
+"""The cost of the rules depends on the number of directories: twice as many, twice the work."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called, those of the interpreter among them."""
+    """Return the number of function calls, including those of the interpreter."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -68,7 +68,7 @@ def half_compacted(count: int) -> list[FileStatus]:
 
 
 def not_committed(count: int) -> list[FileStatus]:
-    """The output of a compaction that nobody has committed, beside what it would replace."""
+    """Return an uncommitted output of a compaction, beside its inputs."""
     return listed(Delta(HIGH - count + 1, HIGH, visibility_txn=5000).name, *deltas(count))
 
 
@@ -102,7 +102,7 @@ def test_twice_as_many_directories_are_twice_the_work(partition):
 
 
 def judge(files: list[FileStatus], write_ids: ValidWriteIdList, txns: ValidTxnList) -> None:
-    """What a reader, a sensor, a compaction and a cleaning ask of a partition."""
+    """Make the decisions of a reader, a sensor, a compaction and a cleaning on a partition."""
     state = acid_state(files, write_ids, txns)
     names = {file.path.partition("/")[0] for file in files if "/" in file.path}
     _ = [state.files(name) for name in ("", *state.deltas)]

@@ -1,4 +1,4 @@
-"""What a look costs the metastore follows the tables that were written, not those there are."""
+"""The cost of a survey in the metastore depends on the written tables, not on all of them."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=Tr
 
 
 @FAKES
-def test_tables_that_nobody_writes_cost_no_call(hms, client, database):
+def test_unwritten_tables_cost_no_call(hms, client, database):
     tables = [AcidFolders.create(client, f"{database}.t{number}") for number in range(5)]
     for table in tables:
         table.insert()
@@ -37,7 +37,7 @@ def _calls_of_looks(hms, database: str, tables: list[AcidFolders]) -> list[Count
             if written:
                 tables[2].insert()
             with counted_calls() as calls:
-                poll.look([f"{database}.*"])
+                poll.survey([f"{database}.*"])
                 list(meter.measure(database))
             seen.append(calls)
     return seen

@@ -1,4 +1,4 @@
-"""Cleaning deletes no file in the directory of another table or partition, whatever the catalog."""
+"""Cleaning deletes no file in the directory of another table or partition, in any catalog."""
 
 import tempfile
 from pathlib import Path

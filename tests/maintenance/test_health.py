@@ -1,4 +1,4 @@
-"""What is measured of tables, and when a table is listed again."""
+"""The measurements of tables, and the conditions for listing a table again."""
 
 import shutil
 import socket
@@ -78,12 +78,12 @@ def test_a_table_has_all_its_figures(client, database, folders, meter):
 
 
 @FAKE
-def test_what_a_compaction_leaves_waits_to_be_cleaned_and_is_seen_to_go(folders, measure):
+def test_replaced_directories_wait_for_cleaning_and_disappear(folders, measure):
     for _ in range(3):
         folders.insert()
     before = measure()
     assert (before.obsolete_directories, before.deltas, before.score) == (0, 3, 100)
-    # Too few to be called for: only its obsolete directories tell of it, later.
+    # Too few for a decision: only its obsolete directories reveal it, later.
     folders.compact(Base(3))
     folders.insert()
     compacted = measure()
@@ -94,7 +94,7 @@ def test_what_a_compaction_leaves_waits_to_be_cleaned_and_is_seen_to_go(folders,
     assert compacted.base_written_at <= compacted.measured_at
     assert [penalty.points for penalty in compacted.penalties] == [10, 10]
     folders.clean()
-    # Nobody has written meanwhile.
+    # No write has happened meanwhile.
     cleaned = measure()
     assert (cleaned.retained_bytes, cleaned.retained_directories) == (0, 0)
     assert (cleaned.obsolete_directories, cleaned.obsolete_bytes) == (0, 0)
@@ -102,9 +102,7 @@ def test_what_a_compaction_leaves_waits_to_be_cleaned_and_is_seen_to_go(folders,
 
 @FAKE
 @pytest.mark.parametrize("partition", [None, "p=1"])
-def test_what_a_cleaning_would_leave_for_earlier_versions_is_no_waste(
-    client, database, measure, partition
-):
+def test_directories_kept_for_earlier_versions_cost_no_points(client, database, measure, partition):
     week = {"hiveacid.retention": "7 days"}
     partitions = [partition] if partition else None
     folders = AcidFolders.create(client, f"{database}.r", partitions, parameters=week)
@@ -123,7 +121,7 @@ def test_what_a_cleaning_would_leave_for_earlier_versions_is_no_waste(
 
 
 @FAKE
-def test_a_table_that_nobody_writes_is_not_listed_again(folders, measure):
+def test_a_table_without_writes_is_not_listed_again(folders, measure):
     folders.insert()
     first = measure()
     shutil.rmtree(folders.root)
@@ -240,7 +238,7 @@ def test_a_database_that_is_not_there_is_an_error(client, meter):
 def test_a_metastore_that_is_not_there_is_an_error():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        # It does not listen, and nobody else can.
+        # It does not listen, and no other process can.
         uri = f"thrift://127.0.0.1:{listener.getsockname()[1]}"
         meter = HealthMeter(MetastoreClient(MetastoreOptions(uris=uri)))
         with pytest.raises(MetastoreUnreachable):

@@ -1,4 +1,4 @@
-"""What a table loses points for, and what it does not."""
+"""The reasons for lost points of a table."""
 
 import math
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What names of directories tell of the past, and of who has seen what."""
+"""The history in names of directories, and in the readers' notes."""
 
 from datetime import UTC, datetime
 
@@ -69,13 +69,13 @@ def test_a_minor_compaction_is_one_entry_with_both_of_its_directories():
     ]
 
 
-def test_what_was_overwritten_is_merged_by_nobody():
+def test_overwritten_directories_are_not_merged():
     entries = told("base_0000003", "delta_0000002_0000002_0000", "base_0000001_v0000009")
     states = [(entry.write_id, entry.state.value) for entry in entries]
     assert states == [(3, "current"), (2, "overwritten"), (None, "overwritten")]
 
 
-def test_what_is_open_or_aborted_is_said():
+def test_open_and_aborted_writes_are_marked():
     now = ValidWriteIdList.parse("a.t:4:3:3:2")
     entries = told(*(f"delta_000000{n}_000000{n}_0000" for n in range(1, 6)), now=now)
     states = [(entry.write_id, entry.state.value) for entry in entries]
@@ -86,7 +86,7 @@ def test_of_a_streaming_writer_every_committed_write_is_an_entry():
     now = ValidWriteIdList.parse("a.t:9:6:6-9:3")
     entries = told("delta_0000001_0000009", now=now, times={"delta_0000001_0000009": 7.0})
     assert [entry.write_id for entry in entries] == [5, 4, 2, 1]
-    # How much of the file is of which of them nobody knows.
+    # The share of each in the file is unknown.
     assert {(entry.bytes, entry.time) for entry in entries} == {(None, 7.0)}
     begun = told("delta_0000006_0000009", now=now)
     assert [(entry.write_id, entry.state.value) for entry in begun] == [(9, "open")]
@@ -103,7 +103,7 @@ def test_of_a_streaming_writer_every_committed_write_is_an_entry():
     ],
     ids=["a note", "deletes", "an input"],
 )
-def test_a_compaction_of_hive_3_is_told_from_a_stream_by_what_lies_beside_it(more):
+def test_a_compaction_of_hive_3_is_distinguished_from_a_stream_by_its_neighbours(more):
     first = told("delta_0000001_0000004", *more.get("others", ()), noted=more.get("noted", ()))[0]
     assert (first.write_id, first.operation) == (None, "minor")
 
@@ -119,7 +119,7 @@ def at(seconds):
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_who_reads_at_a_time_sees_what_was_written_by_then():
+def test_a_read_as_of_a_time_sees_earlier_commits():
     entries = told(
         "delta_0000004_0000004_0000", "base_0000003_v0000009",
         facts={4: WriteFacts(write_id=4, time=40.0)},
@@ -127,12 +127,12 @@ def test_who_reads_at_a_time_sees_what_was_written_by_then():
     )  # fmt: skip
     assert later_than(at(40), entries, NOW) == []
     assert later_than(at(39), entries, NOW) == [4]
-    # Nobody says when the first three were written, only that they were there at 30.
+    # The times of the first three writes are unknown, except that they existed at 30.
     assert later_than(at(30), entries, NOW) == [4]
     assert later_than(at(29), entries, NOW) == [1, 2, 3, 4]
 
 
-def test_what_an_older_compaction_has_merged_was_there_by_then():
+def test_inputs_of_an_older_compaction_existed_by_then():
     entries = told(
         "base_0000003_v0000009", "base_0000002_v0000008",
         times={"base_0000003_v0000009": 30.0, "base_0000002_v0000008": 20.0},
@@ -141,7 +141,7 @@ def test_what_an_older_compaction_has_merged_was_there_by_then():
     assert later_than(at(19), entries, NOW) == [1, 2, 3]
 
 
-def test_what_was_there_before_the_first_write_was_always_there():
+def test_original_files_belong_to_every_version():
     entries = told("delta_0000000_0000000_0000", times={"delta_0000000_0000000_0000": 30.0})
     assert [entry.write_id for entry in entries] == [0]
     assert later_than(at(29), entries, NOW) == []

@@ -15,7 +15,7 @@ NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
 
 @pytest.fixture
 def history(monkeypatch):
-    """Tells the history of a golden table as of its newest snapshot."""
+    """Return the history of a golden table as of its newest snapshot."""
 
     def told(name, limit=500):
         golden = GoldenTable.read(name)
@@ -32,9 +32,9 @@ def history(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_write_that_left_a_directory_is_told_once_and_nothing_is_made_up(history, name):
+def test_every_write_with_a_directory_is_reported_once_and_no_other(history, name):
     entries, write_ids = history(name)
-    # All of a table is listed in another way than what some entries need.
+    # A complete listing of a table differs from the listing for some entries.
     assert entries == history(name, limit=sys.maxsize)[0]
     assert entries[:2] == history(name, limit=2)[0]
     written = [entry.write_id for entry in entries if entry.write_id is not None]
@@ -60,12 +60,12 @@ def test_trino_and_hive_are_known_by_their_files(history):
     assert writes[None] == {"Hive"}
 
 
-def test_what_was_loaded_is_nobodys(history):
+def test_loaded_rows_have_no_transaction(history):
     entries, _ = history("loaded")
     assert engines(next(entry for entry in entries if entry.write_id == 1)) == {None}
 
 
-def test_of_a_stream_each_committed_write_is_told(history):
+def test_each_committed_write_of_a_stream_is_reported(history):
     entries, _ = history("streamed")
     writes = {entry.write_id: entry for entry in entries if entry.write_id is not None}
     assert [number for number in writes if number < 10] == [9, 5, 4, 3, 1]

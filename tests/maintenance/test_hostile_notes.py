@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.errors import UnprovenRun
 from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.metastore.thrift.answers import TxnState
-from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierTries
+from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders
 from tests.maintenance.forged_notes import RUN, forge_note
@@ -33,7 +33,7 @@ def table(client, database, tmp_path):
 def test_a_host_in_a_note_is_never_connected_to(client, table, host):
     note = forge_note(table, f"{host.url}/warehouse")
     with pytest.raises(UnprovenRun, match=f"{host.url}/warehouse/delta_.*neither"):
-        EarlierTries(client, [table.ref], RUN).end()
+        EarlierAttempts(client, [table.ref], RUN).end()
     report = table.clean()
     assert [(kept.path, host.url in kept.reason) for kept in report.kept] == [(note.path, True)]
     assert [txn for txn in client.get_open_txns_info() if txn.state is TxnState.OPEN] == []
@@ -46,7 +46,7 @@ def test_a_host_in_a_note_is_never_connected_to(client, table, host):
 def test_a_directory_outside_of_the_table_proves_nothing(client, table, location):
     forge_note(table, location)
     with pytest.raises(UnprovenRun, match="neither in the table nor in one of its partitions"):
-        EarlierTries(client, [table.ref], RUN).end()
+        EarlierAttempts(client, [table.ref], RUN).end()
 
 
 @REAL_AND_FAKE
@@ -59,4 +59,4 @@ def test_a_directory_of_a_partition_elsewhere_proves_a_run(client, table, tmp_pa
     sidecar = {"format": 1, "txn_id": note.txn_id, "files": {}}
     (directory / "_hiveacid.json").write_text(json.dumps(sidecar))
     with pytest.raises(AlreadyApplied):
-        EarlierTries(client, [table.ref], RUN).end()
+        EarlierAttempts(client, [table.ref], RUN).end()

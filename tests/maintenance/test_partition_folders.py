@@ -1,4 +1,4 @@
-"""Cleaning never leaves the table's own folder, and never shares it with anybody."""
+"""Cleaning never leaves the table's own folder, and never shares it."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from airflow_hiveacid.errors import SharedLocation
 from airflow_hiveacid.metastore.catalog import HivePartition
 from tests.maintenance.acid_folders import AcidFolders, kept, removed, tree
 
-# What the file system is asked does not depend on the metastore.
+# The requests to the file system do not depend on the metastore.
 pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 
 

@@ -32,7 +32,7 @@ def clean_asleep(folders, phase, number, meanwhile):
 
 
 def lose_lock(folders):
-    """What the metastore does with a transaction that is silent for too long."""
+    """Abort a silent transaction like the metastore."""
     for lock in folders.client.show_locks(folders.ref):
         folders.client.abort_txn(lock.txn_id)
 
@@ -90,9 +90,7 @@ def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
     assert removed(folders.clean()) == aborted[1:]
 
 
-def test_a_partition_that_was_moved_keeps_what_is_left_and_others_are_cleaned(
-    client, database, tmp_path
-):
+def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_path):
     folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
     first, second, other = (
         folders.insert(partition, commit=False) for partition in ("p=1", "p=1", "p=2")
@@ -122,7 +120,7 @@ def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):
         recreate(folders, old)
         folders.make(base)
 
-    # This one begins before: what it may read has to stay, and is noted.
+    # This one begins before: its directories must remain, and are noted.
     txn = folders.client.open_txn("somebody", "elsewhere", None)
     with pytest.raises(ConflictError):
         clean_asleep(folders, Phase.REGISTER, 1, meanwhile)

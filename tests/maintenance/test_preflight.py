@@ -1,7 +1,8 @@
-"""What is found out before Spark is started: with the class and the words of what Spark would find."""
+"""The errors before the start of Spark: with the class and the text of the job's own error."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnknownColumn,
     UserError,
+    VersionGone,
+    VersionUnknown,
 )
 from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
@@ -55,6 +58,7 @@ from airflow_hiveacid.records.script_note import ScriptNote
 from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
+from tests.maintenance.acid_folders import AcidFolders
 
 COLUMNS = [HiveColumn("id", "int"), HiveColumn("status", "string"), HiveColumn("tags", "string")]
 KEYS = [HiveColumn("day", "string")]
@@ -90,7 +94,7 @@ def client(shop: FakeMetastore) -> Iterator[MetastoreClient]:
 
 @pytest.fixture
 def check(client: MetastoreClient) -> Check:
-    """Check a job; answer what was left to it."""
+    """Check a job; return the checks that were left to it."""
 
     def run(job: Job) -> list[str]:
         left: list[str] = []
@@ -128,9 +132,17 @@ STREAM = StreamJob(
         STREAM,
         TransactionJob(statements=[MERGE, INSERT]),
         CompactJob(target="shop.orders"),
-        # Served from a queue, which nobody but the job asks.
+        # Served from a queue, which only the job reads.
         CompactJob(target="shop.gone", mode="worker"),
-        RestoreJob(target="shop.orders", as_of="1"),
+        RestoreJob(target="shop.orders", as_of="0"),
+        RestoreJob(target="shop.orders", as_of="2026-03-01T12:00:00"),
+        replace(INSERT, target="shop.orders", source=TableSource("shop.orders", as_of="0")),
+        replace(
+            INSERT,
+            source=QuerySource("VALUES (1, 'a', array('b', 'c')), (2, ')', null)"),
+            by_position=True,
+        ),
+        replace(INSERT, source=PathSource("s3a://b/f", "csv", schema="id int, STATUS string")),
         TruncateJob(target="shop.orders", partition={"DAY": "1"}),
         replace(MERGE, when=[MatchedUpdate({"`Status`": "T.`STATUS`"})]),
         replace(MERGE, when=[MatchedUpdate({"new": "s.new"})], merge_schema=True),
@@ -152,7 +164,7 @@ STREAM = StreamJob(
         replace(INSERT, source=PathSource("file://host/nowhere", "json")),
     ],
 )
-def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: Check) -> None:
+def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
     assert check(job) == []
 
 
@@ -249,7 +261,7 @@ def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: C
         (
             replace(INSERT, target="shop.orders", source=QUERY, static={"dya": "1"}),
             UserError,
-            "a value for dya, which is none of the partition keys day",
+            "a value for dya, which is not one of the partition keys day",
         ),
         (
             TruncateJob(target="shop.orders", partition={"d": "1"}),
@@ -257,6 +269,52 @@ def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: C
             "shop.orders has no partition key d",
         ),
         (CompactJob(target="shop.feed"), NotTransactional, "is not a transactional table"),
+        (
+            CompactJob(target="shop.orders", partitions=["day=2"]),
+            UserError,
+            "shop.orders has no partition day=2. It has none",
+        ),
+        (
+            RestoreJob(target="shop.orders", as_of="7"),
+            VersionUnknown,
+            "shop.orders has no version 7: its newest one is 0",
+        ),
+        (
+            RestoreJob(target="shop.orders", as_of="2999-01-01"),
+            VersionUnknown,
+            "2999-01-01",
+        ),
+        (
+            replace(INSERT, source=TableSource("shop.log", as_of="3")),
+            VersionUnknown,
+            "shop.log has no version 3: its newest one is 0",
+        ),
+        (
+            replace(INSERT, source=ChangesSource("shop.log", "0", "5")),
+            VersionUnknown,
+            "shop.log has no version 5",
+        ),
+        (
+            replace(INSERT, source=QuerySource("VALUES (1, 'a')"), by_position=True),
+            UnknownColumn,
+            "The insert into shop.log has 2 values for 3 columns: id, status, tags",
+        ),
+        (
+            replace(
+                INSERT,
+                target="shop.orders",
+                source=QuerySource("VALUES (1, 'a', null, 'b')"),
+                by_position=True,
+                partitions=[{"day": "1"}],
+            ),
+            UnknownColumn,
+            "has 4 values for 3 columns",
+        ),
+        (
+            replace(INSERT, source=PathSource("s3a://b/f", "csv", schema="id int, statsu string")),
+            UnknownColumn,
+            r"sets statsu, but shop.log has no such column. Did you mean status\?",
+        ),
         (replace(STREAM, target="shop.x"), TableNotFound, "shop.x does not exist"),
         (
             replace(STREAM, source=StreamSource("json", {"path": "/nowhere"}, "id int")),
@@ -276,20 +334,20 @@ def test_what_may_well_work_is_left_to_the_job_without_a_word(job: Job, check: C
         (TransactionJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
     ],
 )
-def test_what_would_fail_in_spark_fails_before_it_starts(
+def test_errors_of_spark_are_found_before_it_starts(
     job: Job, error: type[HiveAcidError], message: str, check: Check
 ) -> None:
     with pytest.raises(error, match=message):
         check(job)
 
 
-def test_a_metastore_that_does_not_answer_is_told(check: Check) -> None:
+def test_an_unreachable_metastore_is_reported(check: Check) -> None:
     options = MetastoreOptions(uris="thrift://127.0.0.1:9", connect_timeout_seconds=1)
     with MetastoreClient(options) as client, pytest.raises(MetastoreUnreachable):
         Preflight(client, DriverFiles(), print).check(DELETE)
 
 
-def test_what_only_the_driver_can_ask_is_left_to_it() -> None:
+def test_checks_that_only_the_driver_can_make_are_left_to_it() -> None:
     options = MetastoreOptions(uris="thrift://127.0.0.1:9", token_env="NO_SUCH_TOKEN")
     with MetastoreClient(options) as client:
         Preflight(client, DriverFiles(), print).check(replace(DELETE, metastore=options))
@@ -302,6 +360,32 @@ def test_neither_a_transaction_nor_a_lock_is_taken(client: MetastoreClient, chec
         check(replace(DELETE, where="t.x = 1", run_token="run"))
     assert client.get_open_txns_info() == before
     assert client.show_locks() == []
+
+
+def test_an_empty_folder_is_refused_only_if_it_has_to_show_the_columns(
+    check: Check, tmp_path: Path
+) -> None:
+    empty = replace(INSERT, source=PathSource(f"file:{tmp_path}", "csv", {"header": "true"}))
+    with pytest.raises(StorageError, match="the folder is empty, so that its columns are unknown"):
+        check(empty)
+    assert check(replace(empty, source=replace(empty.source, schema="id int"))) == []
+    (tmp_path / "part.csv").write_text("id\n1\n")
+    assert check(empty) == []
+
+
+def test_a_version_that_was_cleaned_is_refused(client: MetastoreClient, check: Check) -> None:
+    ref = TableRef("shop", "cleaned")
+    client.create_table(HiveTable.new(ref, COLUMNS))
+    folders = AcidFolders(client, ref)
+    _ = folders.insert(), folders.insert()
+    insert = replace(INSERT, source=TableSource("shop.cleaned", as_of="1"))
+    assert check(insert) == []
+    folders.make("base_0000002")
+    with pytest.raises(VersionGone, match=r"Version 1 of .* is not available"):
+        check(insert)
+    with pytest.raises(VersionGone):
+        check(RestoreJob(target="shop.cleaned", as_of="1"))
+    assert check(replace(INSERT, source=TableSource("shop.cleaned", as_of="2"))) == []
 
 
 WRONG = replace(DELETE, where="t.x = 1", run_token="d/r/task/-1")
@@ -340,7 +424,7 @@ def test_a_run_whose_earlier_try_is_still_open_is_left_to_the_job(
         check(WRONG)
 
 
-def test_a_table_that_is_gone_fails_whatever_has_been_applied(check: Check) -> None:
+def test_a_missing_table_fails_the_run_in_any_case(check: Check) -> None:
     with pytest.raises(TableNotFound):
         check(replace(WRONG, target="shop.gone"))
 
@@ -360,12 +444,12 @@ def test_a_view_need_not_exist_and_its_tables_must(check: Check) -> None:
         check(script(replace(view, reads=["shop.orders", "shop.gone"])))
 
 
-def test_a_statement_of_a_script_is_told_by_its_number(check: Check) -> None:
+def test_a_statement_of_a_script_is_identified_by_its_number(check: Check) -> None:
     with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
         check(script(DELETE, replace(DELETE, where="t.x")))
 
 
-def test_what_a_script_needs_may_be_gone_once_an_earlier_try_has_begun(
+def test_inputs_of_a_script_may_be_missing_after_an_earlier_attempt(
     check: Check, client: MetastoreClient
 ) -> None:
     dropped = DropTableJob(target="shop.gone")
@@ -378,7 +462,7 @@ def test_what_a_script_needs_may_be_gone_once_an_earlier_try_has_begun(
     assert "may find the work done" in check(again)[0]
 
 
-def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:
+def test_objects_created_by_the_script_are_not_required(check: Check) -> None:
     made = replace(DELETE, target="shop.new", where="t.a = 1")
     check(script(CREATE, made, replace(MERGE, source=TableSource("shop.new"))))
     with pytest.raises(TableNotFound, match=r"Statement 1 of 2: shop.new does not exist"):
@@ -397,7 +481,7 @@ def test_what_a_script_makes_itself_is_not_asked_for(check: Check) -> None:
     ],
     ids=["clean", "compact"],
 )
-def test_what_needs_no_spark_asks_for_the_table_that_was_meant(
+def test_jobs_without_spark_name_the_missing_table(
     look: Callable[[MetastoreClient], object], client: MetastoreClient
 ) -> None:
     with pytest.raises(TableNotFound, match=r"Did you mean shop.orders\?"):

@@ -1,4 +1,4 @@
-"""What a cleaning leaves for those who read earlier versions, and for how long."""
+"""The directories that a cleaning keeps for readers of earlier versions, and the time until then."""
 
 import os
 import time
@@ -39,7 +39,7 @@ def tell(folders, name, replaced, *, days=0.0, modified=0.0):
 
 
 @pytest.mark.parametrize("owner", ["job", "table"])
-def test_what_versions_need_is_kept_as_long_as_the_job_or_the_table_says(client, database, owner):
+def test_directories_of_versions_are_kept_for_the_retention(client, database, owner):
     told = {"job": "1 h", "table": "7 days", owner: "7 days"}
     folders = AcidFolders.create(
         client, f"{database}.r", parameters={"hiveacid.retention": told["table"]}
@@ -58,7 +58,7 @@ def test_what_versions_need_is_kept_as_long_as_the_job_or_the_table_says(client,
     assert (removed(report), report.kept, report.bytes_retained) == (old, (), 0)
 
 
-def test_a_job_may_keep_nothing_whatever_the_table_says(client, database):
+def test_a_job_can_override_the_retention_of_the_table(client, database):
     week = {"hiveacid.retention": "7 days"}
     folders = AcidFolders.create(client, f"{database}.r", parameters=week)
     old = [folders.insert(), folders.insert()]
@@ -67,7 +67,7 @@ def test_a_job_may_keep_nothing_whatever_the_table_says(client, database):
 
 
 @FAKE
-def test_what_a_consumer_has_still_to_read_is_kept_until_it_has_read_on(client, folders, compacted):
+def test_unread_changes_are_kept_until_the_consumer_has_read_them(client, folders, compacted):
     *old, base = compacted
     tell(folders, base, old, days=29.9)
     name = folders.ref.full_name
@@ -83,7 +83,7 @@ def test_what_a_consumer_has_still_to_read_is_kept_until_it_has_read_on(client, 
 
 
 @FAKE
-def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_says(client, database):
+def test_an_abandoned_consumer_is_awaited_for_the_table_s_retention(client, database):
     week = {"hiveacid.consumer_retention": "7 days"}
     folders = AcidFolders.create(client, f"{database}.r", parameters=week)
     old = [folders.insert(), folders.insert()]
@@ -96,7 +96,7 @@ def test_a_consumer_that_never_comes_back_is_waited_for_as_long_as_the_table_say
 
 
 @FAKE
-def test_what_is_kept_for_a_consumer_is_removed_when_it_is_forgotten(client, folders, compacted):
+def test_files_kept_for_a_consumer_are_removed_after_it_is_forgotten(client, folders, compacted):
     *old, base = compacted
     tell(folders, base, old)
     Consumer(client, folders.ref.full_name, "log", ["d.copy"]).advance(1)
@@ -111,7 +111,7 @@ def test_what_is_kept_for_a_consumer_is_removed_when_it_is_forgotten(client, fol
     [('"version": 2', '"version": 3'), ("}", ""), ('"created": ', '"created": 1')],
     ids=["another version", "half a file", "another creation"],
 )
-def test_all_is_kept_for_a_consumer_whose_cursor_says_nothing(
+def test_all_is_kept_for_a_consumer_with_an_invalid_cursor(
     client, folders, compacted, written, instead
 ):
     *old, base = compacted
@@ -135,11 +135,11 @@ def test_a_note_of_the_future_is_not_believed(folders, compacted, modified, stay
     assert unknown == ([modified < 0] * 2 if stays else [])
 
 
-def test_what_no_version_is_read_from_is_not_kept(folders, compacted):
+def test_directories_of_no_version_are_not_kept(folders, compacted):
     assert removed(folders.clean(retention="7 days")) == compacted[:2]
 
 
-def test_whoever_keeps_versions_lets_us_clean_where_the_metastore_may_not(client, database):
+def test_no_cleanup_with_a_retention_permits_our_cleaning(client, database):
     both = {"hiveacid.retention": "7 days", "no_cleanup": "true"}
     folders = AcidFolders.create(client, f"{database}.r", partitions=[], parameters=both)
     folders.add("p=1")
@@ -154,7 +154,7 @@ def test_whoever_keeps_versions_lets_us_clean_where_the_metastore_may_not(client
     }
 
 
-def test_a_retention_that_nobody_understands_removes_nothing(client, database):
+def test_an_invalid_retention_removes_nothing(client, database):
     folders = AcidFolders.create(
         client, f"{database}.r", parameters={"hiveacid.retention": "7 dayz"}
     )

@@ -20,7 +20,7 @@ def note() -> NoteFile:
 
 
 def test_a_note_that_another_process_has_marked_is_marked(note: NoteFile, tmp_path: Path) -> None:
-    """A cleaning, or another try of the run, marks the same note at the same time."""
+    """A cleaning, or another attempt of the run, marks the same note at the same time."""
     storage = Storage.of(str(tmp_path))
     write_note(storage, note)
     mark_committed(storage, note)

@@ -1,4 +1,4 @@
-"""The file in which a script keeps its progress, written by two tries at once."""
+"""The file with the progress of a script, written by two attempts at once."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_a_try_that_was_paused_before_its_write_undoes_no_progress_of_another_on
     progress = replace(NOTE, attempt="second")
     for _ in range(ahead):
         second.write(progress)
-    with pytest.raises(ScriptOvertaken, match="Another try has written"):
+    with pytest.raises(ScriptOvertaken, match="Another attempt has written"):
         first.write(NOTE)
     assert second.read() == progress
     (file,) = tmp_path.rglob("*.json")

@@ -1,4 +1,4 @@
-"""What this machine can tell of the files of a source."""
+"""The facts that this machine can find on the files of a source."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def files(folder: Path, **contents: bytes) -> Path:
         ("orc", "größe;größer".encode(), "is a text file, not"),
     ],
 )
-def test_files_of_another_format_are_told_by_their_first_bytes(
+def test_files_of_another_format_are_identified_by_their_first_bytes(
     format_: str, content: bytes, message: str, tmp_path: Path
 ) -> None:
     folder = files(tmp_path / "feed", _SUCCESS=b"", a=content, b=content, _c=b"PAR1ORC")

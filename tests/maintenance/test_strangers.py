@@ -1,4 +1,4 @@
-"""What one who may write into one table can do to those who look at all of them."""
+"""The effects of a user of one table on users that read all of them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ FORGED = [
 
 @pytest.fixture
 def others(client, database):
-    """Two tables that nobody has done anything to."""
+    """Two tables without any operations."""
     tables = [AcidFolders.create(client, f"{database}.{name}") for name in ("a", "z")]
     for table in tables:
         for _ in range(11):
@@ -77,7 +77,7 @@ def test_one_table_with_a_bad_name_hides_no_other(client, database, hms, others,
     shown = healths[bad.ref.full_name]
     assert shown.score < 100
     assert shown.error is not None or "cannot be read" in shown.verdict
-    poll = CompactionPoll(hms.options, CompactionPolicy()).look([f"{database}.*"])
+    poll = CompactionPoll(hms.options, CompactionPolicy()).survey([f"{database}.*"])
     assert {need.table for need in poll.needs} == {other.ref.full_name for other in others}
     (problem,) = poll.problems
     assert problem.startswith(bad.ref.full_name)
@@ -100,7 +100,7 @@ def test_a_table_that_breaks_the_measuring_itself_hides_no_other(
 
 
 @pytest.mark.parametrize("content", FORGED, ids=range(len(FORGED)))
-def test_a_forged_note_tells_nothing(client, bad, content):
+def test_a_forged_note_is_ignored(client, bad, content):
     directory = Delta(1, 1, 0).name
     (bad.root / directory / "_hiveacid.json").write_bytes(content)
     entries = table_history(client, bad.ref)
@@ -122,7 +122,7 @@ def test_notes_of_any_size_are_read_in_little_memory(client, bad):
     assert peak < 64 << 20
 
 
-def test_a_history_that_takes_too_long_says_so(client, database, tmp_path):
+def test_a_slow_history_is_an_error(client, database, tmp_path):
     table = AcidFolders.create(client, f"{database}.t", ["p=1"])
     table.add("p=2", location=f"file:{tmp_path}/elsewhere")
     with pytest.raises(StorageError, match="in time"):
@@ -168,7 +168,7 @@ def test_a_rule_names_a_scheme_and_maybe_a_host(hms, rules, location, fine):
             allowed.require(location)
 
 
-def test_a_rule_that_is_none_is_refused(hms):
+def test_an_invalid_rule_is_refused(hms):
     with pytest.raises(InvalidJob, match="does not define allowed locations"):
         AllowedLocations.parse("hdfs://nn/path")
 

@@ -1,4 +1,4 @@
-"""The files that tell how far a stream has come: one that is whole is there at any moment."""
+"""The files with the position of a stream: a complete one exists at any moment."""
 
 import shutil
 from dataclasses import replace
@@ -110,25 +110,23 @@ def test_a_stream_is_asked_to_stop_until_the_next_one_begins(places: StreamPlace
     assert not places.is_asked_to_stop()
 
 
-def test_how_a_stream_is_doing_outlives_its_places_and_is_told_by_the_table(
+def test_the_state_of_a_stream_survives_its_positions_in_the_table(
     places: StreamPlaces, tmp_path: Path
 ) -> None:
     storage = Storage.of(str(tmp_path))
-    assert (places.told(), stream_states(storage)) == (None, [])
-    places.tell(replace(STATE, told_at=1.5))
-    places.tell(STATE)
+    assert (places.read_state(), stream_states(storage)) == (None, [])
+    places.write_state(replace(STATE, told_at=1.5))
+    places.write_state(STATE)
     places.write(FIRST)
     places.write(replace(FIRST, number=1))
     another = replace(STATE, name="another", ended="failed", error="UnknownColumn")
-    StreamPlaces(storage, "another").tell(another)
-    assert places.told() == STATE
+    StreamPlaces(storage, "another").write_state(another)
+    assert places.read_state() == STATE
     assert stream_states(storage) == [another, STATE]
 
 
-def test_what_is_no_state_of_a_stream_is_not_shown_as_one(
-    places: StreamPlaces, tmp_path: Path
-) -> None:
-    places.tell(STATE)
+def test_invalid_states_of_streams_are_not_shown(places: StreamPlaces, tmp_path: Path) -> None:
+    places.write_state(STATE)
     folder = tmp_path / "_hiveacid_streams"
     unfinished = folder / "_unfinished_1_s.json"
     unfinished.write_bytes(replace(STATE, batches=9).to_bytes())
@@ -138,4 +136,4 @@ def test_what_is_no_state_of_a_stream_is_not_shown_as_one(
     assert stream_states(Storage.of(str(tmp_path))) == [STATE]
     places.begin()
     assert not unfinished.exists()
-    assert places.told() == STATE
+    assert places.read_state() == STATE

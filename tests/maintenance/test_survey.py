@@ -1,4 +1,4 @@
-"""What a survey finds in real tables, and when it looks again."""
+"""The results of a survey of real tables, and the conditions for another listing."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def test_every_partition_has_its_decision(parted):
     assert "1 delta directory (limit 2)" in one.reason
 
 
-def test_partitions_are_found_wherever_they_lie(parted, tmp_path):
+def test_partitions_are_found_in_any_place(parted, tmp_path):
     root = parted.table.folder
     parted.add("p=moved", location=f"{root}/deep/down")
     parted.add("p=outside", location=f"file:{tmp_path}/far")
@@ -125,7 +125,7 @@ def test_rows_are_counted_in_the_footers_when_they_are_the_measure(version, fold
     assert "delta_0000002_0000002_0000/bucket_00001 cannot be read as ORC" in broken.reason
 
 
-def test_what_is_open_waits_and_the_reason_names_who_holds_it(folders):
+def test_open_writes_wait_and_the_reason_names_their_holder(folders):
     for _ in range(3):
         folders.insert()
     with Transaction(
@@ -175,7 +175,7 @@ def test_a_directory_of_a_strange_name_is_a_problem_of_its_partition_alone(parte
     assert two.type is CompactionType.MAJOR
 
 
-def test_a_table_that_nobody_has_written_is_not_listed_again(folders):
+def test_an_unwritten_table_is_not_listed_again(folders):
     folders.insert()
     survey = Survey(folders.client, EAGER)
     (before,) = survey.survey([folders.ref], now=NOW)
@@ -210,7 +210,7 @@ def test_partitions_that_come_and_go_are_noticed_with_the_next_write(parted, tmp
     assert delta_counts(3) == {"p=1": 2}
 
 
-def test_what_needed_a_compaction_is_looked_at_until_it_has_had_it(folders):
+def test_tables_in_need_are_listed_until_their_compaction(folders):
     for _ in range(3):
         folders.insert()
     survey = Survey(folders.client, EAGER)
@@ -304,7 +304,7 @@ def test_a_partition_is_measured_as_a_reader_lists_it(table, watermark):
 
 
 def test_the_marker_of_an_aborted_base_is_read(tmp_path):
-    # A compaction may end at an aborted write id; an aborted overwrite leaves a base nobody reads.
+    # A compaction may end at an aborted write id; an aborted overwrite leaves an unused base.
     aborted = CompactorWriteIdList("d.t", 5, aborted=(3,))
     for name, data_format in (("p=1", "compacted"), ("p=2", "truncated")):
         base = tmp_path / name / "base_0000003"
@@ -317,14 +317,14 @@ def test_the_marker_of_an_aborted_base_is_read(tmp_path):
     assert (two.base, two.aborted) == (None, ("base_0000003",))
 
 
-def test_a_poll_finds_the_tables_of_a_pattern_and_tells_why(client, database):
+def test_a_poll_finds_the_tables_of_a_pattern_with_reasons(client, database):
     tables = [AcidFolders.create(client, f"{database}.day_{n}") for n in range(3)]
     AcidFolders.create(client, f"{database}.other")
     for count, folders in zip((3, 1, 4), tables, strict=True):
         for _ in range(count):
             folders.insert()
     poll = CompactionPoll(client.options, EAGER, Budget(max_partitions=1))
-    result = poll.look([f"{database}.day_*"])
+    result = poll.survey([f"{database}.day_*"])
     (need,) = result.needs
     assert (need.table, need.partition, need.type) == (f"{database}.day_2", None, "major")
     assert (need.deltas, need.delta_ratio) == (4, None)
@@ -340,7 +340,7 @@ def test_a_poll_of_thousands_names_the_most_telling_ones(parted):
     parted.add(*(f"p=x{number}" for number in range(20)))
     parted.insert("p=x7")
     parted.make("base_strange", "p=x9")
-    result = CompactionPoll(parted.client.options, EAGER).look([parted.ref.full_name])
+    result = CompactionPoll(parted.client.options, EAGER).survey([parted.ref.full_name])
     assert result.needs == ()
     assert "p=x9 needs none: It cannot be read" in result.log[0]
     assert "p=x7 needs none: 1 delta directory" in result.log[1]
@@ -353,7 +353,7 @@ def test_a_poll_holds_one_connection_and_none_in_between(hms, parted, eventually
     parted.insert("p=1", commit=False)
     poll = CompactionPoll(MetastoreOptions(uris=proxy.uri), EAGER)
     for _ in range(2):
-        poll.look([f"{parted.ref.database}.*"])
+        poll.survey([f"{parted.ref.database}.*"])
         eventually("the connection is closed", lambda: proxy.open == 0)
     assert proxy.most_open == 1
     proxy.close()

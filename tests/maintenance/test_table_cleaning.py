@@ -1,4 +1,4 @@
-"""What a cleaning removes from a table, and whom it waits for."""
+"""The directories that a cleaning removes from a table, and the readers that it waits for."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ def compacted(folders):
     return [folders.insert(), folders.insert(), folders.compact(Base(2))]
 
 
-def test_obsolete_directories_go_when_nobody_is_there(folders, compacted):
+def test_obsolete_directories_are_removed_without_readers(folders, compacted):
     *old, base = compacted
     newer = folders.insert()
     report = folders.clean()
@@ -84,7 +84,7 @@ def test_a_reader_that_began_before_is_never_hurt(folders):
     assert removed(folders.clean()) == old
 
 
-def test_a_reader_that_began_after_is_in_nobodys_way(folders, compacted):
+def test_a_later_reader_blocks_nothing(folders, compacted):
     *old, base = compacted
     note_readers(folders.client, Storage.of(folders.table.folder), base, folders.ref)
     with folders.reading():
@@ -152,7 +152,7 @@ def test_a_note_never_brings_back_a_directory(folders):
     assert folders.tree() == before
 
 
-def test_aborted_directories_go_though_somebody_reads(folders):
+def test_aborted_directories_are_removed_despite_readers(folders):
     with folders.reading():
         aborted, live = folders.insert(commit=False), folders.insert()
         report = folders.clean()
@@ -182,7 +182,7 @@ def test_an_open_write_stays_and_the_reason_names_the_writer(folders):
         assert f"transaction {txn.txn_id} of " in kept(report)[name]
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(folders, compacted, monkeypatch):
+def test_a_dry_run_reports_the_same_and_changes_nothing(folders, compacted, monkeypatch):
     old = compacted[:-1]
     folders.make("_tmp_hiveacid_1_ab12")
     before = folders.tree()
@@ -190,7 +190,10 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(folders, compacted, monkey
     txns = folders.client.get_open_txns()
     report = folders.clean(dry_run=True)
     assert folders.tree() == before
-    assert folders.client.get_open_txns() == txns
+    after = folders.client.get_open_txns()
+    # The metastore may remove aborted transactions of other tests at any time.
+    assert after.high_watermark == txns.high_watermark
+    assert set(after.open_txns) <= set(txns.open_txns)
     monkeypatch.undo()
     really = folders.clean()
     assert (report.removed, report.bytes) == (really.removed, really.bytes)
@@ -292,7 +295,7 @@ def test_a_directory_that_cannot_be_understood_keeps_its_partition_only(client, 
 
 
 @pytest.mark.parametrize("owner", ["table", "partition"])
-def test_what_a_property_protects_is_left_alone(client, database, owner):
+def test_directories_protected_by_a_property_are_kept(client, database, owner):
     properties = {"table": {}, "partition": {}, owner: {"NO_CLEANUP": "true"}}
     folders = AcidFolders.create(
         client, f"{database}.n", partitions=[], parameters=properties["table"]
@@ -316,19 +319,19 @@ def test_a_half_removed_directory_is_removed_by_the_next_cleaning(folders, compa
 
 
 class AfterDeciding(PhaseObserver):
-    """An observer that does something between a decision and what follows from it."""
+    """An observer with an action between a decision and its execution."""
 
     def __init__(self, action):
         self.reads, self.action = 0, action
 
     def leave(self, phase, seconds):
         self.reads += phase is Phase.READ
-        if self.reads == 3:  # The first two were for the folders, and for what lies beside them.
+        if self.reads == 3:  # The first two were for the folders, and for the files beside them.
             self.reads += 1
             self.action()
 
 
-def test_a_table_that_is_created_anew_meanwhile_is_left_alone(folders, compacted, eventually):
+def test_a_concurrently_recreated_table_is_left_alone(folders, compacted, eventually):
     table = folders.table
 
     def recreate():
@@ -344,12 +347,12 @@ def test_a_table_that_is_created_anew_meanwhile_is_left_alone(folders, compacted
     assert folders.directories() == sorted(compacted)
 
 
-def test_nothing_goes_when_what_holds_the_same_has_gone(folders, compacted):
+def test_nothing_is_removed_without_the_directory_that_replaced_it(folders, compacted):
     *old, base = compacted
     vanish = AfterDeciding(lambda: shutil.rmtree(folders.root / base))
     report = clean(folders.client, folders.job(), phases=PhaseClock([vanish]))
     assert report.removed == ()
-    assert f"{base}, which held the same, has gone" in kept(report)[old[0]]
+    assert f"{base}, which had the same content, was removed" in kept(report)[old[0]]
     assert folders.directories() == old
 
 

@@ -1,4 +1,4 @@
-"""What a table is at the moment."""
+"""The current state of a table."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from tests.maintenance.acid_folders import AcidFolders
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 
-def test_it_counts_what_a_reader_opens_and_says_which_versions_there_are(client, database):
+def test_it_counts_opened_directories_and_available_versions(client, database):
     parted = AcidFolders.create(client, f"{database}.t", ["p=1", "p=2"])
     names = [parted.insert("p=1") for _ in range(3)]
     parted.make(Delta(3, 3, 0, is_delete=True).name, "p=2")
@@ -38,7 +38,7 @@ def test_it_counts_what_a_reader_opens_and_says_which_versions_there_are(client,
     assert "<td>major of p=1, at 2026-11-20 12:00:00</td>" in after._repr_html_()
 
 
-def test_of_a_table_that_nobody_has_written_there_is_not_much(client, database):
+def test_an_unwritten_table_has_few_figures(client, database):
     empty = AcidFolders.create(client, f"{database}.t", num_buckets=4, bucket_columns=["id"])
     detail = table_detail(client, empty.ref)
     assert (detail.files, detail.newest_version, detail.partitions) == (0, 0, None)

@@ -1,4 +1,4 @@
-"""What the folders of a table tell of its past."""
+"""The history of a table in its folders."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def history(folders, **options):
 
 
 def note(write_id, **more):
-    """What a run of ours writes of itself, in each directory and beside the table."""
+    """The note of a run of ours, in each directory and beside the table."""
     report = {
         "rows_inserted": 5,
         "rows_updated": 2,
@@ -64,7 +64,7 @@ def note(write_id, **more):
 
 
 def leave_run_note(folders, write_id, *, marked=True, token=None, files=1, **more):
-    """What a run of ours writes beside the table, and marks after its commit."""
+    """Write the note of a run of ours beside the table, marked as after its commit."""
     said = note(write_id, **more)
     report = said["report"] | {"job": "merge", "target": folders.ref.full_name, "files": files}
     token = token or said["run_token"]
@@ -81,7 +81,7 @@ def leave_run_note(folders, write_id, *, marked=True, token=None, files=1, **mor
     return runs / name
 
 
-def test_what_was_written_and_compacted_has_a_state(folders):
+def test_writes_and_compactions_have_a_state(folders):
     first, second = folders.insert(), folders.insert()
     base = folders.compact(Base(2))
     lost = folders.compact(Delta(1, 2), commit=False)
@@ -90,7 +90,7 @@ def test_what_was_written_and_compacted_has_a_state(folders):
     entries = history(folders)
     folders.client.abort_txn(txn)
     after = history(folders)
-    # Of version 3 the names tell nothing of transactions.
+    # In version 3 the names contain no transactions.
     gone = "aborted" if "_v" in lost else "merged"
     compactions = [("minor", gone), ("major", "current")]
     if "_v" not in lost:
@@ -109,13 +109,13 @@ def test_what_was_written_and_compacted_has_a_state(folders):
     assert (major.first_write_id, major.last_write_id, major.merged) == (0, 2, ((1, 2),))
     assert (write.bytes, write.kinds, write.rows_inserted) == (FILE_BYTES, ("insert",), None)
     assert write.time is not None
-    # All of the folder is listed in another way than what some entries need.
+    # A complete listing of the folder differs from the listing for some entries.
     assert history(folders, limit=sys.maxsize) == after
     assert history(folders, limit=3) == after[:3]
     assert history(folders, limit=0) == []
 
 
-def test_the_queue_tells_which_base_of_others_is_of_a_rebalance(folders):
+def test_the_queue_identifies_foreign_bases_of_rebalances(folders):
     folders.insert()
     if folders.client.version is MetastoreVersion.HMS3:
         folders.compact(Base(1))
@@ -135,19 +135,19 @@ def test_the_queue_tells_which_base_of_others_is_of_a_rebalance(folders):
 
 
 def test_a_compaction_whose_directory_is_removed_meanwhile_is_no_entry(folders, monkeypatch):
-    """The names are listed first, and what is in the newest ones later."""
+    """The names are listed first, and the content of the newest ones later."""
     folders.insert()
     folders.compact(Delta(1, 1))
     folders.insert()
-    look_into = DirectorySizes.look_into
+    list_contents = DirectorySizes.list_contents
 
     def removed_before(sizes, names):
         wanted = list(names)
         for path in folders.root.glob("delta_0000001_*"):
             shutil.rmtree(path)
-        look_into(sizes, wanted)
+        list_contents(sizes, wanted)
 
-    monkeypatch.setattr(DirectorySizes, "look_into", removed_before)
+    monkeypatch.setattr(DirectorySizes, "list_contents", removed_before)
     entries = history(folders)
     assert [(entry.write_id, entry.state.value, entry.bytes) for entry in entries] == [
         (2, "current", FILE_BYTES),
@@ -155,7 +155,7 @@ def test_a_compaction_whose_directory_is_removed_meanwhile_is_no_entry(folders, 
     ]
 
 
-def test_notes_of_jobs_tell_who_wrote_what_and_when(folders):
+def test_notes_of_jobs_contain_writer_operation_and_time(folders):
     name = folders.insert()
     (folders.root / name / "_hiveacid.json").write_text(json.dumps(note(1)))
     half = folders.insert()
@@ -190,7 +190,7 @@ def test_a_write_over_several_partitions_is_one_entry_with_true_counts_below(cli
     assert version_directories(client, parted.ref, write_id + 1) == []
 
 
-def test_writes_whose_directories_are_gone_are_told_by_the_notes_of_runs(folders):
+def test_writes_without_directories_are_found_in_the_notes_of_runs(folders):
     for write_id in (1, 2, 3):
         folders.insert()
         leave_run_note(folders, write_id)
@@ -213,7 +213,7 @@ def test_writes_whose_directories_are_gone_are_told_by_the_notes_of_runs(folders
 
 
 def test_a_version_at_a_time_is_found_without_the_notes_of_older_files(folders, monkeypatch):
-    """Only where none but a compaction tells of a write, the notes of all runs are read."""
+    """The notes of all runs are read only if no other note than a compaction's describes a write."""
     for day in (1, 11, 21):
         name = folders.insert()
         write_id = int(name.split("_")[1])
@@ -274,7 +274,7 @@ def test_and_by_the_notes_of_compactions_as_far_as_they_can_be_true(folders):
     assert gone.time is None
 
 
-def test_partitions_are_told_apart_wherever_they_lie(client, database, tmp_path):
+def test_partitions_are_distinguished_in_any_place(client, database, tmp_path):
     parted = AcidFolders.create(client, f"{database}.parted", ["p=1"])
     parted.add("p=far", location=f"file:{tmp_path}/far")
     parted.insert("p=1")

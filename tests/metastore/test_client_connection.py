@@ -21,7 +21,7 @@ from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
 
 class Relay:
-    """Stands between a client and a metastore and can lose what passes."""
+    """Relays between a client and a metastore, and can lose messages."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -229,7 +229,7 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         system = replace(metastore.options, tls_ca_file=None, tls=True)
         with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
             MetastoreClient(system).get_databases()
-        # What stands for the system's authorities.
+        # Represents the system's authorities.
         monkeypatch.setenv("SSL_CERT_FILE", str(metastore.certificate))
         assert MetastoreClient(system).get_databases() == ["default"]
 

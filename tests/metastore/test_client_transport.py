@@ -1,4 +1,4 @@
-"""Who is there? The client against servers that are down, silent, or no metastore at all."""
+"""The connection test. The client against servers that are down, silent, or no metastore at all."""
 
 import socket
 import threading
@@ -57,7 +57,7 @@ def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port that refuses connections, and is nobody else's meanwhile."""
+    """A port that refuses connections, and that no other process uses meanwhile."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield int(taken.getsockname()[1])
@@ -102,7 +102,7 @@ def test_malformed_uris_are_refused(uris: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["thrift", "http"])
-def test_when_nobody_listens_every_tried_host_is_named(scheme: str) -> None:
+def test_without_an_open_port_all_hosts_are_named(scheme: str) -> None:
     with closed_port() as first, closed_port() as second:
         uris = f"{scheme}://127.0.0.1:{first},{scheme}://127.0.0.1:{second}"
         with pytest.raises(MetastoreUnreachable) as caught:
@@ -142,14 +142,14 @@ def test_a_silent_server_is_unreachable_after_the_read_timeout() -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[FakeMetastore]:
-    """A metastore in which nobody else has databases, and in which transactions may stay open."""
+    """A metastore without other databases, in which transactions may stay open."""
     directory = tmp_path / "alone"
     directory.mkdir()
     with FakeMetastore("4.0.1", directory=directory) as metastore:
         yield metastore
 
 
-def test_a_host_that_stands_still_leaves_time_for_the_next_and_comes_last(
+def test_a_hanging_host_leaves_time_for_the_next_and_becomes_the_last(
     alone: FakeMetastore,
 ) -> None:
     asked: list[bytes] = []
@@ -183,7 +183,7 @@ def test_a_call_at_which_a_host_falls_silent_is_made_at_the_next_if_that_does_no
         else:
             with pytest.raises(AnswerLost, match="open_txns got lost: timed out"):
                 both.open_txn("user", "host", None)
-        # Whoever comes next begins with the other one.
+        # The next client begins with the other one.
         silent.calls.clear()
         both.get_open_txns()
         assert silent.calls == []
@@ -200,7 +200,7 @@ def test_a_host_with_another_database_does_not_take_over(
         txn = both.open_txn("user", "host", None)
         gone.close()
         both.close()
-        # There, it is somebody else's.
+        # There, it has another owner.
         assert MetastoreClient(other.options).open_txn("user", "host", None) > 0
         with pytest.raises(UnsupportedMetastore, match="another database"):
             both.commit_txn(txn)
@@ -211,7 +211,7 @@ def test_a_host_that_accepts_no_connection_is_given_up_after_the_connect_timeout
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         port = full.getsockname()[1]
-        # The queue takes one connection that nobody accepts; further ones get no answer at all.
+        # The queue holds one connection that is never accepted; further ones get no answer at all.
         with socket.create_connection(("127.0.0.1", port)):
             options = MetastoreOptions(
                 uris=f"thrift://127.0.0.1:{port}",
@@ -232,7 +232,7 @@ def test_a_host_that_accepts_no_connection_is_given_up_after_the_connect_timeout
         ("503 Service Unavailable", MetastoreUnreachable),
     ],
 )
-def test_what_an_http_status_means(status: str, error: type[Exception]) -> None:
+def test_meanings_of_http_statuses(status: str, error: type[Exception]) -> None:
     with server(saying(http_answer(status))) as port, pytest.raises(error, match=str(port)):
         client(f"http://127.0.0.1:{port}/metastore").get_databases()
 

@@ -61,7 +61,7 @@ def test_nothing_of_a_keytab_is_left_in_what_a_driver_gets(options: MetastoreOpt
     assert options.auth_mechanism == "DIGEST-MD5"
 
 
-def test_a_token_that_nobody_keeps_expires(
+def test_an_unused_token_expires(
     options: MetastoreOptions, eventually: Callable[..., None]
 ) -> None:
     assert connects(options)
@@ -81,10 +81,10 @@ def test_a_kept_token_outlives_its_life_and_is_cancelled_in_the_end(
     assert not connects(options)
 
 
-def test_a_metastore_that_forgets_renewals_is_none_the_worse(
+def test_a_metastore_that_forgets_renewals_is_supported(
     options: MetastoreOptions, metastore: FakeMetastore, eventually: Callable[..., None]
 ) -> None:
-    # As 3.1 does: it tells another end, and keeps to the old one.
+    # As 3.1 does: it reports another expiry, and keeps the old one.
     tokens = metastore.tokens
     tokens.renew_delegation_token = lambda _: int((time.time() + tokens.life) * 1000)  # type: ignore[method-assign]
     with TokenKeeper(options):
@@ -133,7 +133,7 @@ def test_an_end_that_cannot_be_is_no_end_of_the_keeping(
     assert metastore.tokens.cancelled == metastore.tokens.given
 
 
-def test_a_metastore_that_is_away_does_not_fail_what_is_done_meanwhile(
+def test_an_unreachable_metastore_does_not_fail_running_work(
     options: MetastoreOptions, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegation, "_RETRY_SECONDS", 60.0)

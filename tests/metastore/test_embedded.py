@@ -127,7 +127,7 @@ def test_a_warehouse_that_readers_would_skip_is_refused(tmp_path: Path, hidden: 
 
 
 def a_java(home: Path, version: str) -> Path:
-    """A folder with a program that says it were that version of Java."""
+    """A folder with a program that claims to be that version of Java."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}"' >&2\n""")
@@ -213,7 +213,7 @@ def test_two_processes_share_one_fetch(
         tar.add(home / "lib", "top/lib")
         tar.add(home / "scripts", "top/scripts")
 
-    # Packed anew, the archive is another file than the published one.
+    # Packed again, the archive differs from the published one.
     digest = sha256(archive.read_bytes()).hexdigest()
     listed = distribution._CHECKSUMS.read_text().splitlines()
     name = archive.name.replace("-bin", "")

@@ -57,7 +57,7 @@ class Forger:
     """A server that greets like version 4, and answers everything else as a test wants it.
 
     Attributes:
-        answer: Makes the bytes of the answer from the name and the number of the call; None says
+        answer: Makes the bytes of the answer from the name and the number of the call; None sends
             nothing at all.
         asked: The names of the calls that were not greetings.
     """
@@ -177,13 +177,13 @@ def test_an_exception_that_only_newer_servers_declare_is_no_success(
     ],
     ids=["open", "lock", "read"],
 )  # fmt: skip
-def test_an_answer_that_lacks_what_it_must_have_is_a_garbled_one(
+def test_an_answer_without_a_required_field_is_garbled(
     forger: Forger, client: MetastoreClient, call: Callable[[MetastoreClient], Any], body: bytes
 ) -> None:
     forger.answer = lambda name, sequence: message(name, sequence, body)
     with pytest.raises(AnswerGarbled):
         call(client)
-    # Only what changes nothing is tried a second time.
+    # Only calls without changes are repeated.
     assert len(forger.asked) == 1 + (forger.asked[0] == "get_open_txns")
 
 
@@ -283,7 +283,7 @@ def test_no_noise_leads_out_of_the_tree_of_errors(forger: Forger, client: Metast
             answer = bytearray(message(name, sequence, good))
             for _ in range(dice.randrange(1, 4)):
                 answer[dice.randrange(len(answer))] = dice.randrange(256)
-            # What comes after it tells the server to hang up, so that nobody waits for more.
+            # The next bytes let the server close the connection, so that no side waits for more.
             return bytes(answer[: len(answer) - dice.choice([0, 0, 0, 1, 7])]) + b"\xff"
 
         forger.answer = noisy

@@ -1,4 +1,4 @@
-"""How long a transaction may be silent is read as the server writes it."""
+"""The longest silence of a transaction is parsed in the server's notation."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import txn_timeout_seconds
 
 
 class Server:
-    """Stands for a server with a setting that the embedded one does not write this way."""
+    """Represents a server with a setting in a notation that the embedded one does not use."""
 
     def __init__(self, setting: str) -> None:
         self.setting = setting

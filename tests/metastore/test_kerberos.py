@@ -1,4 +1,4 @@
-"""Kerberos as a mechanism: what is agreed, who is believed, and what failures mean."""
+"""Kerberos as a mechanism: negotiation, authentication, and the translation of failures."""
 
 import struct
 import sys
@@ -136,7 +136,7 @@ def test_where_all_is_encrypted_nothing_else_is_taken(mechanism: Kerberos) -> No
         ),
     ],
 )
-def test_settings_say_who_calls_whom(
+def test_settings_contain_the_addresses(
     made: list[Conversation], fields: dict[str, str], target: str, store: dict[str, str]
 ) -> None:
     options = MetastoreOptions(uris="thrift://h:1", auth_mechanism="GSSAPI", **fields)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def test_tickets_that_are_refused_are_forgotten(
     fields: dict[str, str],
     own: bool,
 ) -> None:
-    """Those that we have got ourselves; others are somebody else's."""
+    """Our own tickets; other caches have another owner."""
     forgotten: list[str] = []
     monkeypatch.setattr(kerberos, "forget_tickets", forgotten.append)
     mechanism = Kerberos(replace(OPTIONS, **fields), "h", "h:1")  # type: ignore[arg-type]
@@ -213,11 +213,11 @@ def test_tickets_are_kept_while_the_kdc_is_away(
 
 
 def logging_in(failure: GssFailure) -> HiveAcidError:
-    return failure.while_logging_in("keytab /k", keytab=True)
+    return failure.login_error("keytab /k", keytab=True)
 
 
 def meeting(failure: GssFailure) -> HiveAcidError:
-    return failure.while_meeting("hive@h")
+    return failure.service_error("hive@h")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def meeting(failure: GssFailure) -> HiveAcidError:
         (meeting, 60, AuthenticationFailed, ""),
     ],
 )
-def test_a_failure_says_what_to_do(
+def test_a_failure_contains_the_remedy(
     when: Callable[[GssFailure], HiveAcidError],
     number: int,
     error: type[HiveAcidError],

@@ -1,4 +1,4 @@
-"""What those who wait for locks are told."""
+"""The information for clients that wait for locks."""
 
 import pytest
 
@@ -50,11 +50,11 @@ RUN = "hiveacid:orders_hourly/scheduled__2026-11-22T00:00:00+00:00/merge/-1"
         ([], "the metastore"),
     ],
 )
-def test_who_is_waited_for_is_said_in_short(locks, told):
+def test_holders_are_listed_in_short(locks, told):
     assert holders(locks) == told
 
 
-def test_every_ten_seconds_it_is_told_how_long_who_was_waited_for(monkeypatch):
+def test_every_ten_seconds_a_wait_is_reported_with_its_holders(monkeypatch):
     class Time:
         now = 100.0
 

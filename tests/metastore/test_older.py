@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.metastores, pytest.mark.server]
 
 @pytest.fixture
 def old_metastore(tmp_path: Path) -> Iterator[tuple[str, GuardedProcess]]:
-    """Where it will answer, and its process."""
+    """Its future address, and its process."""
     (jar,) = spark_jars("hive-metastore")
     assert jar.name.startswith("hive-metastore-2.3.")
     conf = tmp_path / "conf"

@@ -20,7 +20,7 @@ def frame(data: bytes) -> bytes:
 
 
 class Script:
-    """A channel whose other side has said everything beforehand, in pieces."""
+    """A channel whose other side has sent all messages beforehand, in pieces."""
 
     def __init__(self, *said: bytes, piece: int = 1 << 20) -> None:
         self._said = b"".join(said)
@@ -96,18 +96,18 @@ def test_the_last_challenge_may_come_with_the_end() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"one"])
-def test_who_is_done_before_proving_anything_is_an_impostor(said: bytes) -> None:
+def test_a_server_without_proof_of_identity_is_rejected(said: bytes) -> None:
     with pytest.raises(AuthenticationFailed, match="h:1 did not prove that it is the metastore"):
         negotiated([message(COMPLETE, said)], Rot(2))
 
 
 @pytest.mark.parametrize("status", [BAD, ERROR])
-def test_a_refusal_is_told_in_the_server_s_words(status: int) -> None:
+def test_a_refusal_contains_the_server_s_message(status: int) -> None:
     with pytest.raises(AuthenticationFailed, match="refused: GSS initiate failed"):
         negotiated([message(status, b"GSS initiate failed")], Rot(2))
 
 
-def test_of_a_long_refusal_one_line_is_told() -> None:
+def test_a_long_refusal_is_shortened_to_one_line() -> None:
     with pytest.raises(AuthenticationFailed) as caught:
         negotiated([message(BAD, b"no\n\x1b[31m" + b"!" * 100_000)], Rot(2))
     assert len(str(caught.value)) < 600
@@ -125,7 +125,7 @@ def test_of_a_long_refusal_one_line_is_told() -> None:
         struct.pack(">BI", OK, 1 << 31),
     ],
 )
-def test_what_is_no_sasl_is_recognised_by_its_first_bytes(said: bytes) -> None:
+def test_servers_without_sasl_are_recognised_by_their_first_bytes(said: bytes) -> None:
     script = Script(said)
     with pytest.raises(AuthenticationMismatch, match="h:1 does not answer as a server with SASL"):
         SaslChannel(script, Rot(2), "h:1").negotiate()

@@ -1,4 +1,4 @@
-"""What this package asks itself of a name service, it asks of whichever NameNode is active."""
+"""The requests of this package itself to a name service go to the active NameNode."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_while_all_are_standby_one_is_waited_for(hdfs: NameService, hdfs_folder:
 
 
 @pytest.mark.parametrize("killed", [0, 1, 2])
-def test_where_none_becomes_active_it_is_an_error_to_be_tried_again(
+def test_without_an_active_namenode_the_error_is_retryable(
     killed: int,
     hdfs: NameService,
     hdfs_folder: str,

@@ -35,7 +35,7 @@ def interrupt(hdfs: NameService) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("operation", "phase"), [("merge", Phase.WRITE), ("major compaction", Phase.PUBLISH)]
 )
-def test_where_none_takes_over_a_job_by_spark_gives_up_and_its_retry_completes_it(
+def test_without_a_failover_a_job_by_spark_fails_and_its_retry_completes_it(
     hdfs: NameService,
     spark: SparkSession,
     judged: Callable[[str], Judged],  # noqa: F811

@@ -1,4 +1,4 @@
-"""Jobs by Spark on a name service of which the one NameNode, or the other one, is active or dead."""
+"""Jobs by Spark on a name service with either NameNode active or dead."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid import HiveAcidDeltaCountSensor
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.plugin.metastores import Metastore
+from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from tests.airflow.conftest import metastore_connection  # noqa: F401
-from tests.crash.driver import run_driver
+from tests.faults.submitted_driver import run_driver
 from tests.hadoop.name_service import NameService
 from tests.hdfs.test_namenode_under_spark import Judged, judged  # noqa: F401
 
@@ -40,7 +40,7 @@ TURNS = [
 
 
 @pytest.mark.parametrize(("turn", "operation"), TURNS)
-def test_what_drivers_do_others_see_whichever_is_active(
+def test_the_effects_of_drivers_are_visible_with_any_active_namenode(
     hdfs: NameService,
     spark: SparkSession,
     judged: Callable[[str], Judged],  # noqa: F811

@@ -1,4 +1,4 @@
-"""Metastores with a listener that logs events, and what it has stored of writes."""
+"""Metastores with a listener that logs events, and the stored events of writes."""
 
 import os
 import shutil
@@ -39,11 +39,11 @@ def listening(version: str) -> Mapping[str, str]:
 
 
 def listener(version: str, folder: Path) -> list[Path]:
-    """What has the listener's classes, for the class path of a metastore.
+    """Return the listener's classes, for the class path of a metastore.
 
     Args:
         version: The metastore's version.
-        folder: Gets what is compiled.
+        folder: Receives the compiled classes.
     """
     if version.startswith("3"):
         return [*fetched("listener-3.1.3", 1, _HERE / "listener-ivy.xml").glob("*.jar")]

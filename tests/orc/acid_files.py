@@ -28,7 +28,7 @@ def enveloped(flat: io.BytesIO, row_ids: Sequence[tuple[int, int, int]]) -> pa.T
 
 
 def with_acid_metadata(file: io.BytesIO, row_ids: Sequence[tuple[int, int, int]]) -> io.BytesIO:
-    """A file of enveloped rows with what Hive writes into its tail."""
+    """Return a file of enveloped rows with Hive's metadata in its tail."""
     tail = OrcTail.read(file)
     ends, end = [], 0
     for stripe in tail.stripes:

@@ -1,4 +1,4 @@
-"""Files of one bucket, and what should be left of them."""
+"""Files of one bucket, and the expected rows."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,8 @@ def inserts(
     first_row: int = 0,
     **layout: object,
 ) -> io.BytesIO:
-    """A file whose rows belong to several write ids; the last one gets what `sizes` leaves."""
+    """Return a file whose rows belong to several write ids; the last one gets the remainder of
+    `sizes`."""
     rest = rows.num_rows - sum(sizes)
     flat = flat_file(rows, **layout)
     if not sizes:
@@ -66,7 +67,7 @@ def compact(
     types: tuple[bytes, ...] | None = None,
     **limits: int,
 ) -> tuple[StripePlan, io.BytesIO]:
-    """Do what the tasks of a compaction do."""
+    """Run the tasks of a compaction."""
     types = types or files[0].tail.types
     plan = plan_stripes(files, events(deleted), aborted, types=types, **limits)
     parts = []

@@ -1,4 +1,4 @@
-"""The Spark of all tests, without what would mislead it in files that it wrote itself."""
+"""The Spark of all tests, without settings that would disturb it in its own files."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Files that claim what is not true: each is sound but for one thing."""
+"""Files with false claims: each is valid except for one value."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def rewritten(
     zone: bytes = b"GMT",
     **tail: object,
 ) -> io.BytesIO:
-    """A file of one stripe that has other streams or encodings, or says other things."""
+    """Return a file of one stripe with other streams, encodings, or metadata."""
     old = OrcTail.read(file)
     (stripe,) = old.stripes
     footer = old.stripe_footer(file, stripe)
@@ -73,7 +73,7 @@ def one_length(value: int) -> Callable[[Streams], Streams]:
 
 
 def with_type(file: io.BytesIO, column: int, change: Callable[[Message], Message]) -> io.BytesIO:
-    """A file that says something else of the type of a column."""
+    """Return a file with another type of a column."""
     types = list(OrcTail.read(file).types)
     types[column] = change(Message.decode(types[column])).encode()
     return rewritten(file, types=tuple(types))

@@ -1,4 +1,4 @@
-"""ORC's own Java library, as it stands in Spark: it writes and reads timestamps to the nanosecond."""
+"""ORC's own Java library of Spark: it writes and reads timestamps to the nanosecond."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 def table(rows: int, seed: int = 0, columns: list[str] | None = None) -> pa.Table:
-    """Random rows in which about one value of eight is null, at any depth."""
+    """Return random rows with about one null in eight values, at any depth."""
     random = np.random.default_rng(seed)
     draws = random.integers(0, 1 << 40, rows).tolist()
     nulls = random.integers(0, 8, (rows, len(SCHEMA))) == 0
@@ -142,7 +142,7 @@ def group_starts(file: BinaryIO, column: int) -> Iterator[int]:
 
 
 def index_positions(file: BinaryIO, column: int) -> Iterator[list[int]]:
-    """What the row index of a column says for each row group."""
+    """Return the positions in the row index of a column for each row group."""
     for streams in _stripes(file):
         yield from _positions(file, streams, column)
 

@@ -15,6 +15,7 @@ from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.orc.format.statistics import count_statistics
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import table
 from tests.orc.orc_tables import CODECS, flat_file, read, row_ids, with_tail
@@ -32,7 +33,9 @@ def insert(rows: pa.Table, write_id: int, **layout) -> io.BytesIO:
 def delete(rows, write_id: int, original: int = 1) -> io.BytesIO:
     sink, rows = io.BytesIO(), np.array(rows)
     originals, buckets = np.full(len(rows), original), np.full(len(rows), BUCKET)
-    write_delete_file(sink, originals, buckets, rows, write_id=write_id, row_types=ROW_TYPES)
+    write_delete_file(
+        sink, [Keys.deletes(originals, buckets, rows, write_id=write_id)], row_types=ROW_TYPES
+    )
     return sink
 
 
@@ -105,10 +108,7 @@ def test_a_stripe_with_several_write_ids_is_looked_into():
     sink = io.BytesIO()
     write_delete_file(
         sink,
-        np.array([2, 3]),
-        np.array([BUCKET] * 2),
-        np.array([9, 0]),
-        write_id=9,
+        [Keys.deletes(np.array([2, 3]), np.array([BUCKET] * 2), np.array([9, 0]), write_id=9)],
         row_types=ROW_TYPES,
     )
     acid = joined([first, second, sink])

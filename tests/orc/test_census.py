@@ -1,4 +1,4 @@
-"""What the place of a file says about its rows, held against them."""
+"""The constraints of a file's location on its rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from airflow_hiveacid.acid.names import CONVERTED_BASE, Base, Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.row_keys.census import Promise
+from airflow_hiveacid.orc.row_keys.census import RowConstraints
 from airflow_hiveacid.orc.row_keys.digests import HashSet, hash_row_ids, tally
 from airflow_hiveacid.orc.row_keys.keys import Keys
 
@@ -22,7 +22,7 @@ def keys(operation=0, original=4, bucket=1, current=4, rows=(0, 1)):
 def check(directory, found, bucket=1):
     is_delete = isinstance(directory, Delta) and directory.is_delete
     buckets = None if bucket is None else (bucket,)
-    Promise(is_delete, directory.write_ids, buckets).check(found)
+    RowConstraints(is_delete, directory.write_ids, buckets).check(found)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def check(directory, found, bucket=1):
         (DELETES, keys(operation=2, original=1)),
     ],
 )
-def test_rows_that_may_stand_in_a_directory(directory, found):
+def test_rows_that_a_directory_may_contain(directory, found):
     check(directory, found)
 
 
@@ -58,11 +58,11 @@ def test_rows_that_belong_elsewhere(directory, found):
         check(directory, found)
 
 
-def test_without_buckets_the_number_of_a_file_says_nothing():
+def test_without_buckets_the_number_of_a_file_has_no_meaning():
     check(DELTA, keys(bucket=2), bucket=None)
 
 
-def test_hashes_find_rows_and_tallies_tell_them_apart():
+def test_hashes_find_rows_and_tallies_distinguish_them():
     some = keys(rows=range(1000))
     hashes = hash_row_ids(some)
     assert len(set(hashes.tolist())) == 1000

@@ -1,4 +1,4 @@
-"""Ranges of columns are told by tails, and never where a value may lie outside of them."""
+"""Tails contain the ranges of columns, unless a value may be outside of them."""
 
 import io
 from dataclasses import replace
@@ -83,7 +83,7 @@ def test_columns_are_found_behind_nested_ones_and_in_the_envelope() -> None:
         assert ranges_of(tail, "bucket", parse_type("bigint")) == [None]
 
 
-def test_a_name_that_stands_twice_means_neither() -> None:
+def test_a_duplicate_name_is_ambiguous() -> None:
     tail = tail_of(pa.table({"a": pa.array([1]), "A": pa.array([2])}))
     assert ranges_of(tail, "a", parse_type("bigint")) == [None]
 
@@ -111,7 +111,7 @@ def test_statistics_that_other_readers_do_not_trust_are_not_trusted() -> None:
         assert ranges_of(strange, "c", bigint) == [None]
 
 
-def test_days_of_the_old_calendar_lie_somewhere_before_the_new_one() -> None:
+def test_days_of_the_old_calendar_precede_the_new_one() -> None:
     tail = tail_of(pa.table({"c": pa.array([-200_000, 5], pa.int32()).cast(pa.date32())}))
     old = replace(tail, footer=tail.footer.without(FooterField.CALENDAR))
     (known,) = ranges_of(old, "c", parse_type("date"))
@@ -134,5 +134,5 @@ def test_long_texts_have_bounds_and_broken_ones_none() -> None:
     assert with_bounds((4, b"a"), (5, b"c")) == [ColumnRange(b"a", b"c")]
     assert with_bounds((1, b"a"), (5, b"c")) == [ColumnRange(b"a", b"c")]
     assert with_bounds((1, b"a")) == [None]
-    # What Java writes for the bytes of another encoding, which are less.
+    # Java's bytes in another encoding, which are fewer.
     assert with_bounds((1, "\ufffd".encode()), (2, b"\xf0\x9f\x98\x80")) == [None]

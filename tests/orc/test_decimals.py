@@ -94,7 +94,8 @@ def index_statistics(file: io.BytesIO, column: int) -> list[bytes]:
 
 
 def meaning(statistics: bytes) -> tuple[object, ...]:
-    """What statistics say; the library cuts zeros off, and knows the sum of no values."""
+    """Return the content of statistics; the library removes trailing zeros, and has a sum of no
+    values."""
     message = Message.decode(statistics)
     decimals = message.message(6) or Message()
     bounds = [Decimal((decimals.data(field) or b"0").decode()) for field in (1, 2, 3)]
@@ -124,7 +125,7 @@ def test_the_file_is_the_one_that_the_library_writes_of_decimals(rows, seed, nul
     (our_streams,), (their_streams,) = streams(ours), streams(theirs)
     assert our_streams.keys() == their_streams.keys()
     for place, data in our_streams.items():
-        # Runs of scales begin anew in every row group of ours.
+        # Our runs of scales begin again in every row group.
         assert place[0] == StreamKind.SECONDARY or data == their_streams[place]
     for column in range(len(our_tail.types)):
         pairs = zip(index_positions(ours, column), index_positions(theirs, column), strict=True)

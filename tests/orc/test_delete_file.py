@@ -15,7 +15,6 @@ from airflow_hiveacid.orc.format.streams import null_flag_position
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import (
     write_delete_file,
-    write_delete_stripes,
     write_empty_file,
 )
 from airflow_hiveacid.orc.row_keys.keys import Keys
@@ -41,7 +40,9 @@ ROW_IDS = st.lists(
 def delete_file(keys, sink=None, write_id=9, row_types=ROW_TYPES, **layout) -> io.BytesIO:
     sink = sink or io.BytesIO()
     columns = np.array(keys, dtype=np.int64).reshape(len(keys), 3).T
-    written = write_delete_file(sink, *columns, write_id=write_id, row_types=row_types, **layout)
+    written = write_delete_file(
+        sink, [Keys.deletes(*columns, write_id=write_id)], row_types=row_types, **layout
+    )
     assert (written.rows, written.bytes) == (len(keys), len(sink.getvalue()))
     return sink
 
@@ -102,7 +103,7 @@ def test_row_indexes_lead_to_the_null_flags_of_their_group(codec, stride):
     assert null_flag_position(stride) != (0, 0, 0)
 
 
-def test_the_user_metadata_tells_the_deletes():
+def test_the_user_metadata_contains_the_deletes():
     keys = [*rows_of(1, [5]), *rows_of(4, [1, 2])]
     assert OrcTail.read(delete_file(keys)).user_metadata == {
         "hive.acid.key.index": b"4,%d,2;" % BUCKETS[0],
@@ -147,7 +148,9 @@ def test_keys_that_readers_would_miss_are_refused(keys, problem):
 def test_columns_of_different_length_are_refused():
     with pytest.raises(ValueError, match="length"):
         write_delete_file(
-            io.BytesIO(), np.arange(2), np.arange(3), np.arange(3), write_id=1, row_types=ROW_TYPES
+            io.BytesIO(),
+            [Keys.deletes(np.arange(2), np.arange(3), np.arange(3), write_id=1)],
+            row_types=ROW_TYPES,
         )
 
 
@@ -191,10 +194,7 @@ def test_no_keys_make_an_empty_file():
 def test_the_last_row_id_is_reported():
     written = write_delete_file(
         io.BytesIO(),
-        np.array([1, 1]),
-        np.array([BUCKETS[0]] * 2),
-        np.array([4, 8]),
-        write_id=2,
+        [Keys.deletes(np.array([1, 1]), np.array([BUCKETS[0]] * 2), np.array([4, 8]), write_id=2)],
         row_types=ROW_TYPES,
     )
     assert written.key_index == (RowId(1, BUCKETS[0], 8),)
@@ -217,7 +217,7 @@ def test_every_event_keeps_its_own_write_id(write_ids, chunk, stride):
     keys = events(range(len(write_ids)), write_ids)
     chunks = (keys[start : start + chunk] for start in range(0, len(keys), chunk))
     sink = io.BytesIO()
-    written = write_delete_stripes(sink, chunks, row_types=ROW_TYPES, stride=stride)
+    written = write_delete_file(sink, chunks, row_types=ROW_TYPES, stride=stride)
     found = read(sink)
     assert found["currentTransaction"].to_pylist() == write_ids
     assert found["rowId"].to_pylist() == list(range(len(write_ids)))
@@ -233,7 +233,7 @@ def test_many_events_become_several_stripes():
         for end in [min(start + chunk, count)]
     )
     sink = io.BytesIO()
-    written = write_delete_stripes(sink, chunks, row_types=ROW_TYPES)
+    written = write_delete_file(sink, chunks, row_types=ROW_TYPES)
     tail = OrcTail.read(sink)
     assert [stripe.rows for stripe in tail.stripes] == [1_000_000, 1_000_000, 100_000]
     assert [key.row for key in written.key_index] == [999_999, 1_999_999, count - 1]
@@ -251,4 +251,4 @@ def test_many_events_become_several_stripes():
 )
 def test_chunks_that_do_not_continue_each_other_are_refused(second, problem):
     with pytest.raises(ValueError, match=problem):
-        write_delete_stripes(io.BytesIO(), [events([1, 5], [9, 9]), second], row_types=ROW_TYPES)
+        write_delete_file(io.BytesIO(), [events([1, 5], [9, 9]), second], row_types=ROW_TYPES)

@@ -62,7 +62,7 @@ def test_a_digest_is_of_the_values_in_their_order(type_):
     assert len(seen) == 1 + 5 + 5 + 2
 
 
-def test_what_stands_behind_a_null_says_nothing():
+def test_values_behind_a_null_are_ignored():
     mask = pa.array([False, True, False])
     some = pa.array([1, 2, 3], pa.int32())
     other = pa.array([1, 9, 3], pa.int32())

@@ -7,8 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
-from airflow_hiveacid.acid.schema import row_struct
+from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, row_struct
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile
 from airflow_hiveacid.orc.copying.transplant import transplant
@@ -38,7 +37,7 @@ def evolve(rows: pa.Table, *columns: tuple[str, str], deleted=()) -> list[dict[s
     return [row["row"] for row in read(found).to_pylist()]
 
 
-def test_what_a_file_lacks_is_null_and_what_the_table_lacks_is_gone():
+def test_missing_columns_are_null_and_dropped_ones_invisible():
     rows = pa.table({"b": ["x", None], "gone": [1.5, 2.5], "A": pa.array([1, 2], pa.int32())})
     columns = [("a", "int"), ("b", "string"), ("c", "map<string,array<int>>"), ("d", "date")]
     assert evolve(rows, *columns) == [
@@ -184,5 +183,5 @@ def test_a_file_ends_where_its_writer_says():
     file = io.BytesIO(first + second[:-7])
     tail = OrcTail.read(file, len(first))
     assert tail.encode(0) == OrcTail.read(io.BytesIO(first)).encode(0)
-    with pytest.raises(CorruptFile, match="its writer says"):
+    with pytest.raises(CorruptFile, match="its writer recorded"):
         OrcTail.read(file, len(first + second))

@@ -47,7 +47,7 @@ def rows_of(file: io.BytesIO) -> list[dict]:
 
 
 def with_numbers(rows: pa.Table) -> pa.Table:
-    """Rows as a merge writes them: what it needs to know of each stands behind the columns."""
+    """Return rows as a merge writes them: its own data of each follows the columns."""
     count = rows.num_rows
     extra = {
         "write_id": pa.array([None if n % 3 else n for n in range(count)], pa.int64()),
@@ -120,7 +120,7 @@ def test_the_first_columns_of_several_files_are_read_back(
     assert verify_file(acid, kind="insert", bucket=3, write_ids=range(7, 8)) == []
 
 
-# The C++ library makes bloom filters of booleans and bytes from what its memory held before.
+# The C++ library makes bloom filters of booleans and bytes from uninitialized memory.
 @pytest.mark.parametrize("bloom_filters", [False, [3, 4, 5]], ids=["without", "with"])
 @pytest.mark.parametrize("codec", CODECS)
 def test_nothing_remains_of_the_columns_left_out(codec, bloom_filters):
@@ -179,7 +179,7 @@ def test_statistics_are_those_of_all_rows():
         assert found.fields == wanted.fields, column
 
 
-def test_files_without_rows_stand_among_others():
+def test_files_without_rows_are_accepted_among_others():
     full, empty = table(700), table(0)
     files = [flat_file(rows) for rows in (empty, full, empty, full, empty)]
     acid = joined(files)
@@ -218,7 +218,7 @@ def test_types_of_the_table_are_those_of_the_columns_that_go_along():
         joined(files, width=3, types=types)
 
 
-def test_who_joins_files_with_a_mark_and_without_says_nothing_of_their_timestamps():
+def test_joined_files_with_and_without_a_mark_have_no_timestamp_ranges():
     rows = table(300, columns=["number", "moment"])
     types = OrcTail.read(flat_file(rows)).types
     (marked,) = [joined([flat_file(rows)], types=types)]
@@ -235,7 +235,7 @@ def test_who_joins_files_with_a_mark_and_without_says_nothing_of_their_timestamp
         assert found.user_metadata.get("hiveacid.microseconds") == (b"600" if expected else None)
 
 
-def test_ranges_that_mislead_are_mended_in_the_columns_that_go_along():
+def test_misleading_ranges_are_repaired_in_copied_columns():
     values = [math.nan, 1.0, None] * 100
     rows = with_numbers(pa.table({"d": values, "tags": [["a", None]] * 300}))
     acid = joined([flat_file(rows, stride=100), flat_file(rows, stride=100)], width=2)

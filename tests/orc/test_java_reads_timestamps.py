@@ -16,7 +16,7 @@ GONE = [0, 7, 1100]
 
 
 def check_compaction(spark, folder, old):
-    """Without some rows, the library reads of the new file what it reads of the old one."""
+    """Without some rows, the library reads the same from the new file as from the old one."""
     _, new = compact([planned(old)], [(1, BUCKET, row) for row in GONE])
     for name, file in (("old", old), ("new", new)):
         (folder / name).write_bytes(file.getvalue())
@@ -26,7 +26,7 @@ def check_compaction(spark, folder, old):
     return expected, new
 
 
-def test_what_java_wrote(spark, tmp_path):
+def test_files_written_by_java(spark, tmp_path):
     draw = random.Random(8)
     # From far apart to nearly equal, so that all kinds of runs of integers occur.
     timestamps = [(seconds + EPOCH, nanos) for seconds, nanos in ODD]

@@ -99,7 +99,7 @@ def test_merging_holds_one_piece_of_each_file():
     ],
 )
 def test_events_out_of_order_are_refused(pieces):
-    with pytest.raises(CorruptFile, match=r"RowId\(.*\) stands behind RowId"):
+    with pytest.raises(CorruptFile, match=r"RowId\(.*\) comes after RowId"):
         list(merge_keys([map(keys_of, pieces)]))
 
 
@@ -198,7 +198,8 @@ def test_a_large_stripe_is_not_held_in_memory(tmp_path):
 
 @pytest.fixture
 def by_trino(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
-    """A file of deletes with stripes of Trino, in the order in which it reads the files of a table."""
+    """Return a file of deletes with stripes of Trino, in the order in which it reads the files of a
+    table."""
     # We never write such a file.
     monkeypatch.setattr(assemble_module, "_check_order", lambda _: None)
     parts = []
@@ -224,9 +225,9 @@ def test_more_of_them_than_fit_into_memory_are_refused(
 ) -> None:
     tail = OrcTail.read(by_trino)
     monkeypatch.setattr(key_stream, "MOST_SORTED", tail.rows - 1)
-    with pytest.raises(CorruptFile, match="stands behind") as refused:
+    with pytest.raises(CorruptFile, match="comes after") as refused:
         list(read_deletes([(by_trino, tail)]))
     assert "overwrite the partition" in refused.value.remedy
     monkeypatch.setattr(key_stream, "MOST_SORTED", tail.rows)
-    with pytest.raises(CorruptFile, match="stands behind"):
+    with pytest.raises(CorruptFile, match="comes after"):
         list(read_deletes([(by_trino, tail), (by_trino, tail)]))

@@ -33,7 +33,7 @@ LARGE = 16 << 20
 
 
 def test_hostile_files_are_refused_before_the_library_is_asked():
-    # A process of its own: what gets through ends it.
+    # A separate process, which an accepted file would end.
     code = "from tests.orc.test_limits import refuse; refuse()"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False
@@ -277,7 +277,7 @@ def test_wide_rows_are_read_a_few_at_a_time(monkeypatch):
         rows_at_a_time(file, tail, 0)
 
 
-def test_blocks_count_as_memory_whatever_is_in_them():
+def test_blocks_count_as_memory_with_any_content():
     wide = pa.table({f"column {n}": ["a", None] for n in range(300)})
     file = flat_file(wide, "zstd", block_size=BLOCK)
     tail = OrcTail.read(file)

@@ -1,4 +1,4 @@
-"""Hive loses rows where statistics say NaN, or end a range in one of the two zeros."""
+"""Hive loses rows if statistics contain NaN, or end a range in one of the two zeros."""
 
 import io
 import math
@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.copying.assemble import Part, assemble
 from airflow_hiveacid.orc.copying.spark_files import copy_readable
 from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import merge, sound_range, sound_statistics
+from airflow_hiveacid.orc.format.statistics import merge, reliable_range, reliable_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import compact, planned, survivors
@@ -113,7 +113,7 @@ def test_copies_hold_the_same_rows_at_the_same_places(codec):
     assert str(read(acid(codec))["row"].to_pylist()) == str(rows().to_pylist())
 
 
-def test_stripes_that_are_mended_stand_among_those_that_are_not():
+def test_repaired_stripes_are_mixed_with_others():
     sound = flat_file(pa.table({"d": [1.0, 2.0, 3.0]}))
     spoilt = flat_file(pa.table({"d": [NAN, 1.0]}))
     files = []
@@ -165,10 +165,10 @@ def statistics(*values: float) -> Message:
     ],
 )
 def test_a_range_is_trusted_or_left_out(found, kept):
-    sound = sound_range(doubles(*found))
+    sound = reliable_range(doubles(*found))
     assert (sound and str(sound.fields)) == (kept and str(doubles(*kept).fields))
     expected = Message().add_number(1, 5).add_number(10, 1) if kept is None else statistics(*kept)
-    assert sound_statistics(statistics(*found).encode()) == expected.encode()
+    assert reliable_statistics(statistics(*found).encode()) == expected.encode()
 
 
 def test_one_part_without_a_range_leaves_the_union_without_one():

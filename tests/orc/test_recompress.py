@@ -147,7 +147,7 @@ def test_files_of_several_stripes_and_of_none_are_compressed():
 
 def test_a_row_index_of_other_positions_is_noticed():
     file = flat_file(pa.table({"n": range(5000)}), "none", stride=1000)
-    # The library would say more of a text than of a number.
+    # The library stores more about a text than about a number.
     tail = OrcTail.read(file)
     text = Message.decode(tail.types[1]).with_numbers({1: 7}).encode()
     lying = with_tail(file, replace(tail, types=(tail.types[0], text)))
@@ -170,7 +170,7 @@ def test_stripes_are_written_again_with_the_faster_library_and_without(monkeypat
     assert read(found).combine_chunks().equals(survivors(files, deleted))
 
 
-def test_what_the_faster_library_deflates_is_read_by_zlib():
+def test_the_output_of_the_faster_library_is_readable_by_zlib():
     plain = b"".join(b"%d," % (n * n) for n in range(20_000))
     chunk = Compression(Codec.ZLIB, 1 << 18).compress(plain)
     assert zlib.decompress(chunk[3:], wbits=-15) == plain

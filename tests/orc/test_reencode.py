@@ -35,7 +35,7 @@ def layout_of(file: io.BytesIO) -> Layout:
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_what_is_left_are_the_rows_nobody_deleted_or_aborted(data):
+def test_the_remaining_rows_are_neither_deleted_nor_aborted(data):
     files = []
     for number in range(data.draw(st.integers(1, 4))):
         rows = table(data.draw(st.sampled_from([1, 700, 2500])), number)
@@ -89,7 +89,7 @@ def test_new_stripes_join_those_of_any_layout(codec, stride):
     assert verify_file(found, kind="insert", bucket=0) == []
 
 
-def test_blocks_of_new_stripes_are_no_larger_than_usual_whatever_the_old_ones_claim():
+def test_blocks_of_new_stripes_are_no_larger_than_usual_for_any_old_ones():
     file = inserts(table(700), [1], codec="zstd")
     tail = with_block_size(OrcTail.read(file), 2 << 20)
     layout, sink = Layout.joint([("file", tail)], like=tail), io.BytesIO()
@@ -157,7 +157,7 @@ def test_a_full_disk_is_reported_with_its_number():
     assert failure.value.errno == errno.ENOSPC
 
 
-def test_what_fails_in_the_middle_ends_before_its_file_is_closed():
+def test_failing_writes_end_before_their_file_is_closed():
     """The library would end the process if it closed its file after us."""
     file = inserts(table(700), [1])
     # The second time, its rows do not come after themselves.
@@ -166,7 +166,7 @@ def test_what_fails_in_the_middle_ends_before_its_file_is_closed():
     with pytest.raises(OutOfOrder) as failure:
         reencode(places, sink, layout=layout_of(file), deletes=[], aborted=[])
     written = sink.tell()
-    # Here goes what is left of the writer.
+    # The remaining bytes of the writer go here.
     del failure
     gc.collect()
     assert sink.tell() == written

@@ -12,6 +12,7 @@ from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.row_types import row_types
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from tests.orc.orc_tables import CODECS, SCHEMA, flat_file, read, table
 
 COLUMNS = [
@@ -28,7 +29,7 @@ COLUMNS = [
     ("counts", "map<string,int>"),
     ("place", "struct<x:int,inner:struct<names:array<string>>>"),
 ]
-# What pyarrow makes of the types that it cannot write itself.
+# pyarrow's types for those that it cannot write itself.
 READ_AS = {
     "smallint": pa.int16(),
     "float": pa.float32(),
@@ -47,7 +48,13 @@ def delete_file(types, codec="zlib"):
     keys = np.arange(2500)
     same = np.full(2500, encode_bucket(0))
     sink = io.BytesIO()
-    write_delete_file(sink, keys, same, keys, write_id=1, row_types=types, codec=codec, stride=1000)
+    write_delete_file(
+        sink,
+        [Keys.deletes(keys, same, keys, write_id=1)],
+        row_types=types,
+        codec=codec,
+        stride=1000,
+    )
     return sink
 
 

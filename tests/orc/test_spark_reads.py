@@ -18,6 +18,7 @@ from airflow_hiveacid.orc.format.row_types import row_types
 from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.bucket_files import compact, planned
 from tests.orc.orc_tables import CODECS, group_starts, with_tail
@@ -205,7 +206,7 @@ def test_columns_behind_those_of_the_table_are_left_out(spark, tmp_path, expecte
             for stripe in tail.stripes:
                 footer = StripeFooter.read(source, tail, stripe)
                 for half in (footer.index, footer.data):
-                    # What makes the copy a fast one.
+                    # The condition for a fast copy.
                     numbers = [stream.column for stream in half]
                     assert numbers == sorted(numbers)
     assert (len(flat), written.rows) == (3, 3 * ROWS)
@@ -308,10 +309,7 @@ def test_deletes_are_read(spark, tmp_path, codec):
     with open(file, "wb") as sink:
         write_delete_file(
             sink,
-            same * 3,
-            same * BUCKET,
-            rows,
-            write_id=8,
+            [Keys.deletes(same * 3, same * BUCKET, rows, write_id=8)],
             row_types=row_types(row_struct(HIVE_COLUMNS)),
             codec=codec,
             block_size=512,

@@ -93,7 +93,7 @@ def test_aborted_rows_are_looked_for_where_they_may_be(exact, copied):
 @pytest.mark.parametrize(
     ("deleted", "copied"),
     [
-        # The third and the last stripe are small: one stands alone, one is followed by another.
+        # The third and the last stripe are small: one is alone, one is followed by another.
         ([], [True] * 6),
         ([(1, BUCKET, 100)], [True, False, False, True, True, True]),
         ([(1, BUCKET, 0)], [False, True, True, True, True, True]),
@@ -113,7 +113,7 @@ def test_tiny_stripes_beside_each_other_are_put_together():
     assert len(OrcTail.read(joined).stripes) == 1
 
 
-def test_what_is_written_again_is_cut_into_pieces():
+def test_rewritten_rows_are_split_into_stripes():
     files = [several_stripes(1), several_stripes(2)]
     deleted = [(number, BUCKET, row) for number in (1, 2) for row in (0, 100, 200)]
     largest = max(sum(stripe.length for stripe in file.tail.stripes[1:]) for file in files)

@@ -11,7 +11,7 @@ from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_tail_tells_what_the_file_is(codec):
+def test_a_tail_describes_the_file(codec):
     file = flat_file(
         table(2500, columns=["number", "text"]), codec, stride=700, block_size=128 << 10
     )
@@ -38,7 +38,7 @@ def test_statistics_of_stripes_give_the_range_of_integers():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_tail_written_again_says_the_same(codec):
+def test_a_rewritten_tail_is_equal(codec):
     rows = table(3000)
     file = flat_file(rows, codec, bloom_filters=True)
     tail = OrcTail.read(file)

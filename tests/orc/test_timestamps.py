@@ -79,7 +79,7 @@ def acid_timestamps(
 
 
 def values_of(rows: list[tuple[Timestamp | None, Timestamp | None]]) -> list[list[Timestamp]]:
-    """What stands in the columns of timestamps, in their order."""
+    """Return the content of the columns of timestamps, in their order."""
     return [
         [a for a, _ in rows if a is not None],
         [a for a, _ in rows if a is not None],
@@ -151,7 +151,7 @@ def test_stripes_keep_the_clock_that_they_are_counted_by(clock):
     kept = clock.encode() or None
     assert clocks_of(found) == [kept, b"UTC", kept]
     assert list(timestamps_in_file(found).values()) == values_of(rows[1:] * 4)
-    # What is known by another clock than UTC's must not be taken for the truth.
+    # Statistics in another clock than UTC's must not be trusted.
     ranges = [
         Message.decode(OrcTail.read(found).stripe_statistics[stripe][8]).has(TIMESTAMPS)
         for stripe in range(3)

@@ -112,7 +112,7 @@ def test_the_schema_is_the_one_hive_knows():
     assert OrcTail.read(acid).is_acid
 
 
-def test_what_the_flat_file_knows_of_itself_is_kept():
+def test_the_metadata_of_the_flat_file_is_kept():
     flat = flat_file(table(4000), "zstd", stride=500, bloom_filters=True)
     before = OrcTail.read(flat)
     acid = transplanted(flat)

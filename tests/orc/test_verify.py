@@ -15,6 +15,7 @@ from airflow_hiveacid.orc.format.envelope import RowOperation, acid_metadata
 from airflow_hiveacid.orc.format.statistics import count_statistics, integer_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file, write_empty_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.orc.orc_tables import CODECS, flat_file, table, with_tail
 
@@ -38,7 +39,9 @@ def insert(codec: str = "zlib", stripe_size: int = 64 << 10) -> io.BytesIO:
 def delete() -> io.BytesIO:
     sink, rows = io.BytesIO(), np.arange(2500) * 3
     same = np.ones(2500, dtype=int)
-    write_delete_file(sink, same, same * BUCKET, rows, write_id=8, row_types=ROW_TYPES, stride=700)
+    write_delete_file(
+        sink, [Keys.deletes(same, same * BUCKET, rows, write_id=8)], row_types=ROW_TYPES, stride=700
+    )
     return sink
 
 
@@ -133,7 +136,7 @@ def test_the_write_ids_of_deleted_rows_are_free():
         ("hive.acid.key.index", b"6,%d,1308;" % BUCKET, "last row of each stripe"),
         ("hive.acid.key.index", b"nonsense;", "no key"),
         ("hive.acid.stats", None, "lacks hive.acid.stats"),
-        ("hive.acid.stats", b"2499,0,0", "is 2499,0,0, the rows say 2500,0,0"),
+        ("hive.acid.stats", b"2499,0,0", "is 2499,0,0, the rows have 2500,0,0"),
         ("hive.acid.version", None, "lacks hive.acid.version"),
         ("hive.acid.version", b"1", "is 1, not 2"),
     ],
@@ -165,12 +168,12 @@ def test_statistics_that_hide_rows_are_found(column, wrong):
     stripe = replace(tail, stripe_statistics=(with_wrong(first), *others))
     problems = verify_file(with_tail(file, stripe), kind="insert")
     assert len(problems) == 1
-    assert f"Stripe 0: The statistics of {column} say" in problems[0]
+    assert f"Stripe 0: The statistics of {column} are" in problems[0]
 
     whole = replace(tail, file_statistics=with_wrong(tail.file_statistics))
     problems = verify_file(with_tail(file, whole), kind="insert")
     assert len(problems) == 1
-    assert f"The file's statistics of {column} say" in problems[0]
+    assert f"The file's statistics of {column} are" in problems[0]
 
 
 def test_a_row_index_that_hides_rows_is_found():

@@ -1,6 +1,7 @@
-"""Timestamps to the nanosecond: files of any of them, and the numbers that stand in a file.
+"""Timestamps to the nanosecond: files of any of them, and the numbers in a file.
 
-What is read here is read by ORC's specification in plain Python, not by any library or code of ours.
+The content is read by ORC's specification in plain Python, not by any library or code of this
+package.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""Nothing is emptied but what is ours, and nobody works in the folder of somebody else."""
+"""Only our own folder is emptied, and no process works in another one's folder."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.playground.own_folder import own_folder
 
 
-def test_what_is_not_ours_stays_and_is_refused(tmp_path: Path) -> None:
+def test_foreign_files_are_kept_and_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match="something else"), own_folder(tmp_path, fresh=True):
+    with pytest.raises(UserError, match="contains other files"), own_folder(tmp_path, fresh=True):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -1,4 +1,4 @@
-"""What is started for a while ends with the waiting, whatever ends that, and with who has started it."""
+"""A program that is started for a while ends with the wait, however that ends, and with its parent."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def pids(file: Path) -> list[int]:
     return list(map(int, file.read_text().split())) if file.exists() else []
 
 
-def test_what_a_program_has_said_is_returned_and_kept(tmp_path: Path) -> None:
+def test_the_output_of_a_program_is_returned_and_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for text in ("one", "two"):
         said = run_program("echo", ["echo", text], environment=os.environ, log=log)
@@ -64,7 +64,7 @@ with until_ended():
             time.sleep(0.01)
         Path("cleared").touch()
 """
-    # Whoever runs the tests by nohup has them ignore SIGHUP, and what they start.
+    # A test run by nohup ignores SIGHUP, and so do its children.
     program = subprocess.Popen(
         [
             sys.executable,
@@ -77,7 +77,7 @@ with until_ended():
     eventually("the program sleeps", lambda: len(pids(tmp_path / "pid")) == 2)
     program.send_signal(number)
     eventually("the body clears up", (tmp_path / "clearing").exists)
-    # Who presses Ctrl-C twice must not keep it from clearing up.
+    # A second Ctrl-C must not prevent the cleanup.
     program.send_signal(number)
     (tmp_path / "signalled").touch()
     assert program.wait(30) == 0

@@ -1,4 +1,5 @@
-"""What the playground brings: DAGs that Airflow reads, SQL that can be read, an Airflow of its own."""
+"""The content of the playground: DAGs that Airflow reads, SQL that can be read, an Airflow of its
+own."""
 
 import json
 import os
@@ -82,7 +83,7 @@ def test_it_has_nothing_of_the_airflow_and_the_spark_of_the_user(airflow, tmp_pa
     assert environment["HOME"] == os.environ["HOME"]
 
 
-def test_its_password_is_kept_and_read_by_nobody_else(airflow, tmp_path):
+def test_its_password_is_kept_and_readable_by_the_owner_only(airflow, tmp_path):
     login = airflow().login
     assert re.fullmatch(r"admin, password \S{12}", login)
     assert airflow().login == login

@@ -1,7 +1,6 @@
 """The protocol with a rule left out, or two where one alone is made good by another one.
 
-Each break must be found by the search, as a promise that does not hold: this is what shows that the
-model is strong enough to notice.
+The search must find each break as a violated guarantee: this shows that the model is strong enough.
 """
 
 from dataclasses import dataclass, replace
@@ -45,9 +44,9 @@ class Break:
     """A deliberate mistake.
 
     Attributes:
-        what: What somebody does, in words.
-        model: In which model.
-        breaks: Which promise does not hold any more.
+        what: The action, in words.
+        model: The model.
+        breaks: The guarantee that is violated.
     """
 
     what: str
@@ -117,7 +116,7 @@ BREAKS = (
         roles=_STRICT,
     ),
     _break(
-        "a try looks for others only before it opens its transaction",
+        "an attempt looks for others only before it opens its transaction",
         Invariant.ONCE,
         "look again after opening",
         roles=_TRIES,
@@ -271,7 +270,8 @@ def _small(
     return Break(what, replace(model or SMALL_MODELS[name], broken=frozenset(rules)), breaks)
 
 
-# What treats a row id, a name, a number or a position as an identity, or an empty record as evidence.
+# Breaks that use a row id, a name, a number or a position as an identity, or an empty record as
+# evidence.
 IDENTITY_BREAKS = (
     _small(
         "a second commit takes an empty record of reads for evidence",

@@ -1,4 +1,4 @@
-"""A cleaner of the model: what it removes, and when it lets the metastore forget."""
+"""A cleaner of the model: the removed directories, and the time when the metastore may forget."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class Cleaner:
     first: str = "begin"
 
     def steps(self, model: Model, state: State, number: int) -> Iterator[Step]:
-        """What it can do next."""
+        """Return its possible next steps."""
         step = state.actors[number].next
         yield step, getattr(self, f"_{step}")(model, state, number)
 
     def _begin(self, model: Model, state: State, number: int) -> State:
-        """Open a transaction, look at the queue, and see what a new reader would see."""
+        """Open a transaction, read the queue, and take the snapshot of a new reader."""
         state = open_txn(state, number, reads=True)
         txn = len(state.txns)
         state = lock(state, txn, "read").without_dead_requests()
@@ -58,12 +58,12 @@ class Cleaner:
             return state
         seen = state.actors[number].snapshot
         assert seen is not None
-        # Where all that is listed is read, nobody has to be asked for.
+        # If all listed directories are read, no reader needs to be considered.
         clean = set(choose(state.directories, seen).chosen) == state.directories
         return self._decide(model, state, number) if clean else state
 
     def _decide(self, model: Model, state: State, number: int) -> State:
-        """Decide what may go, by who is there now."""
+        """Decide on removals, by the present readers."""
         actor = state.actors[number]
         seen = actor.snapshot
         assert seen is not None
@@ -151,12 +151,12 @@ class Cleaner:
 
 
 def _has_lost_lock(state: State, number: int) -> bool:
-    """Whether a cleaner has been aborted, which it asks directly before each change."""
+    """Return whether a cleaner has been aborted, which it checks directly before each change."""
     return state.txn(state.actors[number].txn).state != OPEN
 
 
 def _judge(state: State, note: Note, seen: Snapshot, keeps_young: bool) -> str:
-    """What a note proves to a cleaner, by its snapshot."""
+    """Return the outcome that a note proves to a cleaner, by its snapshot."""
     if note.marked:
         return FOUND
     if note.txn in seen.unfinished or (note.txn > seen.txns and keeps_young):
@@ -168,7 +168,7 @@ def _judge(state: State, note: Note, seen: Snapshot, keeps_young: bool) -> str:
 
 
 def _covers(cover: Directory, old: Directory) -> bool:
-    """Whether a directory that is read can hold all of an obsolete one."""
+    """Return whether a visible directory can hold the content of an obsolete one."""
     if not cover.compacted:
         return False
     if cover.kind == "base":

@@ -32,12 +32,12 @@ class Compactor:
     first: str = "begin"
 
     def steps(self, model: Model, state: State, number: int) -> Iterator[Step]:
-        """What it can do next."""
+        """Return its possible next steps."""
         step = state.actors[number].next
         yield step, getattr(self, f"_{step}")(model, state, number)
 
     def _begin(self, model: Model, state: State, number: int) -> State:
-        """Put a request into the queue and take it; on version 3 a lock stands for both."""
+        """Put a request into the queue and claim it; on version 3 a lock represents both."""
         if model.version is Version.HMS3:
             state = open_txn(state, number)
             return state.with_actor(number, txn=len(state.txns), next="lock")
@@ -62,7 +62,7 @@ class Compactor:
         return lock(state, txn, "read").with_actor(number, next="snapshot")
 
     def _snapshot(self, model: Model, state: State, number: int) -> State:
-        """See what may be put together: nothing from the first open write id on."""
+        """Determine the inputs: nothing from the first open write id on."""
         seen = snapshot(state, model.version, state.actors[number].txn)
         if model.keeps("nothing open is compacted"):
             high = min(seen.high, seen.least_open_id - 1)
@@ -72,7 +72,7 @@ class Compactor:
         return state.with_actor(number, snapshot=seen, next="write")
 
     def _write(self, model: Model, state: State, number: int) -> State:
-        """Read, and write what replaces it where nobody looks."""
+        """Read the inputs, and write the output into a hidden folder."""
         actor = state.actors[number]
         assert actor.snapshot is not None
         seen, txn = actor.snapshot, actor.txn
@@ -117,7 +117,7 @@ class Compactor:
         return (inserts, inserts._replace(kind="delete_delta", rows=events))
 
     def _record(self, model: Model, state: State, number: int) -> State:
-        """Tell the queue up to where it reads, so that its abort is not forgotten too soon."""
+        """Report its high watermark to the queue, so that its abort is not forgotten too soon."""
         actor = state.actors[number]
         assert actor.snapshot is not None
         if model.version is Version.HMS4:
@@ -163,7 +163,7 @@ class Compactor:
         return state.with_actor(number, next="remember")
 
     def _remember(self, model: Model, state: State, number: int) -> State:
-        """Note who may still read what was replaced."""
+        """Note the present readers of the replaced directories."""
         txn = state.actors[number].txn
         own = {each.name for each in state.directories if each.txn == txn and each.compacted}
         return state.with_readers(own).ended(number, DONE)

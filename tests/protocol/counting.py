@@ -1,4 +1,4 @@
-"""What the writers of the model do, as a statement of the engine, with plain Python for Spark.
+"""The writers of the model, as a statement of the engine, with plain Python for Spark.
 
 A change counts the value of one row up, an append adds a row with the value 0. The table is
 `(id int, v int)` without partitions; reading rows and writing flat files is all that is done here.
@@ -19,16 +19,16 @@ from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, WriteIdList
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
+from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.visible_rows import visible_rows
+from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 from airflow_hiveacid.storage.folder import Storage
 
 Rows = dict[RowId, tuple[int, int]]
@@ -54,7 +54,7 @@ class Counting(Statement):
 
     def run(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
-            # Where the snapshot cannot be read any more, this says so.
+            # If the snapshot cannot be read any more, this reports it.
             found = context.snapshot([])
         with context.phases(Phase.WRITE):
             if not self.changes:
@@ -97,7 +97,7 @@ def counting_without_spark() -> Iterator[None]:
 
 
 def _view(context: WriteContext) -> tuple[WriteIdList, ValidTxnList, Rules]:
-    """What the statement reads by: its transaction's snapshot, or that of a reader's."""
+    """Return the statement's view: its transaction's snapshot, or that of a reader's."""
     snapshot = context.reader._txn.snapshot
     write_ids = snapshot.write_ids[context.table.ref.full_name]
     return write_ids, snapshot.txns, rules_of(context.client.version)
@@ -108,7 +108,7 @@ def _write_rows(
     rows: Sequence[tuple[int, int]],
     folder: Folder,
     *,
-    fated: bool = False,
+    has_fate: bool = False,
     scattered: bool = False,
     written: str | None = None,
 ) -> FlatRows:

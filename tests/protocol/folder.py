@@ -6,14 +6,14 @@ from tests.protocol.state import Directory, Event, Row, Snapshot
 
 
 class Reading(NamedTuple):
-    """What a snapshot makes of a folder.
+    """The selection of a snapshot from a folder.
 
     Attributes:
         base: The base, if there is one.
         deltas: Deltas and delete deltas that are read.
-        obsolete: What something newer holds.
-        aborted: What nobody will ever read.
-        cut_off: Whether what would be needed has been replaced by what cannot be read.
+        obsolete: Replaced directories.
+        aborted: Directories that are never read.
+        cut_off: Whether a needed directory has been replaced by an unreadable one.
     """
 
     base: Directory | None
@@ -29,10 +29,10 @@ class Reading(NamedTuple):
 
 
 def choose(directories: frozenset[Directory], seen: Snapshot, *, compacts: bool = False) -> Reading:
-    """Choose what a snapshot reads, by Hive's rules.
+    """Choose the directories of a snapshot, by Hive's rules.
 
     Args:
-        directories: What is in the folder.
+        directories: The directories of the folder.
         seen: The snapshot.
         compacts: Whether a compactor of version 3 reads, which takes all below its watermark.
     """

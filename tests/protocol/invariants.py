@@ -1,4 +1,4 @@
-"""What must hold in every state of a model, and what must be possible in its last ones."""
+"""The guarantees for every state of a model, and the possible actions in its last ones."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -41,12 +41,12 @@ def broken_in(model: Model, state: State) -> Invariant | None:
 
 
 def ledger(model: Model, state: State, seen: Snapshot | None = None) -> list[Row]:
-    """The rows that there should be, by what was committed and nothing else.
+    """Return the expected rows, by committed changes only.
 
     Args:
-        model: Says what the transactions meant to do.
-        state: How everything stands.
-        seen: Count only what this snapshot sees.
+        model: Has the intended changes of the transactions.
+        state: The state.
+        seen: Count only the transactions of this snapshot.
     """
     rows = {n: Row(RowId(n, n), 0) for n in (1, 2)}
     for write_id, txn in enumerate(state.writers, 1):
@@ -63,7 +63,7 @@ def ledger(model: Model, state: State, seen: Snapshot | None = None) -> list[Row
 
 
 def _rows(model: Model, state: State) -> Invariant | None:
-    """Compare what a new reader sees with what was committed."""
+    """Compare the view of a new reader with the committed changes."""
     there = visible(state.directories, snapshot(state, model.version))
     return _difference(state, there, ledger(model, state))
 
@@ -91,7 +91,7 @@ def _readers(model: Model, state: State) -> Invariant | None:
         if not isinstance(role, Reader) or actor.next != "read":
             continue
         if actor.txn and not state.is_open(actor.txn):
-            continue  # It was timed out, and will find that out before it says what it has read.
+            continue  # It was timed out, and will detect that before it reports its rows.
         chosen = tuple(each for each in actor.plan if isinstance(each, Directory))
         assert actor.snapshot is not None
         missing = {each.name for each in chosen} - names
@@ -132,7 +132,7 @@ def _matrix(model: Model, state: State) -> Invariant | None:
 
 
 def _leftovers(model: Model, state: State) -> Invariant | None:
-    """When all have ended, and their transactions, a cleaning or two must leave nothing."""
+    """When all transactions have ended, one or two cleanings must leave nothing."""
     if any(actor.next not in ENDED for actor in state.actors):
         return None
     for number in range(1, len(state.txns) + 1):
@@ -141,7 +141,7 @@ def _leftovers(model: Model, state: State) -> Invariant | None:
         model, state = _cleaned(model, state)
     seen = snapshot(state, model.version)
     read = set(visible(state.directories, seen))
-    # One kind of left-over is told by the queue, one by the folder, one by the notes.
+    # One kind of leftover is found by the queue, one by the folder, one by the notes.
     waiting = any(request.state in (WORKING, READY) for request in state.queue)
     unread = {each for each in state.directories if not _is_read(state, each, seen)}
     half = any(not note.marked for note in state.notes)
@@ -154,7 +154,7 @@ def _is_read(state: State, directory: Directory, seen: Snapshot) -> bool:
 
 
 def _cleaned(model: Model, state: State) -> tuple[Model, State]:
-    """The state after one more cleaning, by somebody who was not there before."""
+    """Return the state after one more cleaning, by a new cleaner."""
     number = len(model.roles)
     model = Model((*model.roles, Cleaner()), model.version, 0, model.broken)
     state = state._replace(actors=(*state.actors, Actor("begin")))

@@ -1,4 +1,4 @@
-"""The metastore of the model: each function is one call, and what has become of the state by it."""
+"""The metastore of the model: each function is one call, and returns the new state."""
 
 from enum import IntEnum
 
@@ -34,7 +34,7 @@ def allocate(state: State, txn: int) -> State:
 
 
 def lock(state: State, txn: int, kind: str, component: str = "") -> State:
-    """Ask for a lock; it is granted at once if nobody is in the way."""
+    """Request a lock; it is granted at once without blockers."""
     if component:
         written = state.txn(txn).write_id
         state = state.with_txn(txn, component=component, highest=written)
@@ -52,7 +52,7 @@ def grant(state: State, txn: int, kind: str) -> State:
 
 
 def blockers(state: State, txn: int, kind: str) -> list[int]:
-    """Whom a lock waits for: those who have asked earlier for what it excludes."""
+    """Return the transactions that a lock waits for: those with earlier incompatible requests."""
     if kind == "read":
         return []
     ahead = []
@@ -65,12 +65,12 @@ def blockers(state: State, txn: int, kind: str) -> list[int]:
 
 
 def commit(state: State, txn: int, *, compares: bool = True) -> State:
-    """Commit a transaction, or abort it because of what another one has changed.
+    """Commit a transaction, or abort it because of the change of another one.
 
     Args:
         state: Everything.
         txn: The transaction; nothing happens unless it is open.
-        compares: Whether the metastore compares what both have changed.
+        compares: Whether the metastore compares the write sets.
     """
     own = state.txn(txn)
     if own.state != OPEN:
@@ -84,7 +84,8 @@ def commit(state: State, txn: int, *, compares: bool = True) -> State:
 
 
 def conflicting(state: State, txn: int) -> bool:
-    """Whether another one has committed a change since a transaction, itself a change, was opened."""
+    """Return whether another one has committed a change since a transaction, itself a change, was
+    opened."""
     if state.txn(txn).component != "change":
         return False
     return any(other.youngest >= txn for number, other in enumerate(state.txns, 1) if number != txn)
@@ -98,7 +99,7 @@ def abort(state: State, txn: int) -> State:
 
 
 def snapshot(state: State, version: Version, txn: int = 0) -> Snapshot:
-    """What a transaction sees, which is nothing younger than itself; 0 sees all."""
+    """Return the snapshot of a transaction, without younger ones; 0 sees all."""
     pending = {
         number: each.state
         for number, each in enumerate(state.txns, 1)
@@ -122,7 +123,7 @@ def snapshot(state: State, version: Version, txn: int = 0) -> Snapshot:
 
 
 def forget_aborts(state: State, highest: int) -> State:
-    """What marking a request as cleaned does: the metastore forgets whose writes were aborted."""
+    """Mark a request as cleaned: the metastore forgets its aborted writes."""
     for number, each in enumerate(state.txns, 1):
         if each.state == ABORTED and each.component and 0 < each.highest <= highest:
             state = state.with_txn(number, component="", highest=0)

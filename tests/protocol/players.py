@@ -1,7 +1,7 @@
 """The actors of a model, played by the real code: each in a thread that stops before every step.
 
-Where it stops is told by what the code is about to do: a phase that it enters, a call of the
-metastore, a rename. Only one thread at a time goes on, so that a trace happens as it is written.
+Its next action determines where it stops: a phase that it enters, a call of the metastore, a
+rename. Only one thread at a time goes on, so that a trace happens as it is written.
 """
 
 import threading
@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.folder import LocalStorage
 from tests.protocol.roles import FAILED, REFUSED, UNCERTAIN, UNPROVEN
 
 _SECONDS = 30
-# What may come after what, for each kind of actor: elsewhere the code does not stop.
+# The possible orders of actions, for each kind of actor: the code does not stop elsewhere.
 ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Writer": {
         "look": ("work", "open"),
@@ -95,15 +95,15 @@ _READS = {2: "sweep", 3: "list"}
 
 
 class Killed(BaseException):
-    """The trace is over, and so is what still waits."""
+    """The trace has ended, and so have its waiting threads."""
 
 
 class Player(PhaseObserver):
     """One actor.
 
     Attributes:
-        at: Where it has stopped, or how it has ended.
-        error: What it ended with, for whoever looks into a difference.
+        at: The place where it has stopped, or its end.
+        error: The error at its end, for the analysis of a difference.
     """
 
     _by_thread: dict[int, "Player"] = {}  # noqa: RUF012 - one for all players
@@ -136,7 +136,7 @@ class Player(PhaseObserver):
 
     @classmethod
     def current(cls) -> "Player | None":
-        """Who plays in this thread."""
+        """Return the player of this thread."""
         return cls._by_thread.get(threading.get_ident())
 
     def stop(self, where: str) -> None:
@@ -189,7 +189,7 @@ class Player(PhaseObserver):
                 how = self._work(self)
         except Killed:
             pass
-        except BaseException as error:  # noqa: BLE001 - told by how it has ended
+        except BaseException as error:  # noqa: BLE001 - reported by its end
             self.error = error
             how = _end_of(error)
         self._stopped.put(how)
@@ -241,7 +241,7 @@ def stopping() -> Iterator[None]:
         patch.setattr(Session, "_invoke", watched_call)
         patch.setattr(LocalStorage, "rename", watched_rename)
         patch.setattr(Pauses, "rest", rest)
-        # Who is timed out learns it from the metastore; and fairness is not what is replayed.
+        # A timeout is reported by the metastore; and fairness is not replayed.
         patch.setattr(Heartbeat, "start", lambda heartbeat: None)
         patch.setattr(Heartbeat, "stop", lambda heartbeat: None)
         patch.setattr(WriterQueue, "wait", lambda *_: None)

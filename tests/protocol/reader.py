@@ -11,12 +11,12 @@ from tests.protocol.state import State
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who reads the table once."""
+    """A single reader of the table."""
 
     first: str = "open"
 
     def steps(self, model: Model, state: State, number: int) -> Iterator[Step]:
-        """What it can do next."""
+        """Return its possible next steps."""
         step = state.actors[number].next
         yield step, getattr(self, f"_{step}")(model, state, number)
 

@@ -49,7 +49,7 @@ _KINDS = {LockType.SHARED_READ: "read"}
 
 
 def replay(model: Model, trace: Sequence[str], folder: Path) -> None:
-    """Play a trace, and compare what can be seen after each step."""
+    """Play a trace, and compare the visible state after each step."""
     fake = FakeMetastore(_version(model), directory=folder)
     with fake as metastore, stopping(), counting_without_spark():
         table = _Table(metastore)

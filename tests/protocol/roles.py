@@ -1,4 +1,4 @@
-"""Who takes part in a model, and by which rules: the protocol itself, or one that is broken."""
+"""The participants in a model, and their rules: the protocol itself, or a broken one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from tests.protocol.metastore import Version, abort, keep_house
 from tests.protocol.state import COMMITTED, OPEN, Actor, Directory, Row, RowId, State, Txn
 
 Step = tuple[str, State]
-# How an actor can have ended.
+# The possible ends of an actor.
 DONE, FOUND, FAILED, REFUSED = "done", "found", "failed", "refused"
 DEAD, UNPROVEN, UNCERTAIN, SKIPPED = "dead", "unproven", "uncertain", "skipped"
 ENDED = frozenset({DONE, FOUND, FAILED, REFUSED, DEAD, UNPROVEN, UNCERTAIN, SKIPPED})
 
 
 class Role(Protocol):
-    """What an actor does.
+    """The actions of an actor.
 
     Attributes:
         first: Its first step.
@@ -24,11 +24,11 @@ class Role(Protocol):
     first: str
 
     def steps(self, model: "Model", state: State, number: int) -> Iterator[Step]:
-        """What it can do next, with what becomes of everything.
+        """Return its possible next steps, with the resulting states.
 
         Args:
-            model: Who else there is, and the rules.
-            state: How everything stands.
+            model: The other participants, and the rules.
+            state: The state.
             number: Its number among the actors.
         """
 
@@ -40,7 +40,7 @@ class Model:
     Attributes:
         roles: The actors.
         version: Of the metastore.
-        faults: How often somebody dies, is timed out while he is at work, or loses an answer.
+        faults: The number of deaths, timeouts of active actors, and lost answers.
         broken: Rules that are left out; see `breaks.py`.
         before: Steps that have been made when the search begins.
     """
@@ -52,12 +52,12 @@ class Model:
     before: tuple[str, ...] = ()
 
     def keeps(self, rule: str) -> bool:
-        """Whether a rule is kept."""
+        """Return whether a rule applies."""
         return rule not in self.broken
 
     @property
     def start(self) -> State:
-        """Two rows in two directories, and nobody has begun but for what is told."""
+        """Return two rows in two directories, before any action."""
         directories = frozenset(
             Directory("delta", n, n, 0, False, frozenset({Row(RowId(n, n), 0)}), n) for n in (1, 2)
         )
@@ -91,7 +91,7 @@ class Model:
             yield "metastore: keep house", housekept
 
     def _timeouts(self, state: State) -> Iterator[Step]:
-        """Transactions that nobody keeps alive any more, or that somebody does who is asleep."""
+        """Return the steps that time out transactions without heartbeats, or with a sleeping owner."""
         for number, txn in enumerate(state.txns, 1):
             if txn.state != OPEN:
                 continue

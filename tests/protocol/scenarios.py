@@ -56,7 +56,7 @@ def models(names: dict[str, int]) -> dict[str, Model]:
 
 SMALL = models(_SMALL)
 LARGE = models(dict.fromkeys(_ROLES, 1))
-# What is replayed: everybody at once with two faults, and what happens within some of them.
+# The replayed scenarios: all actors at once with two faults, and the actions within some of them.
 REPLAYED = [
     replace(Model(_ROLES[name]), version=version, faults=2)
     for name in ("all", "two tries of an append", "an append and a change, strict")

@@ -9,12 +9,12 @@ from tests.protocol.invariants import broken_in
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
-        states: How many states it has seen.
-        depth: How many steps the longest of the shortest ways has.
-        complete: Whether there are no others.
+        states: The number of visited states.
+        depth: The length of the longest shortest way.
+        complete: Whether all states were visited.
         broken: The promise that does not hold, if one does not.
         trace: A shortest way there.
     """
@@ -43,7 +43,7 @@ def search(
         check: Returns the promise that a state breaks, or None.
     """
     start = model.start
-    # Where each state was first come from. States are compared as a whole, not by a hash of them.
+    # The predecessor of each state. States are compared as a whole, not by a hash of them.
     came: dict[Any, tuple[Any, str] | None] = {start: None}
     front, depth = [start], 0
     while front:

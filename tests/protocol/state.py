@@ -1,4 +1,4 @@
-"""A state of the model: what the metastore knows, what lies in the table's folder, how far all are.
+"""A state of the model: the metastore, the table's folder, and the progress of all actors.
 
 States are tuples all the way down, so that they can be compared, hashed and kept by the million. One
 table without partitions is enough: everything that the protocol orders happens in one folder.
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 # Transactions.
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
-# It was aborted, and nothing says so any more: whoever meets its id takes it for committed.
+# It was aborted and forgotten: its id now looks committed.
 FORGOTTEN = "forgotten"
 # Requests in the compaction queue.
 WORKING, READY, FAILED_REQUEST = "working", "ready for cleaning", "failed"
@@ -16,7 +16,7 @@ NOBODY = 2**62
 
 
 class RowId(NamedTuple):
-    """Who wrote a row, and its key: a transaction writes a key once."""
+    """The writer of a row, and its key: a transaction writes a key once."""
 
     write_id: int
     key: int
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A delete event: a row that is deleted, and by whom."""
+    """A delete event: a deleted row, and its transaction."""
 
     id: RowId
     write_id: int
@@ -40,13 +40,13 @@ class Directory(NamedTuple):
     """A directory of files.
 
     Attributes:
-        kind: What is in it.
+        kind: Its content.
         first: The first write id of its name.
         last: The last one.
         visibility: The compaction whose commit shows it; 0 if it shows as it is.
         compacted: Whether a compaction wrote it.
         rows: Rows, or delete events.
-        txn: Who wrote it, as its note says.
+        txn: Its writer, by its note.
         readers: The youngest transaction when it appeared, if that was noted.
     """
 
@@ -74,11 +74,11 @@ class Txn(NamedTuple):
 
     Attributes:
         owner: The number of the actor that opened it.
-        state: What became of it.
+        state: Its state.
         reads: Whether it only reads.
         aside: Whether it was opened under another name than that of its run.
-        write_id: What it was given for the table, 0 is nothing.
-        component: What the metastore has noted that it writes: "append", "change" or "compaction".
+        write_id: Its write id in the table; 0 is none.
+        component: Its component in the metastore: "append", "change" or "compaction".
         highest: The write id of that entry, which is forgotten up to a highest write id.
         youngest: The youngest transaction when it committed a change, else 0.
         position: Its place among the commits, for the invariants only.
@@ -99,7 +99,7 @@ class Lock(NamedTuple):
     """A lock of a transaction; the earlier of two in the list was asked for first.
 
     Attributes:
-        txn: Whose it is.
+        txn: Its transaction.
         kind: "read" is shared, "write" excludes others of its kind; "commits" and "compaction" are
             exclusive locks on names beside the table.
         held: Whether it is granted.
@@ -111,7 +111,7 @@ class Lock(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What somebody sees.
+    """The view of an actor.
 
     Attributes:
         txns: The youngest transaction in sight.
@@ -132,11 +132,11 @@ class Snapshot(NamedTuple):
     least: int
 
     def sees_txn(self, txn: int) -> bool:
-        """Whether a transaction is committed here."""
+        """Return whether a transaction is committed here."""
         return txn <= self.txns and txn not in self.unfinished and txn not in self.aborted
 
     def sees(self, write_id: int) -> bool:
-        """Whether a write id is committed here."""
+        """Return whether a write id is committed here."""
         return (
             write_id <= self.high
             and write_id not in self.open_ids
@@ -152,7 +152,7 @@ class Snapshot(NamedTuple):
         return set(filter(self.sees, candidates))
 
     def is_over(self, txn: int) -> bool:
-        """Whether a transaction has ended for sure, of whatever kind it was."""
+        """Return whether a transaction has certainly ended, of any kind."""
         ended = txn <= self.txns and txn not in self.unfinished
         return ended and (txn < self.least or txn in self.aborted)
 
@@ -185,17 +185,17 @@ class Request(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """Somebody at work: a try of a run, a compactor, a cleaner or a reader.
+    """An active participant: an attempt of a run, a compactor, a cleaner or a reader.
 
     Attributes:
-        next: What it does next, or how it has ended.
+        next: Its next action, or its end.
         txn: Its transaction.
-        snapshot: What it sees.
-        since: What was committed when it began (policy strict).
-        began: How many had committed by then, for the invariants only.
-        watch: What was committed before it opened its transaction (version 3).
-        beside: Who held a lock then that is not in its way.
-        ahead: Whom its lock waited for.
+        snapshot: Its view.
+        since: The committed write ids at its beginning (policy strict).
+        began: The number of commits by then, for the invariants only.
+        watch: The committed write ids before its transaction was opened (version 3).
+        beside: The holders of compatible locks at that time.
+        ahead: The transactions that its lock waited for.
         keeper: The transaction that keeps its staged files (policy rows).
         read: The snapshot that its rows were read by (policy rows).
         plan: The directories that it is about to publish, read or remove; of a cleaner also the
@@ -232,12 +232,12 @@ class State(NamedTuple):
         txns: The transactions; number n is at n - 1.
         writers: The transactions of the write ids 1, 2, ...
         locks: In the order of asking.
-        directories: What can be seen in the table's folder.
+        directories: The visible content of the table's folder.
         staged: The transactions that have a staging folder there.
         notes: On runs.
         queue: The requests, the oldest first.
-        actors: Who is at work.
-        faults: How many more faults may happen.
+        actors: The active participants.
+        faults: The number of further faults.
     """
 
     txns: tuple[Txn, ...]
@@ -255,7 +255,7 @@ class State(NamedTuple):
         return self.txns[number - 1]
 
     def is_open(self, number: int) -> bool:
-        """Whether a transaction can still be committed."""
+        """Return whether a transaction can still be committed."""
         return self.txns[number - 1].state == OPEN
 
     def with_actor(self, number: int, **changes: object) -> "State":
@@ -274,7 +274,7 @@ class State(NamedTuple):
         return self._replace(actors=(*self.actors[:number], actor, *self.actors[number + 1 :]))
 
     def with_readers(self, names: set[str]) -> "State":
-        """The same with notes in directories on who could read what they replace: all who are there."""
+        """Return the same with notes in directories on the present readers of replaced ones."""
         noted = frozenset(
             each._replace(readers=len(self.txns))
             if each.name in names and each.readers is None

@@ -1,4 +1,4 @@
-"""The model of the protocol keeps its promises, and notices whatever rule is left out."""
+"""The model of the protocol keeps its guarantees, and detects any omitted rule."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from tests.protocol.identities.small_model import SmallModel
 from tests.protocol.scenarios import LARGE, SMALL
 from tests.protocol.search import Found, search
 
-# What a search of minutes can keep in memory.
+# The number of states that a search of minutes can keep in memory.
 MOST_STATES = 500_000
 LARGE_IDENTITIES = (
     replace(SMALL_MODELS["row numbers, inserts"], maintenance=REWRITES),
@@ -38,7 +38,7 @@ def test_a_rule_that_is_left_out_is_noticed(case: Break) -> None:
 
 @pytest.mark.parametrize("case", BREAKS, ids=lambda case: case.what)
 def test_the_same_model_with_all_rules_keeps_its_promises_as_long(case: Break) -> None:
-    """So it is the rule that counts, and not what happens around it."""
+    """So the rule is decisive, and not its environment."""
     steps = search(case.model).trace
     whole = case.whole
     found = search(whole, most=400)

@@ -1,4 +1,4 @@
-"""The engine does what the model does, step by step, and nothing of what a broken one does."""
+"""The engine behaves like the model, step by step, and not like a broken one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,12 @@ from tests.protocol.search import search
 from tests.protocol.walks import Walk, most_telling
 
 SAMPLE = most_telling(REPLAYED, range(20), most=8)
-# What the search has found in the engine, and what was mended there.
+# Defects of the engine that the search has found, and that were corrected.
 MENDED = [
     "a cleaner takes notes on transactions that it does not know yet for garbage",
     "a cleaner does not look once more before it marks a request as cleaned",
 ]
-# What a cleaning leaves shows only after the end of a way.
+# The leftovers of a cleaning are visible only after the end of a way.
 SHOWN = [case for case in BREAKS if case.breaks is not Invariant.NOTHING_STAYS]
 _SEEDS = range(1000, 1060)
 
@@ -29,7 +29,7 @@ def test_the_engine_does_what_the_model_does(walk: Walk, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("what", MENDED)
-def test_what_was_found_is_mended(what: str, tmp_path: Path) -> None:
+def test_found_defects_are_fixed(what: str, tmp_path: Path) -> None:
     (case,) = (case for case in BREAKS if case.what == what)
     _require_difference(case, tmp_path)
 

@@ -1,4 +1,4 @@
-"""What a try of a run makes of other tries of the same run: ended, found, or a question."""
+"""The handling of other attempts of the same run by an attempt: ended, found, or uncertain."""
 
 from tests.protocol.metastore import abort, snapshot
 from tests.protocol.roles import FAILED, FOUND, UNPROVEN, Model
@@ -8,12 +8,12 @@ from tests.protocol.state import ABORTED, OPEN, Note, State
 def end_other_tries(
     model: Model, state: State, number: int, run: int, before: int = 0
 ) -> tuple[State, str]:
-    """Abort what other tries have left open, and find out whether one has committed.
+    """Abort the open transactions of other attempts, and find out whether one has committed.
 
     Args:
         model: The model.
-        state: How everything stands.
-        number: Whose look it is.
+        state: The state.
+        number: The caller of the search.
         run: The run token.
         before: Its own transaction: that and younger ones are left alone.
 
@@ -24,13 +24,13 @@ def end_other_tries(
         mine = other.owner == number or other.owner < 0
         if mine or getattr(model.roles[other.owner], "run", None) != run:
             continue
-        # Those that only read or keep files have another name, by which only the first look goes.
+        # Those that only read or keep files have another name, which only the first search uses.
         if before and other.aside:
             continue
         if other.state == OPEN and (txn < before or not before):
             state = abort(state, txn)
     seen = snapshot(state, model.version)
-    # What those of other runs have staged is spared: they may be about to commit it once more.
+    # Staged files of other runs are spared: they may be about to commit them once more.
     gone = {
         txn
         for txn in state.staged
@@ -48,7 +48,7 @@ def end_other_tries(
 
 
 def _judge(model: Model, state: State, note: Note) -> str:
-    """What a note proves."""
+    """Return the outcome that a note proves."""
     txn = state.txn(note.txn)
     if note.marked:
         return FOUND

@@ -1,4 +1,4 @@
-"""Traces to be replayed: random walks through a model, of which those are kept that show the most."""
+"""Traces for replays: random walks through a model, selected by their coverage."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from random import Random
 from tests.protocol.roles import Model
 from tests.protocol.state import State
 
-# Who keeps house and dies as often as others work gets nowhere.
+# An actor whose steps, housekeeping and deaths are equally frequent makes no progress.
 _SELDOM = 0.15
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A way through a model, from its start to a state in which nothing more can happen.
+    """A way through a model, from its start to a state without further steps.
 
     Attributes:
         model: The model.
-        seed: What the way was drawn by.
+        seed: The seed of the way.
         trace: The steps.
-        shown: What happened: each kind of step, with how it left whoever made it.
+        shown: The steps: each kind, with the resulting position of its actor.
     """
 
     model: Model
@@ -48,7 +48,7 @@ class Walk:
 
 
 def most_telling(models: Sequence[Model], seeds: Iterable[int], most: int) -> list[Walk]:
-    """Choose walks, each the one that shows the most of what those before it do not show."""
+    """Choose walks, each with the largest additional coverage."""
     left = [Walk.of(model, seed) for seed in seeds for model in models]
     chosen: list[Walk] = []
     shown: set[str] = set()

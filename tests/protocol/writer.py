@@ -1,4 +1,4 @@
-"""A try of a run that writes: an append, or a change of one row, under one of the three policies."""
+"""An attempt of a run that writes: an append, or a change of one row, under one of the three policies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Writer:
     Attributes:
         run: The run token.
         key: The row that is changed, or written.
-        changes: Whether it changes a row; else it appends one.
+        changes: Whether it changes a row; otherwise it appends one.
         policy: "hive", "strict" or "rows".
     """
 
@@ -56,11 +56,11 @@ class Writer:
 
     @property
     def _last(self) -> str:
-        """What comes when all is published."""
+        """Return the steps after the publication."""
         return "guard" if self.policy == "strict" else "commit"
 
     def steps(self, model: Model, state: State, number: int) -> Iterator[Step]:
-        """What it can do next."""
+        """Return its possible next steps."""
         step = state.actors[number].next
         if step == "wait" and blockers(state, state.actors[number].txn, self._lock(model)):
             return
@@ -73,7 +73,7 @@ class Writer:
     # Before it begins
 
     def _look(self, model: Model, state: State, number: int) -> State:
-        """End what earlier tries have left open, and find out whether one has committed."""
+        """End the open transactions of earlier attempts, and find out whether one has committed."""
         state = state.with_actor(number, next="work" if self._beside_others else "open")
         if self.policy == "strict":
             began = max(txn.position for txn in state.txns)
@@ -113,7 +113,7 @@ class Writer:
         return allocate(state, txn).with_actor(number, next=following)
 
     def _again(self, model: Model, state: State, number: int) -> State:
-        """Look at earlier tries once more: one may have opened its transaction meanwhile."""
+        """Look at earlier attempts once more: one may have opened its transaction meanwhile."""
         state = state.with_actor(number, next="lock")
         return self._end_tries(model, state, number, before=state.actors[number].txn)
 
@@ -168,7 +168,8 @@ class Writer:
         return self._check_rows(model, state, number) if self._beside_others else state
 
     def _committed_before(self, model: Model, state: State, number: int) -> bool:
-        """Whether others have written since it was about to open its transaction (version 3)."""
+        """Return whether others have written since it was about to open its transaction (version
+        3)."""
         actor = state.actors[number]
         if actor.watch is None or not model.keeps("begin again when overtaken"):
             return False
@@ -176,7 +177,7 @@ class Writer:
         return any(state.writers[at - 1] not in actor.beside for at in new)
 
     def _overtaken(self, model: Model, state: State, number: int) -> bool:
-        """Whether others have changed what is about to be read, since it opened its transaction."""
+        """Return whether others have changed its inputs since it opened its transaction."""
         actor = state.actors[number]
         if not self.changes or not model.keeps("begin again when overtaken"):
             return False
@@ -197,7 +198,7 @@ class Writer:
     # Work
 
     def _stage(self, model: Model, state: State, number: int) -> State:
-        """Read what is changed, write new files where nobody looks."""
+        """Read the changed rows, write new files into a hidden folder."""
         actor = state.actors[number]
         if not state.is_open(actor.txn):
             return self._fail(state, number)
@@ -248,7 +249,7 @@ class Writer:
             for each in actor.plan
         )
         if own != actor.read.high + 1:
-            # Somebody has taken the write id that was expected: the rows are copied first.
+            # Another writer has taken the expected write id: the rows are copied first.
             moved = moved[::-1]
             state = state._replace(staged=state.staged | {actor.txn})
         return state.with_actor(number, plan=moved, next="note")
@@ -283,7 +284,7 @@ class Writer:
         return state.with_actor(number, plan=(), next=self._last)
 
     def _guard(self, model: Model, state: State, number: int) -> State:
-        """Let nobody else commit, and compare with the matrix (policy strict)."""
+        """Exclude other commits, and compare with the matrix (policy strict)."""
         actor = state.actors[number]
         if model.keeps("commit section"):
             if not state.is_open(actor.txn):
@@ -294,7 +295,7 @@ class Writer:
         return state.with_actor(number, next="commit")
 
     def _is_behind(self, model: Model, state: State, number: int) -> bool:
-        """Whether others have committed since it began, whom the matrix puts first."""
+        """Return whether others have committed since it began that the matrix puts first."""
         since = state.actors[number].since
         assert since is not None
         new = snapshot(state, model.version).committed_since(since)
@@ -304,7 +305,7 @@ class Writer:
             for each in state.directories
             for row in each.rows
         }
-        # Whatever the cell: an append or a change may follow upon no other one.
+        # In any cell: an append or a change may follow no other one.
         return bool(new) and model.keeps("compare before the commit")
 
     def _others_commit(self, state: State, number: int) -> bool:
@@ -329,7 +330,7 @@ class Writer:
         return state.with_actor(number, next="ask")
 
     def _ask(self, model: Model, state: State, number: int) -> State:
-        """Find out what became of the commit whose answer got lost."""
+        """Find out the result of the commit whose answer was lost."""
         txn = state.actors[number].txn
         if state.txn(txn).state == ABORTED:
             return self._fail(state, number)
@@ -342,7 +343,7 @@ class Writer:
         return state._replace(staged=state.staged - {txn}).with_actor(number, next="mark")
 
     def _mark(self, model: Model, state: State, number: int) -> State:
-        """Mark the note: from now on nobody has to ask."""
+        """Mark the note: from now on its outcome is known."""
         note = Note(self.run, state.actors[number].txn, False)
         if note in state.notes:
             notes = state.notes - {note} | {note._replace(marked=True)}
@@ -352,7 +353,7 @@ class Writer:
     # Ends
 
     def _fail(self, state: State, number: int, how: str = FAILED) -> State:
-        """Remove what is its own, and abort."""
+        """Remove its own files, and abort."""
         txn = state.actors[number].txn
         state = state._replace(
             directories=frozenset(each for each in state.directories if each.txn != txn),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.crash import driver
+from tests.faults import submitted_driver
 from tests.s3.store import S3Store
 
 
@@ -41,5 +41,5 @@ def hms3(s3: S3Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embe
 def drivers_know_the_store(s3: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Applications of their own process find the store as the tests' Spark does."""
     lines = "".join(f"{key} {value}\n" for key, value in s3.spark_settings.items())
-    monkeypatch.setattr(driver, "SPARK_DEFAULTS", driver.SPARK_DEFAULTS + lines)
+    monkeypatch.setattr(submitted_driver, "SPARK_DEFAULTS", submitted_driver.SPARK_DEFAULTS + lines)
     s3.proxy.reset()

@@ -1,4 +1,4 @@
-"""What stands before an S3 store: it counts the requests, and refuses some as a busy store does."""
+"""A proxy of an S3 store: it counts the requests, and refuses some like a busy store."""
 
 import http.client
 import threading
@@ -20,12 +20,12 @@ _ERROR = (
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of a request.
+    """The fate of a request.
 
     Attributes:
         status: The status of the error that it is answered with; 0 lets it go on to the store.
         code: The code of that error.
-        is_answered: Whether the store's answer comes back.
+        is_answered: Whether the store's answer returns.
     """
 
     status: int = 0
@@ -41,19 +41,19 @@ class CountingProxy:
     """Forwards requests to a store.
 
     Attributes:
-        uri: Where it listens.
-        requests: How many requests there were of each kind, by the names of the store's own API.
+        uri: The address of the proxy.
+        requests: The number of requests of each kind, by the names of the store's own API.
         paths: The kinds and paths of all of them, in their order.
-        refused: How many were refused.
-        sent: How many bytes clients have sent as the content of objects.
-        copied: How many bytes the store has copied.
+        refused: The number of refused ones.
+        sent: The number of bytes that clients have sent as the content of objects.
+        copied: The number of bytes that the store has copied.
     """
 
     def __init__(self, port: int) -> None:
         """Describe it.
 
         Args:
-            port: Where the store listens.
+            port: The address of the store.
         """
         self.port = port
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ class CountingProxy:
             return ARRIVES
 
     def carried_out(self, kind: str, path: str, query: Mapping[str, Sequence[str]]) -> None:
-        """The store has done what it was asked for."""
+        """Whether the store has executed a request."""
         if kind == "CopyObject":
             with self._lock:
                 self.copied += place_of(f"s3a:/{unquote(path)}").stat().st_size
@@ -114,7 +114,7 @@ class CountingProxy:
 class _Handler(BaseHTTPRequestHandler):
     proxy: CountingProxy
     protocol_version = "HTTP/1.1"
-    # Answers are written in two pieces, of which the second one must not wait for the first.
+    # Answers are written in two pieces, and the second one must not wait for the first.
     disable_nagle_algorithm = True
 
     def setup(self) -> None:

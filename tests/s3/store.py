@@ -25,7 +25,7 @@ class S3Store:
     """A store with one bucket, whose objects are files of a folder.
 
     Attributes:
-        proxy: What all clients speak to.
+        proxy: The address for all clients.
         uri: The location of the bucket.
     """
 
@@ -42,7 +42,7 @@ class S3Store:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What Arrow, boto3 and Hadoop find the store by, and prove who they are."""
+        """Return the address and the credentials of the store for Arrow, boto3 and Hadoop."""
         return {
             "AWS_ENDPOINT_URL": self.proxy.uri,
             "AWS_DEFAULT_REGION": _REGION,
@@ -70,7 +70,7 @@ class S3Store:
 
     @property
     def spark_settings(self) -> dict[str, str]:
-        """What Spark needs to read and write there."""
+        """Return the settings of Spark for reads and writes there."""
         settings = {f"spark.hadoop.{key}": value for key, value in self.hadoop.items()}
         # Ahead of Spark's own jars, where an older Netty would take the place of its own.
         own = {_artifact(jar) for jar in Path(pyspark.__file__).parent.glob("jars/*.jar")}
@@ -78,7 +78,7 @@ class S3Store:
         return settings | {"spark.driver.extraClassPath": os.pathsep.join(lacking)}
 
     def uploads(self, location: str) -> list[str]:
-        """What was begun below a location, and never completed."""
+        """Return uploads below a location that were never completed."""
         import boto3  # Not every test has it, and all know this file.
 
         client = boto3.client("s3", endpoint_url=self.proxy.uri)

@@ -1,4 +1,5 @@
-"""After a fault at any step on an S3 store what was told is true, a retry makes it right, nothing is left.
+"""After a fault at any step on an S3 store reports are true, a retry completes the run, and no file
+is left.
 
 The scenarios are those of tests/faults, with a store that refuses, is slow and loses answers; every
 request that changes something in it is a place.
@@ -29,18 +30,18 @@ _FOLDERS = itertools.count(1)
 
 @pytest.fixture
 def location(s3: S3Store) -> Iterator[str]:
-    """A place for tables that nobody else has, and in which nothing is left at the end."""
+    """A separate place for tables, which is empty at the end."""
     location = f"{s3.uri}/faults/{next(_FOLDERS)}"
     yield location
     assert s3.uploads(location) == []
-    # A second commit takes over what lies in hidden folders; what is published is no copy.
+    # A second commit takes over files in hidden folders; published files are no copies.
     copies = [path for kind, path in s3.proxy.paths if kind in ("CopyObject", "UploadPartCopy")]
     assert [path for path in copies if STAGING_PREFIX not in path] == []
 
 
 def is_supported(version: str, operation: str) -> bool:
-    """Whether there is an operation on an object store."""
-    # A cleaning begins with what a compaction has left.
+    """Return whether an operation exists on an object store."""
+    # A cleaning begins with the leftovers of a compaction.
     return version[0] == "4" or not ("compaction" in operation or operation == "cleaning")
 
 

@@ -14,8 +14,8 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.uploads import Upload, Uploads
-from tests.crash.driver import json_source, run_driver
-from tests.crash.test_kill_while_merging import (  # noqa: F401
+from tests.faults.submitted_driver import json_source, run_driver
+from tests.faults.test_kill_while_merging import (  # noqa: F401
     metastore,
     test_after_a_kill_all_or_nothing_shows_and_one_retry_completes_it,
 )
@@ -82,7 +82,7 @@ def test_after_the_kill_of_a_compaction_the_next_one_completes_it(
 
 
 class Killed(HiveAcidError):
-    """What a kill is for those who go on."""
+    """An exception that represents a kill."""
 
 
 @pytest.mark.parametrize("appeared", [0, 1, 4])
@@ -106,7 +106,7 @@ def test_an_overwrite_that_dies_when_some_files_have_appeared_shows_the_rows_fro
     with monkeypatch.context() as patch:
         patch.setattr(Uploads, "complete", complete)
         patch.setattr(LiveTransaction, "commit", commit)
-        # Who is dead removes nothing.
+        # A dead process removes nothing.
         patch.setattr(LiveTransaction, "_remove_owned", lambda _: None)
         with pytest.raises(Killed):
             table.run(lambda self, acid: acid.overwrite(self.frame((6, "new", "x"), (7, "n", "y"))))

@@ -46,7 +46,7 @@ def test_a_file_appears_when_its_upload_is_completed(
     assert s3.proxy.requests["CopyObject"] == 0
 
 
-def test_what_was_taken_back_never_appears(uploads: Uploads, s3_folder: str) -> None:
+def test_withdrawn_files_never_appear(uploads: Uploads, s3_folder: str) -> None:
     file = written(uploads, "delta_1_1/bucket_00000", b"rows of the aborted")
     (pending,) = uploads.pending()
     uploads.take_back(pending.path, pending.id)

@@ -1,4 +1,4 @@
-"""Writes on an S3 store: what is published has been uploaded to its place before, and never copied."""
+"""Writes on an S3 store: published files were uploaded to their places before, and never copied."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -60,7 +60,7 @@ class Table:
         assert clean(self.client, job).kept == ()
 
     def left(self) -> list[str]:
-        """What nobody needs: staging folders, and uploads that were not completed."""
+        """Return unused files: staging folders, and uploads that were not completed."""
         uploads = Uploads.of(self.location)
         assert uploads is not None
         staged = [
@@ -183,7 +183,7 @@ def test_changes_beside_others_upload_for_the_write_id_that_they_hope_for(
     table: Table, s3: S3Store
 ) -> None:
     hopes = [table.run(merge, conflict_policy="rows")]
-    # Somebody else comes first: the files are made again, with another write id.
+    # Another writer is first: the files are made again, with another write id.
     other = At(Phase.WRITE, lambda: table.run(append))
     hopes.append(table.run(delete, other, conflict_policy="rows"))
     assert [report.rows_deleted for report in hopes] == [0, 1]
@@ -193,7 +193,7 @@ def test_changes_beside_others_upload_for_the_write_id_that_they_hope_for(
 
 @pytest.mark.parametrize("what", ["delete", "merge", "overwrite"])
 @pytest.mark.parametrize("phase", [Phase.REGISTER, Phase.COMMIT])
-def test_what_is_lost_before_its_commit_is_committed_once_more(
+def test_transactions_lost_before_their_commit_are_committed_again(
     table: Table, monkeypatch: pytest.MonkeyPatch, phase: Phase, what: str
 ) -> None:
     change, rows = CHANGES[what]
@@ -213,7 +213,7 @@ def test_what_is_lost_before_its_commit_is_committed_once_more(
     assert table.left() == []
 
 
-def test_who_was_asleep_while_it_was_cleaned_can_let_nothing_appear(
+def test_a_writer_paused_during_a_cleaning_publishes_nothing(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete = Uploads.complete
@@ -237,7 +237,7 @@ def test_who_was_asleep_while_it_was_cleaned_can_let_nothing_appear(
     assert not [file.path for file in files if "delta_0000002" in file.path]
 
 
-def test_a_cleaning_takes_back_what_nobody_will_publish(table: Table) -> None:
+def test_a_cleaning_removes_uploads_without_an_owner(table: Table) -> None:
     uploads = Uploads.of(table.location)
     assert uploads is not None
     left = [

@@ -22,7 +22,7 @@ PROTECTIONS = ("authentication", "integrity", "privacy")
 def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     with Kdc(tmp_path_factory.mktemp("kdc")) as kdc, pytest.MonkeyPatch.context() as patch:
         patch.setenv("KRB5_CONFIG", str(kdc.krb5_conf))
-        # Nobody has logged in here, until a test does it.
+        # No user has logged in here, until a test does it.
         patch.setenv("KRB5CCNAME", f"FILE:{kdc.keytab.parent / 'nobody'}")
         yield kdc
 
@@ -47,7 +47,7 @@ def secured(
 
 @pytest.fixture
 def alices(secured: EmbeddedMetastore, kdc: Kdc) -> MetastoreOptions:
-    """How alice reaches the metastore, by her key."""
+    """Return alice's options for the metastore, by her key."""
     return replace(
         secured.options,
         kerberos_principal=kdc.principal("alice"),

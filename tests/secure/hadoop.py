@@ -1,4 +1,4 @@
-"""What makes Hadoop's servers on this machine ask for Kerberos."""
+"""The settings for Kerberos of Hadoop's servers on this machine."""
 
 import os
 import subprocess
@@ -20,11 +20,11 @@ HOST = "localhost"
 
 
 def core_site(kdc: Kdc, protection: str = "authentication") -> dict[str, str]:
-    """What all servers and clients have in core-site.xml.
+    """Return the settings of all servers and clients in core-site.xml.
 
     Args:
-        kdc: Who knows them all.
-        protection: What calls are protected by: authentication, integrity or privacy.
+        kdc: The KDC.
+        protection: The protection of calls: authentication, integrity or privacy.
     """
     return {
         "hadoop.security.authentication": "kerberos",
@@ -33,17 +33,17 @@ def core_site(kdc: Kdc, protection: str = "authentication") -> dict[str, str]:
         # A metastore makes folders on behalf of those who ask it to.
         "hadoop.proxyuser.hive.hosts": "*",
         "hadoop.proxyuser.hive.users": "*",
-        # Nobody here is a user of the operating system.
+        # No principal here is a user of the operating system.
         "hadoop.user.group.static.mapping.overrides": "airflow=etl;alice=etl;bob=;hdfs=;hive=;yarn=",
     }
 
 
 def hdfs_site(kdc: Kdc, protection: str = "authentication") -> dict[str, str]:
-    """What makes an HDFS ask for Kerberos, also where its blocks are read and written."""
+    """Return the settings for Kerberos of an HDFS, also for its blocks."""
     settings = {
         "dfs.block.access.token.enable": "true",
         "dfs.data.transfer.protection": protection,
-        # The ports of this one belong to nobody in particular.
+        # The ports of this one are not privileged.
         "ignore.secure.ports.for.testing": "true",
         "dfs.web.authentication.kerberos.principal": kdc.principal(f"HTTP/{HOST}"),
         "dfs.web.authentication.kerberos.keytab": str(kdc.keytab),
@@ -64,7 +64,7 @@ def secured_hdfs(
     """An HDFS that asks for Kerberos, while the body of the with statement runs.
 
     Args:
-        kdc: Who knows its users.
+        kdc: The KDC of its users.
         directory: Keeps everything that it stores.
         protection: Of calls and of blocks.
         further: More settings of hdfs-site.xml.
@@ -83,11 +83,11 @@ def secured_hdfs(
 def secured_yarn(kdc: Kdc, directory: Path, hdfs: Hdfs) -> Iterator[Yarn]:
     """A YARN that asks for Kerberos, while the body of the with statement runs.
 
-    Its containers run as whoever runs the NodeManager: for others it would take a program that
+    Its containers run as the user of the NodeManager: other users would require a program that
     belongs to root. To HDFS and to metastores they are who submitted them.
 
     Args:
-        kdc: Who knows its users.
+        kdc: The KDC of its users.
         directory: Keeps everything that it stores.
         hdfs: Its file system.
     """
@@ -107,7 +107,7 @@ def secured_yarn(kdc: Kdc, directory: Path, hdfs: Hdfs) -> Iterator[Yarn]:
 
 @contextmanager
 def logged_in(kdc: Kdc, name: str) -> Iterator[None]:
-    """This process has a ticket of somebody's while the body of the with statement runs."""
+    """This process has a user's ticket while the body of the with statement runs."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         cache = Path(folder, "tickets")
         kdc.log_in(name, cache)
@@ -116,13 +116,13 @@ def logged_in(kdc: Kdc, name: str) -> Iterator[None]:
 
 
 def give_folder(hdfs: Hdfs, kdc: Kdc, path: str, owner: str, mode: int = 0o755) -> str:
-    """Make a folder that belongs to somebody; its location.
+    """Create a folder with an owner; return its location.
 
     Args:
         hdfs: Where.
-        kdc: Who knows HDFS's superuser.
+        kdc: The KDC of HDFS's superuser.
         path: The folder.
-        owner: Whose it will be.
+        owner: The owner.
         mode: Its permissions.
     """
     with logged_in(kdc, f"hdfs/{HOST}"):
@@ -143,9 +143,9 @@ def delegation_token(hdfs: Hdfs, kdc: Kdc, owner: str, file: Path) -> None:
     """Have Hadoop's own client write a delegation token into a file, as it is in a container.
 
     Args:
-        hdfs: Whom the token is for.
-        kdc: Who knows its owner.
-        owner: Who gets it.
+        hdfs: The server of the token.
+        kdc: The KDC of its owner.
+        owner: The user of the token.
         file: The new file.
     """
     _fetch_token(hdfs, kdc, owner, "--renewer", "yarn", str(file))
@@ -155,10 +155,10 @@ def cancel_token(hdfs: Hdfs, kdc: Kdc, owner: str, file: Path) -> None:
     """Have the NameNode forget the delegation token in a file, as when its time is over.
 
     Args:
-        hdfs: Whom the token is for.
-        kdc: Who knows its owner.
-        owner: Whose it is.
-        file: What ``delegation_token`` has written.
+        hdfs: The server of the token.
+        kdc: The KDC of its owner.
+        owner: The owner.
+        file: The file of ``delegation_token``.
     """
     _fetch_token(hdfs, kdc, owner, "--cancel", str(file))
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.metastore.dev.distribution import find_java
-from airflow_hiveacid.metastore.dev.kerberized import Kerberized
+from airflow_hiveacid.metastore.dev.embedded import Kerberized
 from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext
 from tests.ivy import fetched
 from tests.live.airflow_api import wait_until
@@ -26,7 +26,7 @@ class Kdc:
     """A KDC of the realm EXAMPLE.COM.
 
     Attributes:
-        krb5_conf: Says where it is: for KRB5_CONFIG, and for Java's java.security.krb5.conf.
+        krb5_conf: The configuration for KRB5_CONFIG, and for Java's java.security.krb5.conf.
         keytab: The keys of all principals.
     """
 
@@ -50,12 +50,12 @@ class Kdc:
         self.kill()
 
     def start(self) -> None:
-        """Start it and return when it answers; whenever it does, everybody gets a new key."""
+        """Start it and return when it answers; every start creates new keys for all principals."""
         settings = self._directory / "minikdc.properties"
         settings.write_text(
             "kdc.bind.address=localhost\nkdc.port=0\ntransport=TCP\n"
             "org.name=EXAMPLE\norg.domain=COM\ninstance=Small\ndebug=false\n"
-            # Whoever wants shorter ones asks for them, see short_tickets.
+            # Clients can request shorter ones, see short_tickets.
             "max.ticket.lifetime=86400000\nmax.renewable.lifetime=604800000\n"
         )
         jars = fetched(f"kdc-{VERSION}", 4, Path(__file__).with_name("kdc-ivy.xml"))
@@ -86,7 +86,7 @@ class Kdc:
         return f"{name}@{REALM}"
 
     def kerberized(self, protection: str = "authentication") -> Kerberized:
-        """With what a metastore on this machine asks for Kerberos."""
+        """Return the settings of a metastore on this machine for Kerberos."""
         return Kerberized(
             krb5_conf=self.krb5_conf,
             principal=self.principal("hive/localhost"),
@@ -95,7 +95,7 @@ class Kdc:
         )
 
     def short_tickets(self, seconds: int) -> Path:
-        """A krb5.conf with which clients ask for tickets that soon expire."""
+        """Return a krb5.conf for tickets with a short life."""
         short = f"[libdefaults]\n    ticket_lifetime = {seconds}s\n    clockskew = 1\n"
         conf = re.sub(r"(?m)^\[libdefaults\]\n", short, self.krb5_conf.read_text(), count=1)
         file = self._directory / f"krb5-{seconds}.conf"

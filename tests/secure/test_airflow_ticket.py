@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import HiveAcidMetastoreHook
 from airflow_hiveacid.errors import NoTicket
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.airflow import conftest as of_airflow
 from tests.secure.kdc import Kdc
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.secure
 def test_connections_log_in_with_airflow_s_own_ticket(
     secured: EmbeddedMetastore, kdc: Kdc, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of_airflow  # Which gives Airflow a home, before it is imported.
+    assert of_airflow  # It gives Airflow a home, before it is imported.
     host, port = secured.uri.removeprefix("thrift://").split(":")
     connection = {"conn_type": "hive_metastore", "host": host, "port": int(port)}
     monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid import MatchedUpdate, MergeJob, NotMatchedInsert
+from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.errors import TokenRefused
+from airflow_hiveacid.jobs import MergeJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -22,7 +23,7 @@ from airflow_hiveacid.metastore.thrift.answers import HeldLock
 from airflow_hiveacid.metastore.thrift.idl_tokens import cancel_delegation_token
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
-from tests.crash.driver import json_source, run_driver
+from tests.faults.submitted_driver import json_source, run_driver
 from tests.secure.kdc import Kdc
 from tests.versions import VERSIONS
 
@@ -44,7 +45,7 @@ def token(alice: MetastoreClient, monkeypatch: pytest.MonkeyPatch) -> str:
     return token
 
 
-def test_a_token_stands_for_its_owner(alices: MetastoreOptions, token: str) -> None:
+def test_a_token_authenticates_its_owner(alices: MetastoreOptions, token: str) -> None:
     options = alices.with_delegation_token(VARIABLE)
     name = "of_a_token"
     with MetastoreClient(options) as client:
@@ -73,7 +74,7 @@ def test_a_kept_token_is_renewed_and_cancelled(
         client.get_databases()
 
 
-def test_what_is_connected_goes_on_when_its_token_is_cancelled(
+def test_open_connections_survive_a_cancelled_token(
     alices: MetastoreOptions, alice: MetastoreClient, token: str
 ) -> None:
     with MetastoreClient(alices.with_delegation_token(VARIABLE)) as client:

@@ -1,4 +1,5 @@
-"""What an Airflow task hands over to a driver in a cluster, where the worker logs in by a keytab."""
+"""The credentials that an Airflow task passes to a driver in a cluster, if the worker logs in by a
+keytab."""
 
 import json
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def test_the_driver_gets_a_token_and_nothing_of_the_keytab(
     shown = " ".join(seen.argv) + json.dumps(seen.job)
     assert token not in shown + json.dumps(deferred.trigger.serialize())
     assert str(kdc.keytab) not in shown + json.dumps(seen.environment)
-    # With that alone, whoever has no ticket is alice.
+    # With that alone, a process without a ticket is alice.
     monkeypatch.delenv("KRB5_CONFIG")
     monkeypatch.setenv(VARIABLE, token)
     options: MetastoreOptions = codec.decode(MetastoreOptions, seen.job["metastore"], "metastore")

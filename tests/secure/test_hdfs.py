@@ -23,7 +23,7 @@ pytestmark = pytest.mark.secure
 
 TICKET_SECONDS = 15
 
-# What publishing does, in a process of its own: nothing here is left over from another login.
+# The steps of publishing, in a separate process without another login.
 _PUBLISH = """\
 import sys
 from airflow_hiveacid.storage.folder import Storage
@@ -51,7 +51,7 @@ def publish(folder: str, name: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_whoever_has_a_ticket_writes_in_their_own_name(
+def test_a_ticket_determines_the_writer(
     kept_hdfs: Hdfs, folder: str, kdc: Kdc, cache: Path
 ) -> None:
     kdc.log_in("alice", cache)
@@ -95,14 +95,14 @@ def test_in_a_container_a_delegation_token_is_all_that_it_takes(
     assert "token" in refused.stderr.splitlines()[-1]
 
 
-def test_a_process_outlives_its_ticket_where_somebody_renews_it(
+def test_a_process_survives_its_ticket_if_it_is_renewed(
     kept_hdfs: Hdfs, folder: str, kdc: Kdc, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.short_tickets(TICKET_SECONDS)))
     kdc.log_in("alice", cache)
     storage = Storage.of(folder)
     storage.write_file("first", b"1")
-    kept_hdfs.restart_namenode()  # Whoever asks next connects anew.
+    kept_hdfs.restart_namenode()  # The next client connects again.
     kept_hdfs.wait_until_usable()
     assert not Event().wait(TICKET_SECONDS)
     with pytest.raises(StorageLoginFailed, match=r"[Ee]xpired"):

@@ -76,7 +76,7 @@ def test_threads_log_in_side_by_side(alices: MetastoreOptions) -> None:
         assert set(threads.map(look, range(8))) == {"alice"}
 
 
-def test_a_ticket_logs_in_whoever_has_put_it_there(
+def test_a_ticket_authenticates_its_owner(
     secured: EmbeddedMetastore, kdc: Kdc, cache: Path
 ) -> None:
     with MetastoreClient(secured.options) as client, pytest.raises(NoTicket, match=str(cache)):
@@ -87,7 +87,7 @@ def test_a_ticket_logs_in_whoever_has_put_it_there(
     named = replace(secured.options, kerberos_ccache=f"FILE:{cache}")
     with MetastoreClient(named) as client:
         assert client.user == "bob"
-    # A ticket of somebody else is none.
+    # A ticket of another user is rejected.
     others = replace(secured.options, kerberos_principal=kdc.principal("alice"))
     with MetastoreClient(others) as client, pytest.raises(NoTicket, match="alice@EXAMPLE"):
         client.get_databases()
@@ -119,10 +119,10 @@ def test_connections_outlive_tickets_and_new_ones_want_new_tickets(
 
         eventually("the ticket expires", expired, seconds=90)
         assert time.monotonic() - begun > TICKET_SECONDS - 5
-        # What is open goes on.
+        # Open connections continue.
         old.heartbeat(txn)
         old.commit_txn(txn)
-        # A key gets another ticket by itself, and so does whoever renews the cache.
+        # A keytab gets another ticket automatically, and so does a renewed cache.
         keytab.close()
         assert keytab.user == "alice"
         kdc.log_in("alice", cache)
@@ -141,7 +141,7 @@ def test_connections_outlive_tickets_and_new_ones_want_new_tickets(
         ({"kerberos_service_name": "hive/_HOST@OTHER.COM"}, AuthenticationFailed, "OTHER"),
     ],
 )
-def test_mistakes_are_told_apart(
+def test_mistakes_have_distinct_errors(
     alices: MetastoreOptions, fields: dict[str, str], error: type[Exception], message: str
 ) -> None:
     wrong = replace(alices, **fields)
@@ -157,7 +157,7 @@ def test_an_address_is_no_name(alices: MetastoreOptions) -> None:
         client.get_databases()
 
 
-def test_whoever_proves_nothing_is_told_that_there_is_kerberos(
+def test_a_caller_without_credentials_learns_that_kerberos_is_required(
     secured: EmbeddedMetastore,
 ) -> None:
     plain = MetastoreOptions(uris=secured.uri)

@@ -70,13 +70,13 @@ class Bank:
         return [lock for lock in locks if lock.user != "bob"]
 
     def waits(self) -> bool:
-        """Whether a job waits for the table."""
+        """Return whether a job waits for the table."""
         assert self.run is not None
         assert not self.run.ended, self.run.tail(200)
         return bool(self.locks())
 
     def has_ended(self) -> bool:
-        """Whether the run is over."""
+        """Return whether the run is over."""
         assert self.run is not None
         return self.run.ended
 
@@ -114,7 +114,7 @@ def yarn(kdc: Kdc, hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def metastores(
     kdc: Kdc, hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, MetastoreOptions]]:
-    """How airflow reaches each of them, by its key."""
+    """Return airflow's options for each of them, by its key."""
     with ExitStack() as running:
         options = {}
         for name, version in METASTORES.items():
@@ -211,7 +211,7 @@ def banks(kdc: Kdc, hdfs: Hdfs, metastores: Mapping[str, MetastoreOptions]) -> I
 
 
 @pytest.mark.parametrize("first", ["merge", "deferred_merge"])
-def test_all_goes_on_when_tickets_and_tokens_have_ended(
+def test_work_continues_after_expired_tickets_and_tokens(
     first: str, banks: list[Bank], airflow: AirflowProcesses, kdc: Kdc, hdfs: Hdfs, tmp_path: Path
 ) -> None:
     """A merge that waits for its table for four minutes, then all the others."""

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.secure
 
 @pytest.fixture
 def own_kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kdc]:
-    """A KDC that nobody else rests on."""
+    """A KDC without other users."""
     with Kdc(tmp_path / "kdc") as kdc:
         monkeypatch.setenv("KRB5_CONFIG", str(kdc.krb5_conf))
         monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'tickets'}")
@@ -44,14 +44,14 @@ def connect(options: MetastoreOptions) -> str:
 def test_a_process_outlives_new_keys(
     metastore: EmbeddedMetastore, own_kdc: Kdc, tmp_path: Path
 ) -> None:
-    """By its keytab; a ticket in a cache is renewed by somebody else."""
+    """By its keytab; a ticket in a cache is renewed by another process."""
     alices = replace(
         metastore.options,
         kerberos_principal=own_kdc.principal("alice"),
         kerberos_keytab=str(own_kdc.keytab),
     )
-    # So that its tickets are kept whatever becomes of the file, as where the metastore alone gets
-    # another key.
+    # So that its tickets survive any change of the file, as when only the metastore gets another
+    # key.
     kept = replace(alices, kerberos_keytab=f"FILE:{own_kdc.keytab}")
     own_kdc.log_in("bob", tmp_path / "tickets")
     with MetastoreClient(alices) as old:
@@ -60,12 +60,12 @@ def test_a_process_outlives_new_keys(
         own_kdc.kill()
         own_kdc.start()
         assert own_kdc.keytab.read_bytes() != before
-        # What is open goes on.
+        # Open connections continue.
         old.get_databases()
         assert connect(alices) == connect(kept) == "alice"
     with pytest.raises(AuthenticationFailed, match="refuses bob"):
         connect(metastore.options)
-    # As kinit does it, which keeps nothing of what was there.
+    # Like kinit, which keeps nothing of the old cache.
     (tmp_path / "tickets").unlink()
     own_kdc.log_in("bob", tmp_path / "tickets")
     assert connect(metastore.options) == "bob"
@@ -75,7 +75,7 @@ def test_a_process_outlives_new_keys(
 def test_another_s_keytab_in_the_same_place_is_another_login(
     secured: EmbeddedMetastore, kdc: Kdc, tmp_path: Path
 ) -> None:
-    """Where no principal is named, the file says who calls; also while the old ticket is good."""
+    """Without a principal, the file determines the caller; also while the old ticket is valid."""
     place = tmp_path / "etl.keytab"
     options = replace(secured.options, kerberos_keytab=str(place))
     for name in ("alice", "bob"):

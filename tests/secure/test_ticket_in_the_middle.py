@@ -1,4 +1,4 @@
-"""Tickets that end in the middle of a run, with nobody to renew them: it fails, and the next one completes."""
+"""Tickets that end in the middle of a run without a renewal: it fails, and the next one completes."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ def ticket(kdc: Kdc, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def end_ticket_at(kdc: Kdc, hdfs: Hdfs, ticket: Path, monkeypatch: pytest.MonkeyPatch) -> EndTicket:
-    """Lets the ticket end, and whoever uses HDFS connect anew, before the second call of a method."""
+    """Let the ticket end, and clients of HDFS connect again, before the second call of a method."""
 
     def end_ticket_at(method: str) -> None:
         really, calls = getattr(Storage, method), itertools.count(1)
@@ -97,7 +97,7 @@ def end_ticket_at(kdc: Kdc, hdfs: Hdfs, ticket: Path, monkeypatch: pytest.Monkey
 
 
 def failure_of(tables: Tables, job: Job) -> ErrorReport:
-    """What a run says at its end; a compaction goes on to the next partition before."""
+    """Return the error at the end of a run; a compaction continues with the next partition before."""
     try:
         error = tables.run(job).error
     except HiveAcidError as failure:

@@ -1,4 +1,4 @@
-"""Running the snippets of one page, one after the other, as somebody does who reads it."""
+"""Runs the snippets of one page, one after the other, like a reader."""
 
 import ast
 import contextlib
@@ -13,6 +13,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,6 @@ from airflow.sdk.execution_time import macros
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-import airflow_hiveacid
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
@@ -43,6 +43,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.public_names import PACKAGES, homes
 from airflow_hiveacid.sql.script import to_script
 from tests.fakes.metastore import FakeMetastore
 from tests.snippets.pages import ROOT, Snippet
@@ -53,7 +54,7 @@ _COMMAND = re.compile(rf"\$ |{_PROGRAMS}")
 
 
 class PageRun:
-    """What is there when a page is read, and what its snippets have made so far."""
+    """The environment of a page, and the objects that its snippets have made so far."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class PageRun:
         monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
         monkeypatch.setenv("HIVEACID_METASTORE", metastore.uri)
-        # What a page gives no session to takes the page's own, too.
+        # An object of a page without a session uses the page's own, too.
         monkeypatch.setattr(SparkSession, "_instantiatedSession", spark)
         monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "")
         if world.sql:
@@ -93,7 +94,9 @@ class PageRun:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         self.names: dict[str, Any] = {
-            name: getattr(airflow_hiveacid, name) for name in airflow_hiveacid.__all__
+            name: getattr(import_module(package), name)
+            for package in PACKAGES
+            for name in homes(package)
         }
         sdk = {
             name: getattr(airflow.sdk, name) for name in ("DAG", "task", "Asset", "AssetWatcher")
@@ -105,7 +108,7 @@ class PageRun:
         with self._page_dag():
             exec(self.addressed(world.code), self.names)
         self._addresses |= self.names.get("replaced", {})
-        # Whatever is there now is the version of every moment that the page names.
+        # The present version is the version of every moment on the page.
         self._addresses |= dict.fromkeys(world.times, str(pendulum.now("UTC")))
 
     def addressed(self, text: str) -> str:
@@ -169,7 +172,7 @@ class PageRun:
         return DAG("page", template_searchpath=[str(self.folder)])
 
     def _run_job(self, job: Job) -> None:
-        """Run a job that stands alone, as the operator of its type runs it."""
+        """Run a separate job, as the operator of its type runs it."""
         context = self._context(SimpleNamespace(task_id="alone", dag_id="page", outlets=[]))
         templates = self._dag().get_template_env()
         rendered = job.render(lambda text: templates.from_string(text).render(context))
@@ -190,7 +193,7 @@ class PageRun:
         assert isinstance(task, HiveAcidJobOperator), task
         with (
             patch("airflow_hiveacid.cluster.local_run.LocalRun", self._run_here),
-            # The Spark of this test stands for a cluster, too.
+            # The Spark of this test also represents a cluster.
             patch("airflow_hiveacid.operators.spark.runs_in_cluster", lambda *_: False),
         ):
             self._found[task.task_id] = task.execute(context)
@@ -236,7 +239,7 @@ class PageRun:
         }
 
     def close(self) -> None:
-        """End what the page's world has left at work."""
+        """End the active parts of the page's world."""
         if held := self.names.get("held"):
             held.__exit__(None, None, None)
 
@@ -247,7 +250,7 @@ class PageRun:
         self._hiveacid(["sql", self._last_sql, "--database", "sales"])
 
     def json(self, snippet: Snippet) -> None:
-        """A connection of Airflow, what a sensor found, or a record that was exported."""
+        """Parse a connection of Airflow, a sensor's result, or an exported record."""
         value = json.loads(snippet.text)
         if "conn_type" in value:
             extra = json.dumps(value.pop("extra"))
@@ -261,7 +264,7 @@ class PageRun:
             assert record["source"].keys() == value["source"].keys()
 
     def console(self, snippet: Snippet) -> None:
-        """Run its commands, and compare how the output of each begins with what the page shows."""
+        """Run its commands, and compare the beginning of each output with that of the page."""
         for command, shown in commands(snippet):
             if why_not(command):
                 continue
@@ -269,7 +272,8 @@ class PageRun:
             if shown:
                 lines = [_masked(line) for line in printed.splitlines()]
                 assert lines[0] == _masked(shown[0]), printed
-                # The names of columns come first, or below a line that says how many rows.
+                # The names of columns are in the first line, or below a line with the number of
+                # rows.
                 names = [line for line in lines[:2] if not re.search(r"\d", line)]
                 assert {*names} <= {_masked(line) for line in shown}, printed
 
@@ -307,7 +311,7 @@ class PageRun:
 
 
 class _Here:
-    """What LocalRun is to an operator, with the Spark of this process."""
+    """The replacement of LocalRun for an operator, with the Spark of this process."""
 
     adopted = at_work = False
 
@@ -318,7 +322,7 @@ class _Here:
     def submit(self, job: Job, options: Any, env_vars: Any) -> None:
         self._report = run(self._spark, job)
 
-    def look(self) -> Application:
+    def poll(self) -> Application:
         return Application("", ApplicationState.SUCCEEDED)
 
     def report(self, job: Job) -> Any:
@@ -337,7 +341,7 @@ class _Events(dict[Any, Any]):
 
 
 def why_not(text: str) -> str | None:
-    """Why nobody can run a command or a snippet here; None if that can be done."""
+    """Return the reason why a command or a snippet cannot run here; None if it can."""
     return next((why for part, why in CANNOT_RUN.items() if part in text), None)
 
 

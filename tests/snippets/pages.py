@@ -23,8 +23,8 @@ class Snippet:
 
     Attributes:
         page: The page, from the root of the repository.
-        line: Where it begins.
-        language: What it is written in; nothing where the page does not say.
+        line: Its line.
+        language: Its language; empty without a declaration.
         text: It, without the fences.
     """
 

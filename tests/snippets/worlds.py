@@ -1,9 +1,9 @@
-"""What is there when a page is read: tables, feeds, and the names that it takes for known."""
+"""The environment of a page: tables, feeds, and its predefined names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Where pages keep things, and where they are here. Of a bucket or a cluster only the path is left.
+# The places in pages, and their replacements here. Of a bucket or a cluster only the path is left.
 ADDRESSES = {
     "s3a://": "file:FOLDER/s3/",
     '"/feeds/': '"FOLDER/feeds/',
@@ -11,10 +11,11 @@ ADDRESSES = {
 }
 
 
-# What no test can run as it stands, by what is in it, and why.
+# Snippets that no test can run unchanged, by their content, and the reason.
 CANNOT_RUN = {
     "pip install": "wants a fresh environment; bench/first_hour.py installs the package in one",
     "make quickstart": "tests/airflow/test_quickstart.py runs it",
+    "make release": "takes minutes, and builds the last commit; tests/release tests its steps",
     "make playground": "tests/live/test_playground.py runs it",
     "hiveacid demo": "tests/live/test_playground.py runs it",
     "hiveacid metastore": "goes on until Ctrl-C; tests/metastore/test_embedded.py runs it",
@@ -28,12 +29,12 @@ CANNOT_RUN = {
 
 @dataclass(frozen=True)
 class World:
-    """What a page takes for granted.
+    """The assumed objects of a page.
 
     Attributes:
         sql: Makes its tables.
         code: Makes its names, among those of the package.
-        files: Its feeds, by their paths, in which %Y and the like are the hour's.
+        files: Its feeds, by their paths, with %Y and the like for the hour.
         times: Moments at which it reads tables, which are now.
     """
 
@@ -108,7 +109,7 @@ JOB = """
 job = MergeJob(target="{0}", source=TableSource("{1}"), on="t.id = s.id", when=[MatchedUpdate()])
 """
 
-# Somebody who writes the table while the page is read.
+# A writer of the table during the page.
 HELD = """
 at_work = MetastoreClient(metastore)
 run = "hourly_merge/scheduled__2026-11-20T09:00:00+00:00/merge/-1"

@@ -110,7 +110,7 @@ def test_constraints_that_hive_would_refuse(text: str, message: str) -> None:
         to_jobs(f"CREATE TABLE db.t ({text})")
 
 
-def test_default_in_values_is_told_by_more_columns() -> None:
+def test_default_in_values_is_distinguished_by_further_columns() -> None:
     jobs = to_jobs(
         "INSERT INTO db.t VALUES (1, DEFAULT, default), (2, 'b', `default`);"
         "INSERT INTO db.t (id, v) VALUES (1, DEFAULT); INSERT INTO db.t VALUES (1, 'default')"

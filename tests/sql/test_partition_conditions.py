@@ -1,4 +1,4 @@
-"""Which partitions EXPLAIN takes for ruled out: never one that the engine would read."""
+"""The partitions that EXPLAIN excludes: never one that the engine would read."""
 
 import pytest
 

@@ -1,11 +1,10 @@
-"""What statements ask that only ask something."""
+"""Statements that only query."""
 
 from typing import get_args
 
 import pytest
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cli.explained.definitions import EXPLAINED_DEFINITIONS
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.job import ScriptedJob
@@ -80,26 +79,38 @@ def test_a_question_is_understood(sql: str, question: object) -> None:
 
 
 @pytest.mark.parametrize("sql", QUERIES)
-def test_whatever_is_more_than_columns_of_a_table_is_left_to_spark(sql: str) -> None:
+def test_expressions_beyond_columns_are_left_to_spark(sql: str) -> None:
     (question,) = to_steps(sql, "db")
     assert isinstance(question, questions.Select)
     assert question.table is None
 
 
-@pytest.mark.parametrize("sql", ["DROP TABLE t", "SHOW TABLES", "SELECT * FROM t", "DELETE FROM t"])
+@pytest.mark.parametrize(
+    "sql", ["DROP TABLE t", "SHOW TABLES", "SELECT * FROM t", "DELETE FROM t WHERE a"]
+)
 def test_every_statement_can_be_explained(sql: str) -> None:
     (explained,) = to_steps(f"EXPLAIN {sql}", "db")
     assert explained == questions.Explain(*to_steps(sql, "db"))
 
 
+def test_a_change_of_all_rows_is_explained_because_it_does_not_run() -> None:
+    (explained,) = to_steps("EXPLAIN DELETE FROM t", "db")
+    assert isinstance(explained, questions.Explain)
+    assert explained.job == DeleteJob(target="db.t", all_rows=True)
+
+
 def test_the_effect_of_every_kind_of_job_is_known() -> None:
-    others = (CreateTableAsJob, TransactionJob, PartitionsJob)
-    known = {*get_args(questions.RowChange), *EXPLAINED_DEFINITIONS, *others}
-    assert {*ScriptedJob.kinds()} == known
+    explained_apart = {
+        *get_args(questions.RowChange),
+        CreateTableAsJob,
+        TransactionJob,
+        PartitionsJob,
+    }
+    assert {job for job in ScriptedJob.kinds() if not job.effect} == explained_apart
 
 
-def test_questions_stand_among_jobs() -> None:
-    steps = to_steps("DELETE FROM t; SHOW TABLES; DELETE FROM t", "db")
+def test_queries_are_allowed_among_jobs() -> None:
+    steps = to_steps("DELETE FROM t WHERE a; SHOW TABLES; DELETE FROM t WHERE b", "db")
     assert [type(step) for step in steps] == [DeleteJob, questions.ShowTables, DeleteJob]
 
 
@@ -119,7 +130,7 @@ def test_questions_stand_among_jobs() -> None:
         ("SELECT FROM WHERE", "cannot be read at 'WHERE'"),
     ],
 )
-def test_what_is_not_answered_is_named_with_its_place(sql: str, message: str) -> None:
+def test_unsupported_queries_are_named_with_their_place(sql: str, message: str) -> None:
     with pytest.raises(SqlError) as caught:
         to_steps(sql)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Statements mean what their text says: nothing of it is dropped or changed."""
+"""Statements keep the meaning of their text: no part is dropped or changed."""
 
 import inspect
 
@@ -41,7 +41,7 @@ def test_conditions_are_passed_on_as_they_are_written(condition: str) -> None:
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_values_are_passed_on_as_they_are_written(condition: str) -> None:
-    (job,) = to_jobs(f"UPDATE t SET a = {condition}, b = 2")
+    (job,) = to_jobs(f"UPDATE t SET a = {condition}, b = 2 WHERE c")
     assert job.set == {"a": condition, "b": "2"}
     (job,) = to_jobs(f"INSERT INTO t SELECT a FROM u WHERE {condition}", "db")
     assert job.source.sql == f"SELECT a FROM `db__u` AS `u` WHERE {condition}"
@@ -187,7 +187,7 @@ def test_spark_is_given_what_the_author_wrote(expression: str) -> None:
 
 
 def test_every_statement_of_a_script_has_a_run_token_of_its_own() -> None:
-    script = to_script("DELETE FROM t; DELETE FROM t; -- done", "db")
+    script = to_script("DELETE FROM t WHERE a; DELETE FROM t WHERE a; -- done", "db")
     assert [job.run_token for job in script.runs()] == [None, None]
     script = type(script)(target="db.t", statements=script.statements, run_token="d/r/t/-1")
     tokens = [job.run_token for job in script.runs()]

@@ -1,4 +1,4 @@
-"""What SQL says that is not supported, or not understood."""
+"""SQL that is not supported, or not valid."""
 
 import random
 import re
@@ -20,7 +20,7 @@ TANGLED = [
 
 @pytest.mark.parametrize("text", TANGLED, ids=range(len(TANGLED)))
 @pytest.mark.timeout(20)
-def test_what_would_take_the_parser_too_far_is_refused(text: str) -> None:
+def test_excessive_nesting_is_refused(text: str) -> None:
     with pytest.raises(SqlError, match=r"Line 1|too many ways"):
         to_jobs(text)
 
@@ -70,7 +70,12 @@ UNSUPPORTED = [
     ("VACUUM t", 1, 1, "Use `hiveacid clean`"),
     ("CREATE OR REPLACE TABLE t (a int)", 1, 1, "INSERT OVERWRITE replaces the rows"),
     ("CREATE TEMPORARY VIEW v AS SELECT 1", 1, 1, "Use WITH"),
-    ("COMMENT ON DATABASE d IS 'c'", 1, 1, "A database keeps the comment of its creation"),
+    (
+        "COMMENT ON DATABASE d IS 'c'",
+        1,
+        1,
+        "a concurrent change of it would be lost. Write COMMENT in",
+    ),
     ("COMMENT ON COLUMN a IS 'c'", 1, 19, "A column is named by its table and its name"),
     ("OPTIMIZE t ZORDER BY (a)", 1, 12, "COMPACT 'rebalance' ORDER BY sorts the rows"),
     ("DELETES FROM t", 1, 1, "DELETES is not supported. Did you mean DELETE?"),
@@ -91,14 +96,14 @@ UNSUPPORTED = [
     ("CREATE VIEW v AS SELECT * FROM v", 1, 1, "The view default.v would read itself"),
     ("EXPLAIN GRANT SELECT ON t TO x", 1, 9, "does not manage rights"),
     ("SELECT 1", 1, 1, "It only asks something"),
-    ("DELETE FROM t;\nSHOW HISTORY t", 2, 1, "It only asks something"),
+    ("TRUNCATE TABLE t;\nSHOW HISTORY t", 2, 1, "It only asks something"),
     ("WITH a AS (SELECT 1) SELECT * FROM a", 1, 1, "It only asks something"),
     ("INSERT INTO t SELECT 1;\n\n  LOAD DATA INPATH '/x' INTO TABLE t", 3, 3, "LOAD is not"),
     ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 1, 28, "INSERT OVERWRITE DIRECTORY is not"),
     ("INSERT INTO t\nREPLACE WHERE a = 1 SELECT 1", 2, 15, "INSERT with WHERE is not supported"),
     ("INSERT INTO t PARTITION (d = concat('a', 'b')) SELECT 1", 1, 30, "must be a literal"),
     ("INSERT INTO a.b.c SELECT 1", 1, 13, "a table of another catalog is not supported"),
-    ("INSERT INTO t VALUES ('it''s')", 1, 27, "the end of a text and the beginning of another"),
+    ("INSERT INTO t VALUES ('it''s')", 1, 27, "the end of one text and the start of another"),
     (
         "UPDATE t SET a = x\nFROM u JOIN v ON u.id = v.id WHERE t.id = u.id",
         1,
@@ -119,7 +124,7 @@ UNSUPPORTED = [
         "No subquery reads the queries that WITH",
     ),
     ("WITH c AS (SELECT 1) UPDATE t SET a = 1", 1, 1, "No subquery reads the queries that WITH"),
-    ("USE a.b; DELETE FROM t", 1, 6, "Expected the end before '.'"),
+    ("USE a.b; TRUNCATE TABLE t", 1, 6, "Expected the end before '.'"),
     ("UPDATE t SET a = 1 FROM u", 1, 25, "UPDATE with FROM needs WHERE"),
     ("UPDATE t SET a = 1 FROM t WHERE t.id = 1", 1, 25, "are both called t. Name one AS s"),
     ("UPDATE t SET a = 1 FROM (SELECT 1) WHERE t.id = 1", 1, 33, "The source needs a name"),
@@ -225,6 +230,10 @@ UNSUPPORTED = [
     ),
     ("INSERT INTO t SELECT * FROM table_changes(u, 3)", 1, 29, "TABLE_CHANGES takes a table"),
     ("INSERT INTO t SELECT * FROM table_changes('u', 'x')", 1, 29, "time of a version cannot be"),
+    ("DELETE FROM t", 1, 1, "DELETE FROM default.t has no condition: it would change all rows"),
+    ("SELECT 1 AS a;\nUPDATE t SET a = 1", 1, 1, "It only asks something"),
+    ("USE d;\nUPDATE t SET a = 1 -- WHERE a", 2, 1, "UPDATE d.t has no condition"),
+    ("DELETE FROM t WHERE /* a */", 1, 15, "something is missing"),
     ("DELETE FROM t FOR VERSION AS OF 3", 1, 33, "with VERSION is not supported"),
     ("INSERT INTO t SELECT\n  FROM WHERE", 2, 8, "cannot be read at 'WHERE'"),
     ("DELETE FROM t WHERE a =", 1, 23, "something is missing"),
@@ -233,7 +242,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize(("sql", "line", "column", "message"), UNSUPPORTED)
-def test_what_is_not_supported_is_named_with_its_place(
+def test_unsupported_parts_are_named_with_their_place(
     sql: str, line: int, column: int, message: str
 ) -> None:
     with pytest.raises(SqlError) as caught:
@@ -242,6 +251,16 @@ def test_what_is_not_supported_is_named_with_its_place(
     assert message in text
     assert text.startswith(f"Line {line}, column {column}: ")
     assert not caught.value.retryable
+
+
+def test_all_rows_change_only_where_the_condition_is_missing() -> None:
+    text = "DELETE FROM t; UPDATE t SET a = 1; DELETE FROM t WHERE a = 1"
+    jobs = to_jobs(text, "db", all_rows=True)
+    assert [(job.where, job.all_rows) for job in jobs] == [
+        (None, True),
+        (None, True),
+        ("a = 1", False),
+    ]
 
 
 def test_a_quote_without_an_end_is_named() -> None:
@@ -256,7 +275,7 @@ def test_a_text_without_a_statement_is_no_script(sql: str) -> None:
         to_script(sql)
 
 
-def test_whatever_is_written_there_is_no_other_error() -> None:
+def test_any_content_causes_the_same_error() -> None:
     """Statements with some words left out, put in or exchanged."""
     corpus = [*CASES, *(case[0] for case in UNSUPPORTED)]
     texts = [re.findall(r"\w+|'[^']*'|`[^`]*`|\s+|[^\w\s]", text) for text in corpus]

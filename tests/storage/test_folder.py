@@ -1,4 +1,4 @@
-"""What holds of folders of this machine, and of paths anywhere; for the rest see the contract."""
+"""The properties of folders of this machine, and of paths anywhere; for the rest see the contract."""
 
 import os
 from collections.abc import Callable
@@ -46,8 +46,8 @@ def test_a_location_is_taken_literally_in_every_spelling(table: Path, spelling: 
 
 
 class KeepsDirectories:
-    """An object store made of a file system: of what one request names, it refuses directories
-    that are not empty when it comes to them."""
+    """An object store made of a file system: it refuses to delete directories of one request that
+    are not empty at their turn."""
 
     type_name = "s3"
 
@@ -209,7 +209,7 @@ def test_a_missing_file_is_named(storage: Storage) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may do anything")
-def test_refused_access_is_told_apart(storage: Storage, table: Path) -> None:
+def test_refused_access_has_its_own_error(storage: Storage, table: Path) -> None:
     table.chmod(0o500)
     with pytest.raises(PermissionRefused, match="d=a%2Fb c"):
         storage.make_directory("delta_1_1")

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.errors import StorageUnreachable
 from airflow_hiveacid.storage import hdfs_calls
-from airflow_hiveacid.storage.filesystems import in_our_words
+from airflow_hiveacid.storage.filesystems import translated_errors
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 
 SAFE_MODE = (
@@ -56,7 +56,7 @@ class Busy:
 
 @dataclass
 class Writer:
-    """A file of which nothing is kept before it is closed, and nothing at all after a refusal."""
+    """A file without any content before it is closed, and without any after a refusal."""
 
     client: Busy
     path: str
@@ -91,9 +91,7 @@ def write(client: Busy, content: bytes) -> None:
 
 @pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_a_small_file_that_the_client_cannot_go_on_with_is_written_once_more(
-    place: int, dies: bool
-) -> None:
+def test_a_small_file_is_rewritten_after_an_error_of_the_client(place: int, dies: bool) -> None:
     quiet = Busy(set())
     write(quiet, SMALL)
     assert quiet.files == {"/t/f": SMALL}
@@ -113,14 +111,14 @@ def test_a_note_is_written_once_more_when_it_cannot_be_flushed() -> None:
     assert busy.files == {"/t/f": b"a note"}
 
 
-def test_of_a_large_file_nobody_keeps_all_so_that_it_is_an_error() -> None:
+def test_a_large_file_is_not_buffered_and_fails() -> None:
     quiet = Busy(set())
     write(quiet, LARGE)
     assert quiet.files == {"/t/f": LARGE}
     busy = Busy({len(quiet.calls) - 1})
     with (
         pytest.raises(StorageUnreachable, match="Name node is in safe mode") as failure,
-        in_our_words("/t/f"),
+        translated_errors("/t/f"),
     ):
         write(busy, LARGE)
     assert failure.value.retryable
@@ -128,7 +126,7 @@ def test_of_a_large_file_nobody_keeps_all_so_that_it_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", SMALL], ids=["empty", "small"])
-def test_a_file_that_nobody_has_closed_is_left_alone(content: bytes) -> None:
+def test_an_unclosed_file_is_left_alone(content: bytes) -> None:
     busy = Busy(set())
     sink = HdfsFileSystem(busy, "/t").open_output_stream("/t/f")
     sink.write(content)
@@ -149,12 +147,15 @@ def test_a_namenode_that_is_away_is_worth_another_try(
         raise OSError(said)
 
     monkeypatch.setattr(Busy, "get_file_info", refuse)
-    with pytest.raises(StorageUnreachable, match=re.escape(said)) as failure, in_our_words("/t"):
+    with (
+        pytest.raises(StorageUnreachable, match=re.escape(said)) as failure,
+        translated_errors("/t"),
+    ):
         HdfsFileSystem(Busy(set()), "/t").get_file_info("/t")
     assert failure.value.retryable
 
 
-def test_a_file_of_somebody_else_is_not_written_once_more() -> None:
+def test_a_file_of_another_writer_is_not_written_again() -> None:
     busy = Busy(set(), files={"/t/f": b"another's"})
     with pytest.raises(FileExistsError):
         write(busy, SMALL)
@@ -162,7 +163,7 @@ def test_a_file_of_somebody_else_is_not_written_once_more() -> None:
 
 
 @pytest.mark.parametrize("created", [False, True], ids=["was not", "was"])
-def test_of_a_creation_whose_answer_is_lost_nobody_knows_whose_file_it_is(created: bool) -> None:
+def test_the_owner_of_a_file_is_unknown_after_a_lost_answer(created: bool) -> None:
     busy = Busy({0}, dies=True)
     if created:
         call = busy.call
@@ -172,7 +173,7 @@ def test_of_a_creation_whose_answer_is_lost_nobody_knows_whose_file_it_is(create
             call(name)
 
         busy.call = create  # type: ignore[method-assign]
-        with pytest.raises(StorageUnreachable), in_our_words("/t/f"):
+        with pytest.raises(StorageUnreachable), translated_errors("/t/f"):
             write(busy, SMALL)
     else:
         write(busy, SMALL)
@@ -222,7 +223,10 @@ def test_where_no_namenode_is_active_it_is_an_error_to_be_tried_again() -> None:
         def get_file_info(self, _: str) -> Any:
             raise RuntimeError(STANDBY)
 
-    with pytest.raises(StorageUnreachable, match="StandbyException") as failure, in_our_words("/t"):
+    with (
+        pytest.raises(StorageUnreachable, match="StandbyException") as failure,
+        translated_errors("/t"),
+    ):
         HdfsFileSystem(AllStandby(set()), "/t").get_file_info("/t/f")
     assert failure.value.retryable
 
@@ -238,7 +242,7 @@ def test_a_file_that_appears_while_it_is_created_may_be_ours() -> None:
     client = LosesAnswer(set())
     with (
         pytest.raises(StorageUnreachable, match="answer was lost") as failure,
-        in_our_words("/t/f"),
+        translated_errors("/t/f"),
     ):
         write(client, SMALL)
     assert failure.value.retryable

@@ -59,7 +59,7 @@ def test_a_forked_process_never_waits_for_threads_of_its_parent(before: str, in_
 
 
 def test_a_program_starts_that_something_is_done_for_before() -> None:
-    """What PySpark does before it starts its JVM."""
+    """PySpark's steps before it starts its JVM."""
     code = f"""{_BEGIN}
 import subprocess
 def prepare():

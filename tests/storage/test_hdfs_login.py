@@ -1,11 +1,11 @@
-"""As whom a process asks an HDFS with Kerberos, and the error of whoever is not let in."""
+"""The user of a process on an HDFS with Kerberos, and the error of a rejected one."""
 
 from pathlib import Path
 
 import pytest
 
 from airflow_hiveacid.errors import StorageLoginFailed
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.hdfs_login import as_in_token, login_refused
 
 
@@ -39,11 +39,11 @@ def test_without_a_token_the_url_stays(
     assert as_in_token("hdfs://localhost:8020") == "hdfs://localhost:8020"
 
 
-def test_whoever_is_not_let_in_is_told_how_to_log_in() -> None:
+def test_a_rejected_caller_gets_login_instructions() -> None:
     said = "No Kerberos credentials available (default cache: FILE:/tmp/krb5cc_0)"
     refused = login_refused(f'GSSAPIError(GssMajorCodes {{ raw: "0x1" }}, 2529639053, "{said}")')
     assert refused is not None
-    with pytest.raises(StorageLoginFailed) as told, os_errors_as_ours("hdfs://nn:8020/t"):
+    with pytest.raises(StorageLoginFailed) as told, translated_os_errors("hdfs://nn:8020/t"):
         raise refused
     assert told.value.retryable
     assert said in str(told.value)

@@ -1,4 +1,4 @@
-"""A Kafka broker in one JVM, and what Spark needs to read from it."""
+"""A Kafka broker in one JVM, and the jars of Spark to read from it."""
 
 import shutil
 import signal
@@ -31,7 +31,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 """
-# Of what Spark has no jar itself.
+# The jars that Spark does not contain.
 _OF_SPARK = ("spark-sql-kafka", "kafka-clients", "commons-pool2")
 
 
@@ -70,10 +70,10 @@ def jars_of_spark(scratch: Path) -> list[Path]:
 
 
 class Broker:
-    """A broker that can be killed and started again with what it has.
+    """A broker that can be killed and restarted with its data.
 
     Attributes:
-        address: Where clients find it.
+        address: Return its address for clients.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -123,7 +123,7 @@ class Broker:
 
     @contextmanager
     def producer(self, topic: str) -> Iterator["Producer"]:
-        """Who sends rows to a topic; at the end the broker has them all."""
+        """A sender of rows to a topic; at the end the broker has them all."""
         arguments = [
             *("--bootstrap-server", self.address, "--topic", topic, "--timeout", "5"),
             *("--message-send-max-retries", "1000000"),

@@ -30,8 +30,8 @@ class Driver:
 
     Args:
         job: The stream.
-        folder: Where its files and its log go.
-        jars: What Spark needs besides its own.
+        folder: The folder of its files and its log.
+        jars: The additional jars of Spark.
     """
 
     def __init__(self, job: StreamJob, folder: Path, jars: Sequence[Path] = ()) -> None:
@@ -68,11 +68,11 @@ class Driver:
         return f"{text[-4000:]}\nexit status {self._process.poll()}"
 
     def has_started(self) -> bool:
-        """Whether it has a session."""
+        """Return whether it has a session."""
         return (self._folder / "report.json.started").exists()
 
     def has_told(self, batch_id: int = 0) -> bool:
-        """Whether it has told of a batch, or of a later one."""
+        """Return whether it has reported a batch, or a later one."""
         with suppress(FileNotFoundError, ValueError):
             told = json.loads((self._folder / "report.json.started").read_text())
             return told["stream"] is not None and told["stream"]["batch_id"] >= batch_id

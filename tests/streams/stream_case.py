@@ -1,4 +1,4 @@
-"""A stream of files into tables, and what it has left there, read without Spark."""
+"""A stream of files into tables, and its results there, read without Spark."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class StreamCase:
     """Files with rows of ``id, v, seq``, and the tables ``events`` and ``newest`` of a database.
 
     Attributes:
-        files_per_batch: How many files a batch takes at most.
+        files_per_batch: The highest number of files in a batch.
         written: The rows of all files, in their order.
     """
 
@@ -79,7 +79,7 @@ class StreamCase:
         new = [{"id": key, "v": v, "seq": first + n} for n, (key, v) in enumerate(rows)]
         hidden = self.feed / f".{first:06d}.json"
         hidden.write_text("".join(json.dumps(row) + "\n" for row in new))
-        # Spark takes files by their age, and the clock of files may stand still for some.
+        # Spark orders files by their age, and the clock of files may be too coarse for some.
         os.utime(hidden, (self.began + first, self.began + first))
         hidden.rename(self.feed / f"{first:06d}.json")
         self.written += new
@@ -122,7 +122,8 @@ class StreamCase:
         return report
 
     def problems(self) -> list[str]:
-        """Where the tables do not have every row once, and the newest of each key."""
+        """Return the differences if the tables do not have every row once, and the newest of each
+        key."""
         youngest = {row["id"]: row["v"] for row in self.written}
         kept = sorted((key, v) for key, v in youngest.items() if v != "gone")
         found = []

@@ -94,7 +94,7 @@ def log(folder: Path, **files: list[int]) -> None:
         path.write_text("\n".join(["v1", *map(json.dumps, entries)]))
 
 
-def test_offsets_have_one_digest_whatever_the_order_of_keys_and_the_time(tmp_path: Path) -> None:
+def test_the_digest_of_offsets_ignores_the_order_of_keys_and_the_time(tmp_path: Path) -> None:
     one = checkpoint(tmp_path / "a", {0: [{"t": {"0": 1, "1": 2}}], 1: [{"t": {"0": 4, "1": 5}}]})
     two = checkpoint(tmp_path / "b", {0: [{"t": {"1": 2, "0": 1}}], 1: [{"t": {"1": 5, "0": 4}}]})
     assert one.offsets_digest(1) == two.offsets_digest(1)
@@ -115,7 +115,7 @@ def test_other_offsets_have_another_digest(tmp_path: Path, other: dict[int, list
     assert one.offsets_digest(1) != checkpoint(tmp_path / "b", other).offsets_digest(1)
 
 
-def test_files_are_told_apart_by_the_log_also_once_it_is_compacted(tmp_path: Path) -> None:
+def test_files_are_distinguished_by_the_log_also_after_its_compaction(tmp_path: Path) -> None:
     offsets: dict[int, list[object]] = {0: [{"logOffset": 7}], 1: [{"logOffset": 9}]}
     plain, compacted, rest = (checkpoint(tmp_path / name, offsets) for name in ("a", "b", "c"))
     log(tmp_path / "a", _7=[7], _8=[8], _9=[9])

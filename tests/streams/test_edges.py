@@ -88,7 +88,7 @@ def test_a_record_that_cannot_be_read_is_null_or_an_error_as_the_source_says(
     assert (-1, '{"id": 2, "v": ') in stream.rows(stream.events)
 
 
-def test_a_file_that_is_none_of_its_format_is_named(stream: StreamCase) -> None:
+def test_a_file_of_another_format_is_named(stream: StreamCase) -> None:
     (stream.feed / "poisoned.parquet").write_text("PAR1 but not really PAR1")
     source = StreamSource("parquet", {"path": str(stream.feed)}, "id BIGINT, v STRING")
     with pytest.raises(CorruptFile, match=r"poisoned\.parquet"):
@@ -171,7 +171,7 @@ def test_tables_of_all_kinds_are_written_in_one_transaction(stream: StreamCase) 
     assert stream.rows(parted) == [(1, "c", "odd"), (2, "b", "even"), (4, "d", "even")]
 
 
-def test_a_metastore_that_is_away_for_too_long_ends_the_run_and_the_next_one_goes_on(
+def test_a_long_outage_of_the_metastore_ends_the_run_and_the_next_one_continues(
     stream: StreamCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []
@@ -201,10 +201,10 @@ def test_a_checkpoint_that_cannot_be_written_is_an_error_before_a_row(stream: St
     assert stream.rows(stream.events) == []
 
 
-def test_an_option_that_is_a_property_reaches_the_source_and_nothing_that_is_kept_or_told(
+def test_an_option_from_a_property_reaches_only_the_source(
     stream: StreamCase, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The option is one whose work can be seen: what a null is in CSV."""
+    """The effect of the option is visible: the text of a null in CSV."""
     source = StreamSource("csv", {"path": str(stream.feed)}, "id BIGINT, v STRING")
     (stream.feed / "1.csv").write_text("1,s3cret\n2,b\n")
     conf = stream.spark.sparkContext.getConf().set(f"{SECRET_OPTION}nullValue", "s3cret")

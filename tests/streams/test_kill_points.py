@@ -1,6 +1,6 @@
 """A stream that is killed before and after every step of a batch: every row once.
 
-Who is killed says nothing more to the metastore and cleans nothing up, as a process that is gone.
+A killed run sends nothing more to the metastore and cleans nothing up, like a dead process.
 """
 
 import os
@@ -53,7 +53,7 @@ class Deaths:
     """Has a run killed when it comes to a place.
 
     Attributes:
-        count: How many were.
+        count: The number of deaths.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Deaths:
 
     @contextmanager
     def at(self, place: tuple[str, str]) -> Iterator[None]:
-        """Kill what runs in the body once it comes there, if it does."""
+        """Kill the body once it reaches a point, if it does."""
         self._place, self._dead = place, False
         abort = LiveTransaction.abort
 
@@ -125,7 +125,7 @@ def test_a_stream_that_is_killed_at_every_step_writes_every_row_once(
 
 
 def look_after(case: StreamCase, random: Random) -> None:
-    """Compact and clean, once the metastore has aborted what nobody looks after any more."""
+    """Compact and clean, once the metastore has aborted transactions without heartbeats."""
     for txn in case.client.get_open_txns_info():
         if txn.state is TxnState.OPEN and "stream/" in txn.host:
             case.client.abort_txn(txn.txn_id)

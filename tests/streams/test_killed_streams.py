@@ -31,12 +31,12 @@ from tests.streams.stream_case import BATCH, StreamCase, upsert
 pytestmark = [pytest.mark.streams, pytest.mark.timeout(3600)]
 KILLS = int(os.environ.get("KILLS", "20"))
 SEED = int(os.environ.get("SEED", "1"))
-# Makes what sends rows; at its end all of them have arrived.
+# Create the sender of rows; at its end all of them have arrived.
 Sender = Callable[[], AbstractContextManager[Callable[..., None]]]
 
 
 class Kills:
-    """A stream whose driver, and what it depends on, is killed again and again.
+    """A stream whose driver and other services are killed repeatedly.
 
     Rows come all the time, in files or by a broker; between two kills the tables are compacted and
     cleaned, as others do that.

@@ -1,6 +1,6 @@
 """Streams of 5,000 rows a second on two cores, compacted meanwhile: how soon their rows can be read.
 
-Both are measured from outside: what the metastore calls committed, and the times in the files.
+Both are measured from outside: the metastore's commits, and the times in the files.
 """
 
 import json
@@ -59,12 +59,12 @@ NEWEST = f"""
 
 @dataclass
 class Watch:
-    """Who looks at the table again and again, as a reader who wants the newest rows.
+    """A reader that polls the table repeatedly for the newest rows.
 
     Attributes:
-        waits: When new rows were seen, and how long each had taken until then, in seconds.
-        deltas: How many directories a reader opened, and when.
-        compactions: When one was done.
+        waits: The times when new rows were seen, and their delays until then, in seconds.
+        deltas: The numbers of directories that a reader opened, with the times.
+        compactions: The times of compactions.
     """
 
     client: MetastoreClient
@@ -80,7 +80,7 @@ class Watch:
         self._seen: set[int] = set()
 
     def begin(self) -> None:
-        """Count from now on: what is there came while the stream started."""
+        """Restart the counts: earlier rows arrived during the start of the stream."""
         self.look()
         self.began = time.time()
         self.waits.clear()
@@ -231,7 +231,7 @@ def watched(
     over = threading.Event()
 
     def look_after() -> None:
-        """What the DAG automatic_compaction does."""
+        """Do the work of the DAG automatic_compaction."""
         options: dict[str, Any] = {"target": job.target, "metastore": client.options}
         with MetastoreClient(client.options) as own:
             while not over.wait(10):

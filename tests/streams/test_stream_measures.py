@@ -1,4 +1,4 @@
-"""What a stream tells of its batches, whatever Spark and the clock say."""
+"""A stream's reports on its batches, with any progress of Spark and any clock."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ JOB = StreamJob(
 
 
 class Told(PhaseObserver):
-    """Keeps what it is told."""
+    """Records the reports."""
 
     def __init__(self) -> None:
         self.batches: list[StreamProgress] = []
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def query(*batches: dict[str, Any], active: bool = True) -> Any:
-    """A query that tells of some batches."""
+    """Return a query that reports some batches."""
     told = [SimpleNamespace(json=lambda each=each: json.dumps(each)) for each in batches]
     return SimpleNamespace(_jsq=SimpleNamespace(recentProgress=lambda: told), isActive=active)
 
@@ -56,7 +56,8 @@ def batch(batch_id: int, planned: float, **more: Any) -> dict[str, Any]:
 
 def test_a_row_waits_at_most_from_the_look_before_until_the_commit(clock: SimpleNamespace) -> None:
     measures, told, start = StreamMeasures(JOB), Told(), clock.now
-    # Spark looks every ten seconds, and not while it works. What it finds after a minute is new.
+    # Spark looks every ten seconds, and not while it works. A row that it finds after a minute is
+    # new.
     for batch_id, (planned, took) in enumerate(((0, 4), (10, 12), (22, 4), (90, 4))):
         clock.now = start + planned + took
         measures.applied("q", batch_id, RunReport(job="insert", target="d.t", txn_id=batch_id))
@@ -86,15 +87,15 @@ def test_a_clock_that_jumps_makes_no_figure_negative_nor_breaks_the_stream(
         assert each.latency is None or each.latency >= 0
 
 
-def test_a_batch_that_spark_never_tells_of_is_told_at_the_end(clock: SimpleNamespace) -> None:
+def test_a_batch_without_progress_from_spark_is_reported_at_the_end(clock: SimpleNamespace) -> None:
     measures, told = StreamMeasures(JOB), Told()
     measures.applied("q", 7, RunReport(job="insert", target="d.t", txn_id=3))
     planned_only = batch(7, clock.now, durationMs={"triggerExecution": 1})
     measures.follow(query(planned_only), [told])
-    assert (told.batches, measures.untold) == ([], True)
+    assert (told.batches, measures.has_unreported_batch) == ([], True)
     measures.follow(query(active=False), [told])
     assert [(each.batch_id, each.txn_id, each.rows) for each in told.batches] == [(7, 3, 0)]
-    assert not measures.untold
+    assert not measures.has_unreported_batch
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_batch_that_spark_never_tells_of_is_told_at_the_end(clock: SimpleNames
         ([], None),
     ],
 )
-def test_how_many_rows_are_behind_only_some_sources_tell(
+def test_only_some_sources_report_their_backlog(
     clock: SimpleNamespace, sources: list[Any], behind: int | None
 ) -> None:
     measures, told = StreamMeasures(JOB), Told()

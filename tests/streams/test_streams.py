@@ -1,4 +1,4 @@
-"""Streams of files: every row once, whatever becomes of the driver and of its checkpoint."""
+"""Streams of files: every row once, after any failure of the driver and of its checkpoint."""
 
 import shutil
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
 class Told(PhaseObserver):
-    """What a stream tells of its batches."""
+    """A stream's reports on its batches."""
 
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.batches: list[StreamProgress] = []
@@ -62,7 +62,7 @@ def test_a_stream_appends_and_upserts_each_batch_in_one_transaction(stream: Stre
     (state,) = stream_states(Storage.of(str(folder_of(stream))))
     assert (state.name, state.tables) == ("feed", (stream.events, stream.newest))
     assert (state.ended, state.batches, state.error) == ("no more rows", 0, None)
-    # What came last was told by the run before.
+    # The last batch was reported by the run before.
     assert state.last is not None
     assert (state.last.batch_id, state.last.rows) == (2, 1)
     assert state.last.committed_at is not None
@@ -92,7 +92,7 @@ def test_a_batch_that_failed_anywhere_is_applied_once_by_the_next_run(
 
 
 @FAKE4
-def test_a_checkpoint_that_is_lost_or_old_is_an_error_until_the_job_says_to_begin_anew(
+def test_a_lost_or_old_checkpoint_is_an_error_unless_the_job_resets_the_query(
     stream: StreamCase,
 ) -> None:
     job = InsertJob(target=stream.events, source=BATCH)
@@ -109,18 +109,18 @@ def test_a_checkpoint_that_is_lost_or_old_is_an_error_until_the_job_says_to_begi
     assert not stream.checkpoint.exists()
     copy.rename(stream.checkpoint)
     with pytest.raises(CheckpointMismatch, match="only to batch 0: it is an old copy"):
-        stream.run(job, begin_anew=query_id)
+        stream.run(job, reset_query=query_id)
     assert stream.rows(stream.events) == [(1, "a"), (2, "b")]
     shutil.rmtree(stream.checkpoint)
     for file in ("000000", "000001"):
         (stream.feed / f"{file}.json").unlink()
-    anew = stream.run(job, begin_anew=query_id)
+    anew = stream.run(job, reset_query=query_id)
     assert (anew.batches, anew.last_batch) == (1, 0)
     assert stream.rows(stream.events) == stream.every
-    # What was said once does not hold for the next loss.
+    # The setting for one loss does not apply to the next one.
     shutil.rmtree(stream.checkpoint)
     with pytest.raises(CheckpointMismatch, match=f"query {anew.query_id}"):
-        stream.run(job, begin_anew=query_id)
+        stream.run(job, reset_query=query_id)
 
 
 @FAKE4
@@ -201,7 +201,7 @@ def test_a_stream_ends_between_two_batches_when_it_is_asked_to(stream: StreamCas
 
 @pytest.mark.streams
 @FAKE4
-def test_a_batch_can_be_joined_with_tables_and_a_mistake_in_a_statement_is_told(
+def test_a_batch_can_be_joined_with_tables_and_an_error_in_a_statement_is_reported(
     stream: StreamCase,
 ) -> None:
     stream.insert(7, "seven")

@@ -1,6 +1,6 @@
 """The DAGs of this folder end well in an Airflow with a metastore and a Spark.
 
-The connections of the environment say which; where there are none, both are started for the tests.
+The connections of the environment determine which; without any, both are started for the tests.
 """
 
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def airflow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    """Run a command of Airflow; what it has said."""
+    """Run a command of Airflow; return its output."""
     if not any(name in os.environ for name in CONNECTIONS):
         own = LocalAirflow(
             tmp_path_factory.mktemp("system"),

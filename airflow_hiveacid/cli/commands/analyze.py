@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterator
 from contextlib import closing
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
@@ -34,14 +33,12 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     job = AnalyzeJob(
-        target=TableRef.parse(arguments.table).full_name,
-        metastore=target.metastore(arguments),
-        partitions=target.partitions(arguments),
+        **target.job_fields(arguments),
         columns=arguments.columns,
         rows_only=arguments.rows_only,
     )
     fault = FaultInjector.from_environment()
-    with closing(MetastoreClient(target.metastore(arguments))) as client:
+    with closing(MetastoreClient(job.connection)) as client:
         report = analyze(client, job, phases=PhaseClock([fault] if fault else []))
     if not arguments.json:
         _print(report)

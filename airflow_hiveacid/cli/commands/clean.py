@@ -5,7 +5,6 @@ import sys
 import time
 from contextlib import closing, nullcontext
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cli.command import Command
@@ -30,14 +29,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention",
         metavar="TIME",
-        help='keep what earlier versions need for so long, like "7 days"; "0" is not at all '
+        help='keep the files of earlier versions for this time, like "7 days"; "0": not at all '
         "(default: the table's property hiveacid.retention)",
     )
     parser.add_argument(
         "--consumer-retention",
         metavar="TIME",
-        help="keep what consumers of changes have still to read for so long, at most (default: the "
-        "table's property hiveacid.consumer_retention, else 30 days)",
+        help="keep changes that consumers have not read yet for at most this time (default: the "
+        "table's property hiveacid.consumer_retention, otherwise 30 days)",
     )
 
 
@@ -47,9 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     job = CleanJob(
-        target=TableRef.parse(arguments.table).full_name,
-        metastore=target.metastore(arguments),
-        partitions=target.partitions(arguments),
+        **target.job_fields(arguments),
         dry_run=arguments.dry_run,
         keep_notes_days=arguments.keep_notes_days,
         retention=arguments.retention,
@@ -58,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     fault = FaultInjector.from_environment()
     bar = Bar(f"cleaning {job.target}") if Bar.fits() else None
     phases = PhaseClock([bar or _Progress(), *([fault] if fault else [])])
-    with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
+    with bar or nullcontext(), closing(MetastoreClient(job.connection)) as client:
         report = clean(client, job, phases=phases)
     if not arguments.json:
         _print(report)
@@ -67,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="clean",
-    help="remove what no reader needs any more",
-    description="Remove obsolete and aborted directories and what jobs have left behind, and "
-    "say why everything else stays and who still needs it.",
+    help="remove files that no reader needs any more",
+    description="Remove obsolete and aborted directories and leftovers of jobs, and report why "
+    "other directories are kept and which readers still need them.",
     configure=_configure,
     run=run,
     changes=True,
@@ -81,14 +78,14 @@ class _Progress(PhaseObserver):
     """Reports progress on stderr: every new phase, and then at most one line per second."""
 
     def __init__(self) -> None:
-        self._told: set[Phase] = set()
+        self._reported: set[Phase] = set()
         self._last = 0.0
         self._removed = 0
 
     def enter(self, phase: Phase) -> None:
         """A phase begins; CLEAN begins again for every directory."""
-        if phase not in self._told or time.monotonic() - self._last >= 1:
-            self._told.add(phase)
+        if phase not in self._reported or time.monotonic() - self._last >= 1:
+            self._reported.add(phase)
             self.note(f"{phase.value} ... ({self._removed} removed)")
 
     def leave(self, phase: Phase, seconds: float) -> None:

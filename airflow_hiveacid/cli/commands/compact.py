@@ -1,16 +1,17 @@
-"""`hiveacid compact`: compact a table with a Spark of this process."""
+"""`hiveacid compact`: compact a table in this process, with Spark only where it is necessary."""
 
 import argparse
+import sys
 from contextlib import closing
 from typing import get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import local_spark, policy, target
+from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.jobs.maintenance_jobs import CompactionMode, CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionMode, CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
 from airflow_hiveacid.text.quantities import bytes_in_words
 
@@ -37,7 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=get_args(CompactionMode),
         default="auto",
-        help="auto: by the queue of Hive Metastore 4, or by a lock of ours on version 3; queue: "
+        help="auto: by the queue of Hive Metastore 4, or by a lock of this package on version 3; queue: "
         "fail on version 3; worker: serve the requests that wait in the queue, such as those of "
         "ALTER TABLE ... COMPACT (default: %(default)s)",
     )
@@ -48,6 +49,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=2,
         metavar="N",
         help="how many partitions at a time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--run-in",
+        choices=get_args(CompactionPlace),
+        default="auto",
+        help="worker: in this process and others on this machine, without Java; spark: with Spark; "
+        "auto: without Spark if the work is within its limits (default: %(default)s)",
     )
     target.add_conflict_policy(parser)
     local_spark.add_master(parser)
@@ -61,9 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of the first failed partition.
     """
     job = CompactJob(
-        target=TableRef.parse(arguments.table).full_name,
-        metastore=target.metastore(arguments),
-        partitions=target.partitions(arguments),
+        **target.job_fields(arguments),
         type=arguments.type,
         order_by=arguments.order_by,
         mode=arguments.mode,
@@ -71,14 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
         budget=policy.budget(arguments),
         parallel=arguments.parallel,
         pool=arguments.pool,
+        run_in=arguments.run_in,
         conflict_policy=arguments.conflict_policy,
     )
     job.validate()
-    report = _idle(job)
-    if report is None:
-        done = local_spark.run_on_spark(job, arguments.master, f"hiveacid compact {job.target}")
-        assert isinstance(done, CompactReport)
-        report = done
+    report = _compacted(job, arguments.master)
     if not arguments.json:
         _print(report)
     return print_report(report, (), as_json=arguments.json)
@@ -86,9 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="compact",
-    help="compact what is worth it, or what is asked for",
-    description="Compact a table with Spark: the partitions that `hiveacid plan` shows or, "
-    "with --type, all of them where that changes anything.",
+    help="compact the partitions that need it, or chosen ones",
+    description="Compact a table: the partitions that `hiveacid plan` shows or, with --type, all "
+    "partitions where the compaction has an effect. Spark starts only for large work, and to sort rows.",
     configure=_configure,
     run=run,
     changes=True,
@@ -96,13 +99,28 @@ COMMAND = Command(
 )
 
 
-def _idle(job: CompactJob) -> CompactReport | None:
-    """Return the report of a compaction without work, which requires no Spark."""
+def _compacted(job: CompactJob, master: str) -> CompactReport:
+    """Compact a table, with Spark only where it is necessary."""
+    from airflow_hiveacid.compaction.placement import compact
+    from airflow_hiveacid.compaction.table import TableCompactor
+    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
     from airflow_hiveacid.maintenance.idle_compaction import idle_report
     from airflow_hiveacid.metastore.client import MetastoreClient
 
+    name = f"hiveacid compact {job.target}"
+
+    def in_worker(job: CompactJob) -> CompactReport:
+        with progress_on_stderr(name) as observers, WorkerScheduler() as scheduler:
+            return TableCompactor(scheduler, client, job, observers).run()
+
+    def on_spark(job: CompactJob, reason: str) -> CompactReport:
+        print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
+        done = local_spark.run_on_spark(job, master, name)
+        assert isinstance(done, CompactReport)
+        return done
+
     with closing(MetastoreClient(job.connection)) as client:
-        return idle_report(client, job)
+        return idle_report(client, job) or compact(client, job, in_worker, on_spark)
 
 
 def _print(report: CompactReport) -> None:

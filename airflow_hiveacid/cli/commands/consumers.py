@@ -21,13 +21,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser(
         "list",
-        help="show how far they are",
-        description="Show the consumers that have a cursor in the folder of the table, how far each has "
-        "come, and how many versions it has still to copy.",
+        help="show their positions",
+        description="Show the consumers that have a cursor in the folder of the table, the last copied "
+        "version of each, and the number of remaining versions.",
     )
     forget = actions.add_parser(
         "forget",
-        help="keep nothing for one of them any more",
+        help="forget a consumer, so that nothing is kept for it",
         description="Remove the cursor of a consumer from the folder of the table, so that cleanings "
         "keep nothing for it. If it runs again, it begins like a new one.",
     )
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="consumers",
-    help="show who copies a table's changes, or forget one of them",
+    help="show the consumers of a table's changes, or forget one",
     description="Show the consumers of a table's changes, or forget one of them.",
     configure=_configure,
     run=run,

@@ -17,7 +17,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("hiveacid-demo"),
         metavar="DIR",
-        help="keeps everything; given again, it goes on where it has stopped (default: %(default)s)",
+        help="keeps everything; given again, the command continues where it stopped (default: %(default)s)",
     )
     parser.add_argument("--fresh", action="store_true", help="empty the folder first")
     add_version(parser)
@@ -55,11 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="demo",
-    help="run a metastore and an Airflow with four tables at work, to play with",
-    description="Start a Hive Metastore and an Airflow of their own, with four unlike tables, a DAG "
-    "that writes to them every so often and one that compacts them as soon as they need it, and stay "
-    "in the foreground until Ctrl-C. It prints where the page is, and what to try. It needs Java 17 to "
-    "23; all that it makes is in one folder.",
+    help="run a metastore and an Airflow with four example tables, for trying out",
+    description="Start a separate Hive Metastore and Airflow, with four different tables, a DAG "
+    "that writes to them periodically and one that compacts them when they need it, and stay "
+    "in the foreground until Ctrl-C. The command prints the address of the page, and suggestions. It "
+    "needs Java 17 to 23; all of its files are in one folder.",
     configure=_configure,
     run=run,
 )

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation, TableRef
@@ -46,24 +47,33 @@ COMMAND = Command(
     name="diff",
     help="count the rows that differ between two versions",
     description="Count the rows that were inserted and deleted from one version of a table to another,"
-    " partition by partition, with a Spark of this process.",
+    " partition by partition. Only files of text are read with a Spark of this process.",
     configure=_configure,
     run=run,
 )
 
 
 def _differences(arguments: argparse.Namespace) -> Sequence[PartitionDifference]:
+    # Reading files takes Arrow, which the other commands do not need.
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+    from airflow_hiveacid.metastore.txn.transaction import Transaction
+    from airflow_hiveacid.scan.differences import count_differences
+    from airflow_hiveacid.scan.visible_table import PartitionDirectory
 
-    table, metastore = TableRef.parse(arguments.table), target.metastore(arguments)
-    with MetastoreClient(metastore) as client:
-        # Reported before Spark starts.
-        check_kind(existing_table(client, table), Operation.SELECT)
-    for version in filter(None, (arguments.before, arguments.after)):
-        AsOf.parse(version)
-    with local_spark.a_spark(arguments.master, "hiveacid diff") as spark:
-        from airflow_hiveacid.engine.python.table import AcidTable
+    ref = TableRef.parse(arguments.table)
+    before = AsOf.parse(arguments.before)
+    after = None if arguments.after is None else AsOf.parse(arguments.after)
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(target.metastore(arguments)))
+        table = existing_table(client, ref)
+        check_kind(table, Operation.SELECT)
 
-        with AcidTable(table.full_name, metastore, spark=spark) as opened:
-            return opened.diff(arguments.before, arguments.after)
+        def count_text(partition: PartitionDirectory, paths: Sequence[str]) -> int:
+            from airflow_hiveacid.engine.read.flat_snapshot import text_counter
+
+            spark = local_spark.a_spark(arguments.master, "hiveacid diff")
+            return text_counter(client, table, lambda: stack.enter_context(spark))(partition, paths)
+
+        txn = stack.enter_context(Transaction(client, reads=[ref]))
+        return count_differences(client, txn, table, (before, after), count_text)

@@ -1,8 +1,8 @@
 """`hiveacid doctor`: check for obstacles to jobs on this machine before they run."""
 
 import argparse
-import importlib.util
 import json
+import os
 import platform
 import socket
 import time
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -19,6 +18,7 @@ from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cluster.spark_support import installed_spark, require_supported_spark
 from airflow_hiveacid.errors import CorruptFile, HiveAcidError, UserError
 from airflow_hiveacid.jobs import codec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient
 
 _PACKAGES = ("airflow-hiveacid", "apache-airflow", "pyspark", "pyarrow", "thrift")
-_PROBLEMS_TOLD = 5
+_PROBLEMS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table",
         metavar="DB.TABLE",
-        help="look at this table, too: may its folder be written, and is each of its files, byte "
-        "by byte, what Hive's readers take it for",
+        help="also check this table: whether its folder can be written, and whether each of its "
+        "files is valid for Hive's readers, byte by byte",
     )
     target.add_json(parser)
 
@@ -78,10 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="doctor",
-    help="find out what may keep jobs from running",
-    description="Check the installed packages, Java, the metastore, its transactions and whether "
-    "the warehouse may be written, all of it from this machine as this user: a Spark job on a "
-    "cluster may run elsewhere, as somebody else.",
+    help="check whether jobs can run",
+    description="Check the installed packages, Java, the metastore, its transactions, and write "
+    "access to the warehouse, from this machine as this user: a Spark job on a "
+    "cluster may run on another machine, as another user.",
     configure=_configure,
     run=run,
 )
@@ -92,7 +92,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
     from airflow_hiveacid.metastore.dev.distribution import find_java
 
     yield _check("packages", _packages)
-    yield _check("pyspark", _pyspark)
+    yield _check("spark", _spark)
     yield _check("java", find_java)
     try:
         options = target.metastore(arguments)
@@ -113,9 +113,9 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
         yield _check("files", lambda: _files(client, ref))
 
 
-def _check(name: str, look: Callable[[], str]) -> Check:
+def _check(name: str, examine: Callable[[], str]) -> Check:
     try:
-        return Check(name, True, look())
+        return Check(name, True, examine())
     except HiveAcidError as error:
         return _failed(name, error)
 
@@ -130,22 +130,25 @@ def _packages() -> str:
     return ", ".join(versions)
 
 
-def _pyspark() -> str:
+def _spark() -> str:
     spark, client = _version("pyspark"), _version("pyspark-client")
-    spec = importlib.util.find_spec("pyspark")
-    if spark is None or spec is None or spec.origin is None:
-        raise UserError("pyspark is not installed.", remedy="Install this package with pip.")
-    remedy = f"pip install --force-reinstall pyspark=={spark} pyspark-client=={spark}"
-    if client is not None and client != spark:
+    if spark is not None and client not in (spark, None) and "SPARK_HOME" not in os.environ:
         raise UserError(
-            f"pyspark {spark} and pyspark-client {client} lie in one folder and overwrite each "
-            "other's files.",
-            remedy=f"Install a pair of equal versions: {remedy}",
+            f"pyspark {spark} and pyspark-client {client} are installed in one folder and "
+            "overwrite each other's files.",
+            remedy="Install a pair of equal versions, such as pyspark==4.1.3 pyspark-client==4.1.3, "
+            "or pyspark alone: pip uninstall pyspark-client; pip install --force-reinstall "
+            f"pyspark=={spark}",
         )
-    jars = Path(spec.origin).parent / "jars"
-    if not any(jars.glob("spark-core_*.jar")):
-        raise UserError(f"{jars} holds no Spark.", remedy=f"Install it again: {remedy}")
-    return f"{spark} in {jars.parent}"
+    found = installed_spark("spark-submit", os.environ)
+    if found is None:
+        raise UserError(
+            "No Spark is installed.",
+            remedy="Name its folder in SPARK_HOME, or pip install --force-reinstall "
+            "'airflow-hiveacid[spark]'.",
+        )
+    require_supported_spark(found[0], str(found[1]))
+    return f"{found[0]} in {found[1]}"
 
 
 def _metastore(client: "MetastoreClient") -> str:
@@ -171,23 +174,23 @@ def _warehouse(client: "MetastoreClient") -> str:
 
 def _writable(locations: "Iterator[str] | Sequence[str]") -> str:
     """Test a job's file operations in folders: stage files, and publish them by a rename."""
-    from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+    from airflow_hiveacid.storage.filesystems import translated_os_errors
     from airflow_hiveacid.storage.folder import Storage
 
-    told = []
+    shown = []
     for location in locations:
         storage = Storage.of(location)
         # A cleaning removes it, should this process be killed: the transaction 0 has ended.
         staged = f"{STAGING_PREFIX}0_doctor_{uuid.uuid4().hex}"
         try:
             where = f"{location}/{staged}"
-            with os_errors_as_ours(where), storage.create(f"{staged}/a/file") as sink:
+            with translated_os_errors(where), storage.create(f"{staged}/a/file") as sink:
                 sink.write(b"doctor")
             storage.rename(f"{staged}/a", f"{staged}/b")
         finally:
             storage.delete_directory(staged)
-        told.append(location)
-    return f"{', '.join(told)} may be written"
+        shown.append(location)
+    return f"{', '.join(shown)} may be written"
 
 
 def _files(client: "MetastoreClient", ref: TableRef) -> str:
@@ -239,14 +242,14 @@ def _files(client: "MetastoreClient", ref: TableRef) -> str:
                         of_file.append(f"It has {rows} rows, and was written with {wanted}.")
                 problems += [f"{storage.location}/{file.path}: {problem}" for problem in of_file]
     if problems:
-        more = len(problems) - _PROBLEMS_TOLD
-        told = " ".join(problems[:_PROBLEMS_TOLD])
+        more = len(problems) - _PROBLEMS_SHOWN
+        shown = " ".join(problems[:_PROBLEMS_SHOWN])
         raise CorruptFile(
-            f"{len(problems)} problems in {count} files. {told}"
+            f"{len(problems)} problems in {count} files. {shown}"
             f"{f' And {more} more.' if more > 0 else ''}",
             remedy="Readers may lose rows of these files, or bring back deleted ones.",
         )
-    return "1 file is sound" if count == 1 else f"{count} files are sound"
+    return "1 file is valid" if count == 1 else f"{count} files are valid"
 
 
 def _version(package: str) -> str | None:

@@ -66,10 +66,10 @@ def show_history(history: History, *, directories: bool = False) -> None:
 
 COMMAND = Command(
     name="history",
-    help="show what was written to a table, and compacted",
-    description="Show the writes and the compactions of a table, the newest first: who did what, "
-    "and what has become of it. Of writes whose directories are gone it shows what the notes of "
-    "runs and of compactions have kept.",
+    help="show the writes and compactions of a table",
+    description="Show the writes and the compactions of a table, the newest first, with "
+    "their users and their present state. For writes whose directories were removed, it shows the "
+    "facts that the notes of runs and compactions contain.",
     configure=_configure,
     run=run,
 )

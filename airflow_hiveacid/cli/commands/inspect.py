@@ -111,9 +111,9 @@ def _describe(
         ("obsolete", sorted(state.obsolete)),
         ("aborted", sorted(state.aborted)),
     ]
-    told = {name for _, listed in roles for name in listed}
+    classified = {name for _, listed in roles for name in listed}
     top = {file.path.partition("/")[0] for file in files}
-    unseen = [name for name in sorted(top - told) if names.parse_directory(name)]
+    unseen = [name for name in sorted(top - classified) if names.parse_directory(name)]
     for role, listed in [*roles, ("not visible", unseen)]:
         for name in listed:
             inside = [f for f in files if f.path == name or f.path.startswith(f"{name}/")]

@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="locks",
-    help="show who holds locks, and who waits",
-    description="Show the locks of the metastore, the oldest first: on what, of which kind, "
-    "whether they are acquired or waited for, and whose they are.",
+    help="show locks with their holders and waiting requests",
+    description="Show the locks of the metastore, the oldest first, with object, kind, "
+    "state (acquired or waiting), and owner.",
     configure=_configure,
     run=run,
 )

@@ -26,8 +26,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("hiveacid-metastore"),
         metavar="DIR",
-        help="keeps its database, its log and its tables; given again, it goes on where it has "
-        "stopped (default: %(default)s)",
+        help="keeps its database, its log and its tables; given again, the command continues "
+        "where it stopped (default: %(default)s)",
     )
     parser.add_argument(
         "--warehouse",
@@ -67,11 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="metastore",
-    help="run a Hive Metastore on this machine, to try things with",
-    description="Run a real Hive Metastore, with a database of its own, in the foreground, until "
-    "Ctrl-C. It needs Java 17 to 23, and version 4.2.0 needs 21; nothing else of Hive or Hadoop. It "
-    "listens on this machine only, and lets everybody in who can reach it there: for trying and "
-    "testing.",
+    help="run a Hive Metastore on this machine, for trying out",
+    description="Run a real Hive Metastore with its own database in the foreground until Ctrl-C. "
+    "It needs Java 17 to 23, and version 4.2.0 needs 21, but no installation of Hive or Hadoop. It "
+    "listens on this machine only, and accepts every local caller without authentication: use it "
+    "for trials and tests only.",
     configure=_configure,
     run=run,
 )

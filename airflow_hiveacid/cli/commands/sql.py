@@ -58,12 +58,17 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the value of the parameter :NAME; JSON, or else a text (may be repeated)",
+        help="the value of the parameter :NAME; JSON, or otherwise a text (may be repeated)",
     )
     parser.add_argument(
         "--trusted",
         action="store_true",
         help="let the SQL run scripts (TRANSFORM), call Java and read files by their paths",
+    )
+    parser.add_argument(
+        "--all-rows",
+        action="store_true",
+        help="let UPDATE and DELETE without WHERE change all rows of a table",
     )
     target.add_conflict_policy(parser)
     target.add_metastore(parser)
@@ -82,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.sql.script import to_steps
 
     params = dict(map(_parameter, arguments.param))
-    steps = to_steps(_text(arguments), arguments.database, params, arguments.trusted)
+    steps = to_steps(
+        _text(arguments), arguments.database, params, arguments.trusted, arguments.all_rows
+    )
     if not steps:
         raise InvalidJob("The script has no statement.")
     require_access(system_user(), [each for step in steps for each in accesses_of(step)])

@@ -82,10 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="tables",
-    help="show how all tables are, the worst first",
-    description="Show of every transactional table its deltas, its base, what waits to be "
-    "cleaned, who is at work on it for how long, and what a compaction policy would do now. The "
-    "score begins at 100; --json says what the points are lost for.",
+    help="show the health of all tables, the worst first",
+    description="Show for every transactional table its deltas, its base, the files that wait "
+    "for cleaning, active readers and writers with their ages, and the decision of a compaction "
+    "policy. The score begins at 100; --json lists the reasons for lost points.",
     configure=_configure,
     run=run,
 )

@@ -35,18 +35,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_json(listing)
     abort = actions.add_parser(
         "abort",
-        help="end an open transaction; nothing of it becomes visible",
-        description="Abort an open transaction: its locks are released, nothing that it wrote "
-        "becomes visible, and whoever works in it fails at the next heartbeat. A task of ours "
-        "begins again at its next try.",
+        help="abort an open transaction; its writes never become visible",
+        description="Abort an open transaction: its locks are released, its writes never become "
+        "visible, and its owner fails at the next heartbeat. A task of this package starts again "
+        "with its next attempt.",
     )
     abort.add_argument("txn_id", type=int, metavar="ID", help="the transaction")
     abort.add_argument(
         "--reason",
         required=True,
         metavar="TEXT",
-        help="why; it is printed with your name and the time, and the metastore keeps no such "
-        "thing: `airflow hiveacid` leaves it in Airflow's audit log",
+        help="the reason, which is printed with your name and the time. The metastore does not "
+        "store it; `airflow hiveacid` records it in Airflow's audit log",
     )
     target.add_metastore(abort)
     target.add_json(abort)

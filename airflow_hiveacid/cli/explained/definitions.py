@@ -1,57 +1,41 @@
-"""EXPLAIN of statements that change definitions or look after a table."""
+"""EXPLAIN of statements that change definitions or partitions, or maintain a table."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import LockType, Operation, TableRef
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    LockLevel,
+    LockType,
+    Operation,
+    TableRef,
+)
+from airflow_hiveacid.acid.partition_filter import values_of_partition
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.cli.answers import Answer, Cell
+from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
+from airflow_hiveacid.compaction.placement import why_spark
+from airflow_hiveacid.ddl.partitions import partitions_to_drop
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import (
-    AddColumnsJob,
-    AlterColumnsJob,
-    CreateDatabaseJob,
-    CreateTableLikeJob,
-    DropDatabaseJob,
-    DropTableJob,
-    RenameTableJob,
-    TablePropertiesJob,
-)
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.catalog_jobs import DatabaseJob, DropDatabaseJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.view_job import CreateViewJob
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.jobs.partitions_job import PartitionsJob
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import existing_database, existing_table
+from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.table_rules import (
+    existing_database,
+    existing_table,
+    transactional_table,
+)
+from airflow_hiveacid.metastore.txn.lock_request import collides, describe
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
-
-class _Effect(NamedTuple):
-    does: str
-    lock: LockType | None
-    # Whether the files of the table are affected.
-    has_files: bool = False
-
-
-_EFFECTS: Mapping[type[Job], _Effect] = {
-    CreateDatabaseJob: _Effect("creates the database", None),
-    DropDatabaseJob: _Effect("drops the database with its tables", LockType.EXCLUSIVE),
-    CreateTableJob: _Effect("creates the table", None),
-    CreateTableLikeJob: _Effect("creates the table", None),
-    DropTableJob: _Effect("drops the table with its rows", LockType.EXCLUSIVE, True),
-    RenameTableJob: _Effect("gives the table another name", LockType.EXCLUSIVE, True),
-    AlterColumnsJob: _Effect("changes columns of the table", LockType.EXCLUSIVE),
-    CreateViewJob: _Effect("creates or replaces the view", None),
-    AddColumnsJob: _Effect("adds columns to the table", LockType.EXCLUSIVE),
-    TablePropertiesJob: _Effect("sets properties of the table", LockType.SHARED_READ),
-    ConvertJob: _Effect("makes the table transactional", LockType.EXCLUSIVE, True),
-    AnalyzeJob: _Effect("computes statistics of the table", LockType.SHARED_READ, True),
-    CompactJob: _Effect("compacts the table", LockType.SHARED_READ, True),
-}
-EXPLAINED_DEFINITIONS = tuple(_EFFECTS)
+_LISTERS = 8
 
 
 def explain_definition(client: MetastoreClient, job: Job) -> Answer:
@@ -65,11 +49,10 @@ def explain_definition(client: MetastoreClient, job: Job) -> Answer:
         TableNotFound: Its table or its database does not exist.
         InvalidJob: It is no such statement.
     """
-    effect = _EFFECTS.get(type(job))
-    if effect is None:
+    if not job.effect:
         raise InvalidJob(f"EXPLAIN of {type(job).__name__} is not supported.")
-    statement: dict[str, Cell] = {"does": effect.does}
-    if isinstance(job, CreateDatabaseJob | DropDatabaseJob):
+    statement: dict[str, Cell] = {"does": job.effect}
+    if isinstance(job, DatabaseJob):
         statement["database"] = job.target
         locks: dict[str, Cell] = {}
         if isinstance(job, DropDatabaseJob):
@@ -79,17 +62,15 @@ def explain_definition(client: MetastoreClient, job: Job) -> Answer:
         return Answer((), [], {"statement": statement, "locks": locks or {"none": None}})
     ref = TableRef.parse(job.target)
     statement["table"] = ref.full_name
-    if effect.lock is None:
+    if job.definition_lock is None:
         return Answer((), [], {"statement": statement, "locks": {"none": None}})
     table = existing_table(client, ref)
-    lock = effect.lock
-    if isinstance(job, TablePropertiesJob) and job.unset:
-        lock = LockType.EXCLUSIVE
-    locks = {ref.full_name: f"{lock.name} on the table"}
+    locks = {ref.full_name: f"{job.definition_lock.name} on the table"}
     if isinstance(job, CompactJob):
         locks = _locks_of_compaction(client, table, job)
+        statement["requires Spark"] = why_spark(client, job) or "no"
     details: dict[str, Mapping[str, Cell]] = {"statement": statement, "locks": locks}
-    if not effect.has_files or table.kind is TableKind.NOT_ACID:
+    if not job.affects_files or table.kind is TableKind.NOT_ACID:
         return Answer((), [], details)
     names = None
     if table.partition_keys:
@@ -113,3 +94,63 @@ def _locks_of_compaction(
     if not client.version.has_queue:
         locks[f"{table.ref.full_name}#compaction"] = "EXCLUSIVE, against other compactions"
     return locks
+
+
+def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
+    """List the partitions that a statement adds or drops, with their files, and its locks.
+
+    Raises:
+        InvalidJob: The statement is MSCK REPAIR TABLE.
+        TableNotFound: A clause of a drop matches no partition.
+    """
+    table = transactional_table(client, TableRef.parse(job.target))
+    names = client.get_partition_names(table.ref)
+    if job.action == "repair":
+        raise InvalidJob("MSCK REPAIR TABLE cannot be explained; it adds partitions without files.")
+    if job.action == "drop":
+        touched = partitions_to_drop(table, names, job.partitions, lenient=job.lenient)
+        places = partition_locations(client, table) if touched else {}
+        lock = LockType.EXCLUSIVE
+    else:
+        keys = {key.name.lower(): key.type for key in table.partition_keys}
+        values = [values_of_partition(clause, keys) for clause in job.partitions]
+        places = {(new := HivePartition.new(table, each)).name: new.folder for each in values}
+        touched = tuple(sorted(places.keys() - set(names)))
+        lock = LockType.SHARED_READ
+
+    def cells_of(name: str) -> tuple[Cell, ...]:
+        files = ReadOnlyStorage.of(places[name]).list_files(recursive=True, missing_ok=True)
+        return (name, len(files), sum(file.size for file in files))
+
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        rows: Rows = [*pool.map(cells_of, [name for name in touched if name in places])]
+    where = "on each partition" if job.action == "drop" else "on the table"
+    details: dict[str, Mapping[str, Cell]] = {
+        "statement": {
+            "does": f"{job.action} partitions",
+            "table": table.ref.full_name,
+            "partitions": f"{len(touched)} of {len(names)}"
+            if job.action == "drop"
+            else len(touched),
+            "files": sum(int(str(row[1])) for row in rows),
+            "bytes": sum(int(str(row[2])) for row in rows),
+        },
+        "locks": {table.ref.full_name: f"{lock.name} {where}"},
+    }
+    asked = [
+        LockComponent(
+            type=lock,
+            level=LockLevel.PARTITION if job.action == "drop" else LockLevel.TABLE,
+            database=table.ref.database,
+            table=table.ref.name,
+            partition=name,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+            is_dynamic_partition_write=False,
+        )
+        for name in (touched if job.action == "drop" else (None,))
+    ]
+    waits = [each for each in client.show_locks(table.ref) if collides(client.version, each, asked)]
+    if waits:
+        details["in the way now"] = {f"lock {each.lock_id}": describe(each) for each in waits}
+    return Answer(("partition", "files", "bytes"), rows, details)

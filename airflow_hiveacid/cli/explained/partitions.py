@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.names import parse_file
-from airflow_hiveacid.acid.originals import original_bucket
+from airflow_hiveacid.acid.names import original_bucket, parse_file
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.layout.listing import list_files, read_state
@@ -39,7 +38,7 @@ def partitions_to_read(
     rules = Rules.of(client.version)
     bucketed = table.num_buckets > 0
 
-    def look(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:
+    def cells_of(place: tuple[str | None, str]) -> tuple[Cell, ...] | str:
         storage = ReadOnlyStorage.of(place[1])
         try:
             state = read_state(storage, list_files(storage), write_ids, snapshot.txns, rules=rules)
@@ -49,10 +48,10 @@ def partitions_to_read(
         return (*cells, ranges(_buckets(state))) if bucketed else cells
 
     with ThreadPoolExecutor(_LISTERS) as pool:
-        looks = [*zip(places, pool.map(look, places), strict=True)]
-    rows: Rows = [found for _, found in looks if not isinstance(found, str)]
+        listed = [*zip(places, pool.map(cells_of, places), strict=True)]
+    rows: Rows = [found for _, found in listed if not isinstance(found, str)]
     problems: dict[str, Cell] = {
-        name or "table": found for (name, _), found in looks if isinstance(found, str)
+        name or "table": found for (name, _), found in listed if isinstance(found, str)
     }
     columns = (*_COLUMNS, "buckets") if bucketed else _COLUMNS
     return Answer(columns, rows, {"cannot be read": problems} if problems else {})

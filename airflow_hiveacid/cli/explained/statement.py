@@ -1,6 +1,7 @@
 """EXPLAIN: a statement's reads, writes, locks and blockers, determined without Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
 
 from airflow_hiveacid.acid.locks import (
     LockType,
@@ -20,8 +21,7 @@ from airflow_hiveacid.acid.merge import (
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
-from airflow_hiveacid.cli.explained.definitions import explain_definition
-from airflow_hiveacid.cli.explained.drop import explain_partitions
+from airflow_hiveacid.cli.explained.definitions import explain_definition, explain_partitions
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
@@ -29,7 +29,7 @@ from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -99,7 +99,7 @@ def _change(client: MetastoreClient, job: RowChange) -> Answer:
     }
     if clauses := dict(_clauses(job)):
         details["clauses"] = clauses
-    if waits := _in_the_way(client, job, operation, bool(keys)):
+    if waits := _blocking_locks(client, job, operation, bool(keys)):
         details["in the way now"] = waits
     read = partitions_to_read(client, table, touched if keys else None)
     return Answer(read.columns, read.rows, {**details, **read.details})
@@ -148,26 +148,43 @@ def _number(cell: Cell) -> int:
     return cell
 
 
+@singledispatch
 def _clauses(job: RowChange) -> Iterator[tuple[str, Cell]]:
     """The conditions and values of a statement, as Spark gets them."""
-    match job:
-        case InsertJob() if isinstance(job.source, QuerySource):
-            yield "query", job.source.sql
-        case UpdateJob():
-            yield "SET", _assigned(job.set)
-            yield "WHERE", job.where
-        case DeleteJob():
-            yield "WHERE", job.where
-        case MergeJob():
-            if isinstance(job.source, QuerySource):
-                yield "USING", job.source.sql
-            yield "ON", job.on
-            for number, clause in enumerate(job.when, start=1):
-                condition = "" if clause.condition is None else f" AND {clause.condition}"
-                when, then = _clause(clause)
-                yield f"{number}. WHEN {when}{condition}", then
-        case RestoreJob():
-            yield "version", job.as_of
+    yield from ()
+
+
+@_clauses.register
+def _clauses_of_insert(job: InsertJob) -> Iterator[tuple[str, Cell]]:
+    if job.query is not None:
+        yield "query", job.query.sql
+
+
+@_clauses.register
+def _clauses_of_update(job: UpdateJob) -> Iterator[tuple[str, Cell]]:
+    yield "SET", _assigned(job.set)
+    yield "WHERE", job.where
+
+
+@_clauses.register
+def _clauses_of_delete(job: DeleteJob) -> Iterator[tuple[str, Cell]]:
+    yield "WHERE", job.where
+
+
+@_clauses.register
+def _clauses_of_merge(job: MergeJob) -> Iterator[tuple[str, Cell]]:
+    if job.query is not None:
+        yield "USING", job.query.sql
+    yield "ON", job.on
+    for number, clause in enumerate(job.when, start=1):
+        condition = "" if clause.condition is None else f" AND {clause.condition}"
+        when, then = _clause(clause)
+        yield f"{number}. WHEN {when}{condition}", then
+
+
+@_clauses.register
+def _clauses_of_restore(job: RestoreJob) -> Iterator[tuple[str, Cell]]:
+    yield "version", job.as_of
 
 
 def _clause(clause: Clause) -> tuple[str, str]:
@@ -210,55 +227,53 @@ def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
         "statement": statement,
         "locks": dict(_locks(client, job.insert, Operation.INSERT, keys)),
     }
-    if waits := _in_the_way(client, job.insert, Operation.INSERT, bool(keys)):
+    if waits := _blocking_locks(client, job.insert, Operation.INSERT, bool(keys)):
         details["in the way now"] = waits
     return Answer((), [], details)
 
 
-def _operation(job: RowChange, kind: TableKind = TableKind.FULL_ACID) -> Operation:
-    match job:
-        case RestoreJob():
-            return Operation.OVERWRITE if kind is TableKind.INSERT_ONLY else Operation.MERGE
-        case InsertJob():
-            return Operation.OVERWRITE if job.overwrite else Operation.INSERT
-        case UpdateJob():
-            return Operation.UPDATE
-        case DeleteJob():
-            return Operation.DELETE
-        case MergeJob():
-            return Operation.MERGE
-    return Operation.OVERWRITE
+def _operation(job: RowChange, kind: TableKind) -> Operation:
+    if isinstance(job, RestoreJob):
+        return Operation.OVERWRITE if kind is TableKind.INSERT_ONLY else Operation.MERGE
+    return job.operation
 
 
+@singledispatch
 def _touched(job: RowChange, keys: Mapping[str, str], known: Values) -> list[str]:
     """Return the partitions that may be read or replaced; an append reads no partition."""
-    match job:
-        case InsertJob(overwrite=False):
-            specs = job.partitions or ([job.static] if job.static else [])
-            return named_partitions(specs, keys, known)
-        case InsertJob():
-            specs = job.partitions or [job.static or {}]
-            return named_partitions(specs, keys, known)
-        case TruncateJob():
-            return named_partitions([job.partition or {}], keys, known)
-        case RestoreJob():
-            return [*known]
-        case MergeJob():
-            # A row that cannot meet the condition is a row without a source.
-            by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
-            condition = None if by_source else job.on
-            return possible_partitions(condition, job.target_alias, keys, known, qualified=True)
+    return [*known]
+
+
+@_touched.register
+def _touched_by_condition(
+    job: UpdateJob | DeleteJob, keys: Mapping[str, str], known: Values
+) -> list[str]:
     return possible_partitions(job.where, job.target_alias, keys, known)
+
+
+@_touched.register
+def _touched_by_insert(job: InsertJob, keys: Mapping[str, str], known: Values) -> list[str]:
+    if job.overwrite:
+        return named_partitions(job.partitions or [job.static or {}], keys, known)
+    return named_partitions(job.partitions or ([job.static] if job.static else []), keys, known)
+
+
+@_touched.register
+def _touched_by_truncation(job: TruncateJob, keys: Mapping[str, str], known: Values) -> list[str]:
+    return named_partitions([job.partition or {}], keys, known)
+
+
+@_touched.register
+def _touched_by_merge(job: MergeJob, keys: Mapping[str, str], known: Values) -> list[str]:
+    # A row that cannot meet the condition is a row without a source.
+    by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
+    condition = None if by_source else job.on
+    return possible_partitions(condition, job.target_alias, keys, known, qualified=True)
 
 
 def _sources(job: RowChange) -> list[TableRef]:
     """The tables that a statement reads beside its own."""
-    inputs: Sequence[object] = ()
-    if isinstance(job, UpdateJob | DeleteJob):
-        inputs = [*job.inputs.values()]
-    elif isinstance(job, InsertJob | MergeJob):
-        source = job.source
-        inputs = [*source.inputs.values()] if isinstance(source, QuerySource) else [source]
+    inputs = job.inputs_read.values()
     names = {each.name for each in inputs if isinstance(each, TableSource | ChangesSource)}
     return sorted(TableRef.parse(name) for name in names)
 
@@ -293,10 +308,10 @@ def _where_a_merge_locks(client: MetastoreClient, job: MergeJob, keys: Mapping[s
     if tied is False:
         return "on the table: ON and the clauses do not tie every partition key to the source"
     partitions = "on the partitions that the source has rows for"
-    return partitions if tied else f"{partitions}, if its types allow that; else on the table"
+    return partitions if tied else f"{partitions}, if its types allow it; otherwise on the table"
 
 
-def _in_the_way(
+def _blocking_locks(
     client: MetastoreClient, job: RowChange, operation: Operation, partitioned: bool
 ) -> dict[str, Cell]:
     """The locks that it would wait for at the moment."""

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,25 +18,24 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import Base, BucketFile
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.input_files import InputFile, naming
-from airflow_hiveacid.engine.compaction.proof import tally_values
-from airflow_hiveacid.engine.compaction.tasks import BucketInputs, open_inputs
+from airflow_hiveacid.compaction.acid import AcidCompactor
+from airflow_hiveacid.compaction.input_files import InputFile, copy_file, naming
+from airflow_hiveacid.compaction.tasks import BucketInputs, open_inputs
+from airflow_hiveacid.engine.compaction.spark_scheduler import spark_of
+from airflow_hiveacid.engine.compaction.value_tally import tally_values
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.parallel import SparkTasks
-from airflow_hiveacid.engine.read.acid_files import ACID_FIELDS
 from airflow_hiveacid.engine.read.acid_snapshot import (
+    ACID_FIELDS,
     BUCKET,
     ROW,
     WRITE_ID,
     AcidSnapshot,
 )
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.rows.char_texts import pad_chars
-from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.columns import pad_chars, quoted, require_whole_maps
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.errors import (
     NanosecondsLost,
     ProofFailed,
@@ -46,9 +46,34 @@ from airflow_hiveacid.orc.copying.spark_files import retyped
 from airflow_hiveacid.orc.format.envelope import wrap_types
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.values.nanoseconds import finer_column, mark
+from airflow_hiveacid.staging.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.storage.folder import Storage
 
 _ROW_ID = [field.name for field in ACID_FIELDS[1:4]]
+
+
+class SortingCompactor(AcidCompactor):
+    """Compacts one partition of a full ACID table, also buckets that must be sorted."""
+
+    def sort(self, bucket: BucketInputs, why: str, out: Folder) -> tuple[StagedFile, Tally]:
+        """See the base class."""
+        self.phases.note(f"Sorting bucket {bucket.bucket}: {why}")
+        self.tasks.run(partial(check_nanoseconds, bucket), bucket.inserts)
+        whole = replace(
+            bucket,
+            inserts=self.readable(bucket.inserts),
+            deletes=self.readable(bucket.deletes),
+        )
+        spark = spark_of(self.scheduler)
+        return sort_bucket(spark, self.table, whole, self.compaction.write_ids, out)
+
+    def readable(self, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
+        """The same files, with copies in place of files that Spark may be unable to read."""
+        copy = partial(copy_file, self.storage.location, self.folder("rows"))
+        local_times = bool(self.table.local_time_columns)
+        strange = [file for file in files if file.cut_off or local_times]
+        copies = dict(zip(strange, self.tasks.run(copy, strange), strict=True))
+        return tuple(copies.get(file, file) for file in files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +128,7 @@ def sort_bucket(
     if read != wanted:
         raise ProofFailed(
             f"Bucket {inputs.bucket} of {inputs.root}: {wanted} rows with their values were to be"
-            f" sorted, {read} came out."
+            f" sorted, {read} were returned."
         )
     return file, read
 

@@ -13,42 +13,42 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.compaction import CompactionPlan, CompactionType
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.proof import Balance, Tally
 from airflow_hiveacid.acid.row_id import ROW_BITS, encode_bucket, first_rebalanced_row
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.engine.compaction.acid import AcidCompactor
+from airflow_hiveacid.compaction.input_files import InputFile
+from airflow_hiveacid.compaction.planner import PlannedCompaction
+from airflow_hiveacid.compaction.proof import (
+    CountedFile,
+    RecountTask,
+    balance,
+    recount_file,
+)
+from airflow_hiveacid.compaction.row_order import RowOrder, require_no_buckets
+from airflow_hiveacid.compaction.tasks import BucketInputs
 from airflow_hiveacid.engine.compaction.bucket_sorting import (
+    SortingCompactor,
     SortTask,
     as_events,
     assemble_sorted,
     check_nanoseconds,
     save_events,
 )
-from airflow_hiveacid.engine.compaction.input_files import InputFile
-from airflow_hiveacid.engine.compaction.proof import (
-    CountedFile,
-    RecountTask,
-    balance,
-    recount_file,
-    tally_values,
-)
-from airflow_hiveacid.engine.compaction.row_order import RowOrder, require_no_buckets
-from airflow_hiveacid.engine.compaction.tasks import BucketInputs
+from airflow_hiveacid.engine.compaction.sort_columns import sort_columns
+from airflow_hiveacid.engine.compaction.spark_scheduler import spark_of
+from airflow_hiveacid.engine.compaction.value_tally import tally_values
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.rows.char_texts import pad_chars
-from airflow_hiveacid.engine.rows.columns import orc_row_types, quoted
+from airflow_hiveacid.engine.rows.columns import pad_chars, quoted, require_whole_maps
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.rows.types import require_whole_maps
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.write.staged_files import Folder, StagedFile
 from airflow_hiveacid.errors import ProofFailed
+from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.row_keys.census import Promise
+from airflow_hiveacid.orc.row_keys.census import RowConstraints
+from airflow_hiveacid.staging.staged_files import Folder, StagedFile
 from airflow_hiveacid.storage.folder import Storage
 
 _PART = re.compile(r"part-(\d+)-")
@@ -101,7 +101,7 @@ class SortedRows:
         if newest is None:
             return [], Tally(), Tally()
         first = first_rebalanced_row(directory.write_ids[-1])
-        by = order.columns or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
+        by = sort_columns(order) or [F.col(name) for name in (WRITE_ID, BUCKET, ROW)]
         moved = rows.repartitionByRange(order.count(size), *by).sortWithinPartitions(*by)
         # Row ids ascend within a file, so that only rows of a single write id can keep the order.
         own = F.lit(newest).cast("bigint") if order.by else F.col(WRITE_ID)
@@ -130,7 +130,9 @@ class SortedRows:
     def _tally(self, directory: Base | Delta, files: Sequence[StagedFile], folder: Folder) -> Tally:
         """Count the stored row ids, which must belong to their file's bucket and ascend."""
         tasks = [
-            RecountTask(folder.root, file, Promise(False, directory.write_ids, (file.bucket,)), {})
+            RecountTask(
+                folder.root, file, RowConstraints(False, directory.write_ids, (file.bucket,)), {}
+            )
             for file in files
         ]
         total = Tally()
@@ -154,7 +156,7 @@ class SortedRows:
         read = tally_values(self._rows(session, written, ()).select(*columns))
         if read != wanted:
             raise ProofFailed(
-                f"{self.root}: {wanted} rows with their values were to be sorted, {read} came out."
+                f"{self.root}: {wanted} rows with their values were to be sorted, {read} were returned."
             )
         return read
 
@@ -179,30 +181,28 @@ class SortedRows:
         return pad_chars(rows, self.table.columns)
 
 
-class RebalancingCompactor(AcidCompactor):
+class RebalancingCompactor(SortingCompactor):
     """Compacts one partition of a full ACID table into sorted rows with new row ids."""
 
-    def plan(
-        self, state: AcidDirectory, type_: CompactionType, files: Sequence[FileStatus]
-    ) -> CompactionPlan:
+    def require_possible(self) -> None:
         """See the base class."""
         # Others may have altered the table after the partition was created.
         require_no_buckets(self.table, self.partition)
-        return super().plan(state, type_, files)
 
-    def write(self, plan: CompactionPlan, state: AcidDirectory) -> None:
+    def write(self, planned: PlannedCompaction) -> None:
         """See the base class."""
-        files = list(self._counted(plan, state))
-        rows = [file for file in files if not file.promise.is_delete]
-        events = [file for file in files if file.promise.is_delete]
+        plan = planned.plan
+        files = list(self._counted(planned))
+        rows = [file for file in files if not file.constraints.is_delete]
+        events = [file for file in files if file.constraints.is_delete]
         census = self._take_census(plan, rows, events)
         aborted, types = self.compaction.write_ids.aborted, orc_row_types(self.table)
         bare = BucketInputs(
             self.storage.location, 0, (), (), aborted, types, self.table.mapped_columns
         )
-        self.spark_tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
+        self.tasks.run(partial(check_nanoseconds, bare), [file.file for file in rows])
         sorted_rows = SortedRows(
-            self.spark,
+            spark_of(self.scheduler),
             self.table,
             self.storage.location,
             self.compaction.write_ids,
@@ -227,7 +227,7 @@ class RebalancingCompactor(AcidCompactor):
 
     def _numbered(self, files: Sequence[CountedFile]) -> list[tuple[int, InputFile]]:
         """Files that Spark can read, with the numbers of their buckets."""
-        readable = self._readable([file.file for file in files])
+        readable = self.readable([file.file for file in files])
         return [(file.bucket, own) for file, own in zip(files, readable, strict=True)]
 
 

@@ -1,347 +1,70 @@
-"""Compaction of the partitions of a table: each in its own transaction, several concurrently."""
+"""Compaction of the partitions of a table, by tasks of Spark where they are necessary."""
 
-import itertools
-import traceback
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import choose
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.sort_order import split_order_by
-from airflow_hiveacid.engine.compaction.acid import AcidCompactor
-from airflow_hiveacid.engine.compaction.insert_only import InsertOnlyCompactor
-from airflow_hiveacid.engine.compaction.partition import PartitionCompactor
-from airflow_hiveacid.engine.compaction.row_order import RowOrder
+from airflow_hiveacid.compaction.partition import PartitionCompactor
+from airflow_hiveacid.compaction.placement import compact
+from airflow_hiveacid.compaction.table import TableCompactor
+from airflow_hiveacid.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
+from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor
+from airflow_hiveacid.engine.compaction.insert_only import RewritingCompactor
 from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor
-from airflow_hiveacid.engine.failures import translate
-from airflow_hiveacid.engine.write.overlaps import Overlaps
-from airflow_hiveacid.errors import (
-    AlreadyCompacting,
-    AnswerLost,
-    HiveAcidError,
-    InvalidJob,
-    NothingToCompact,
-    SnapshotMoved,
-    UnsupportedMetastore,
-)
+from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
-from airflow_hiveacid.maintenance.survey import Survey, compactable
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
-from airflow_hiveacid.progress import PhaseClock, PhaseLog, PhaseObserver
-
-# Maximum number of attempts of a rebalance that others overtake; each attempt waits for its lock.
-_MOST_TRIES = 5
+from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One partition to compact, and the reason."""
+class SparkCompactor(TableCompactor):
+    """Compacts a table as requested by a job, also where rows must be sorted or rewritten."""
 
-    partition: str | None
-    type: CompactionType
-    reason: str
-    order: RowOrder = field(default_factory=RowOrder)
-
-
-class TableCompactor:
-    """Compacts a table as requested by a job."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        client: MetastoreClient,
-        job: CompactJob,
-        observers: Sequence[PhaseObserver] = (),
-    ) -> None:
-        self._spark = spark
-        self._client = client
-        self._job = job
-        self._observers = observers
-        self._ref = TableRef.parse(job.target)
-        self._clock = PhaseClock(observers)
-        self._overlaps: Overlaps | None = None
-
-    def run(self) -> CompactReport:
-        """Compact every partition that needs it; a failed partition does not stop the others."""
-        job = self._job
-        if job.mode != "auto" and not self._client.version.has_queue:
-            raise UnsupportedMetastore(
-                f"mode={job.mode!r} needs the queue of Hive Metastore 4.",
-                remedy='Use mode="auto".',
-            )
-        if job.mode == "worker":
-            done = list(self._serve())
-        else:
-            table = compactable(self._client, self._ref)
-            if job.conflict_policy == "strict":
-                self._overlaps = self._watch(table)
-            if job.type == CompactionType.REBALANCE:
-                RowOrder(job.order_by).require_possible(table, self._client.version)
-            if job.reason:
-                self._clock.note(f"{self._ref}: {job.reason}")
-            requests, skipped = self._requests(table)
-            done = [*self._compact_all(table, requests), *skipped]
-        return _report(self._ref, done)
-
-    def _watch(self, table: HiveTable) -> Overlaps:
-        """Record the commits before the job, and the directories of compactions."""
-        names: Sequence[str | None] = [None]
-        if table.partition_keys:
-            names = self._job.partitions or self._client.get_partition_names(self._ref)
-        watch = Overlaps.since_now(
-            self._client, self._job.token, self._job.lock_wait_seconds, [self._ref]
-        )
-        return watch.compacting(self._ref, names)
-
-    def _requests(self, table: HiveTable) -> tuple[list[_Request], list[PartitionReport]]:
-        """The partitions to compact, and the skipped partitions with their reasons."""
-        job = self._job
-        if job.type is not None:
-            type_ = CompactionType(job.type)
-            names: Sequence[str | None] = [None]
-            if table.partition_keys:
-                names = job.partitions or self._client.get_partition_names(self._ref)
-            return [
-                _Request(
-                    name, type_, job.reason or f"{type_} was asked for", RowOrder(job.order_by)
-                )
-                for name in names
-            ], []
-        now = datetime.now(UTC)
-        sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
-        decisions = choose(sizes, job.budget)
-        for decision in decisions:
-            self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
-        return (
-            [
-                _Request(decision.size.partition, decision.type, decision.reason)
-                for decision in decisions
-                if decision.type is not None
-            ],
-            [
-                _skipped(self._ref, decision.size.partition, decision.reason)
-                for decision in decisions
-                if decision.type is None
-            ],
-        )
-
-    def _compact_all(self, table: HiveTable, requests: Sequence[_Request]) -> list[PartitionReport]:
-        partitions: dict[str | None, HivePartition | None] = {None: None}
-        if table.partition_keys:
-            names = [request.partition for request in requests if request.partition is not None]
-            partition_of = {
-                partition.name: partition
-                for partition in self._client.get_partitions(self._ref, names)
-            }
-            partitions = {name: partition_of.get(name) for name in names}
-
-        done = itertools.count(1)
-        self._clock.work(0, len(requests))
-
-        def compact(request: _Request) -> PartitionReport:
-            report = compact_one(request)
-            self._clock.work(next(done), len(requests))
-            return report
-
-        def compact_one(request: _Request) -> PartitionReport:
-            if request.partition is not None and partitions[request.partition] is None:
-                missing = InvalidJob(f"{self._ref} has no partition {request.partition}.")
-                return self._failed(self._ref, request.partition, missing)
-            return self._compact(table, partitions[request.partition], request)
-
-        # Each thread has its own Spark jobs, and its own connection to the metastore.
-        with ThreadPoolExecutor(max(1, min(self._job.parallel, len(requests)))) as pool:
-            # Each thread needs its own wrapper: threads that share one also share a job group, and
-            # are cancelled together.
-            running = [
-                pool.submit(inheritable_thread_target(self._spark)(compact), request)
-                for request in requests
-            ]
-            return [compaction.result() for compaction in running]
-
-    def _compact(
-        self,
-        table: HiveTable,
-        partition: HivePartition | None,
-        request: _Request,
-        tries: int = _MOST_TRIES,
-    ) -> PartitionReport:
-        phases = self._phases(_name(self._ref, request.partition))
-        try:
-            with CompactionTransaction(
-                self._client,
-                self._ref,
-                request.partition,
-                request.type,
-                kind=table.kind,
-                run_token=self._job.token,
-                run_as=table.owner,
-                lock_wait_seconds=self._job.lock_wait_seconds,
-                phases=phases,
-            ) as compaction:
-                return self._run(table, partition, compaction, request, phases)
-        except AlreadyCompacting as other:
-            return _skipped(self._ref, request.partition, str(other))
-        except SnapshotMoved as moved:
-            if tries <= 1:
-                return self._failed(self._ref, request.partition, moved)
-            self._clock.note(f"Beginning again: {moved}")
-            return self._compact(table, partition, request, tries - 1)
-        except Exception as error:  # noqa: BLE001 - the other partitions go on
-            return self._failed(self._ref, request.partition, error)
-
-    def _serve(self) -> Iterator[PartitionReport]:
-        """Process the waiting requests of the queue, one at a time."""
-        while (served := self._serve_one()) is not None:
-            yield served
-
-    def _serve_one(self) -> PartitionReport | None:
-        phases = self._phases("a request")
-        compaction = CompactionTransaction.serve(
-            self._client,
-            table=self._ref,
-            pool=self._job.pool,
-            run_token=self._job.token,
-            lock_wait_seconds=self._job.lock_wait_seconds,
-            phases=phases,
-        )
-        if compaction is None:
-            return None
-        try:
-            with compaction:
-                # The metastore returns any request that waits in the pool, possibly of another
-                # table.
-                table = compactable(self._client, compaction.ref)
-                request = _requested(table, compaction)
-                named = [] if request.partition is None else [request.partition]
-                listed = self._client.get_partitions(table.ref, named) if named else [None]
-                if not listed or (listed[0] is None and table.partition_keys):
-                    raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
-                return self._run(table, listed[0], compaction, request, phases)
-        except AlreadyCompacting as other:
-            # Another worker serves the same queue: leave the rest to it.
-            self._clock.note(str(other))
-            return None
-        except Exception as error:  # noqa: BLE001 - the other requests are served all the same
-            return self._failed(compaction.ref, compaction.partition, error)
-
-    def _phases(self, about: str) -> PhaseClock:
-        """A clock for one of several compactions, which are named in its log lines."""
-        observers = [
-            PhaseLog(about) if isinstance(observer, PhaseLog) else observer
-            for observer in self._observers
-        ]
-        return PhaseClock(observers)
-
-    def _run(
-        self,
-        table: HiveTable,
-        partition: HivePartition | None,
-        compaction: CompactionTransaction,
-        request: _Request,
-        phases: PhaseClock,
-    ) -> PartitionReport:
-        kind: type[PartitionCompactor] = AcidCompactor
+    def compactor(self, table: HiveTable, type_: CompactionType) -> type[PartitionCompactor]:
+        """See the base class."""
         if table.kind is TableKind.INSERT_ONLY:
-            kind = InsertOnlyCompactor
-        elif request.type is CompactionType.REBALANCE:
-            kind = RebalancingCompactor
-        compactor = kind(
-            self._spark,
-            self._client,
-            table,
-            partition,
-            compaction,
-            phases,
-            self._overlaps,
-            request.order,
-            self._job.run_token,
-            self._job.run_id,
-        )
-        try:
-            return compactor.run(request.type, request.reason)
-        except NothingToCompact as nothing:
-            compaction.refuse(nothing.what)
-            return _skipped(table.ref, request.partition, nothing.what)
-        except SnapshotMoved as moved:
-            compaction.refuse(moved.what)
-            raise
-
-    def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
-        ours = error if isinstance(error, HiveAcidError) else translate(error, "The compaction")
-        if ours is not error:
-            traceback.print_exception(error)  # It may be a bug of this package: print its location.
-        self._clock.note(f"{_name(ref, partition)} failed: {ours}")
-        return PartitionReport(
-            table=ref.full_name,
-            partition=partition,
-            outcome="failed",
-            reason=ours.what,
-            error=ErrorReport.of(ours),
-        )
+            return RewritingCompactor
+        return RebalancingCompactor if type_ is CompactionType.REBALANCE else SortingCompactor
 
 
-def _requested(table: HiveTable, compaction: CompactionTransaction) -> _Request:
-    """Return the request in the queue.
+def compact_table(
+    spark: Callable[[], SparkSession],
+    client: MetastoreClient,
+    job: CompactJob,
+    observers: Sequence[PhaseObserver] = (),
+) -> CompactReport:
+    """Compact a table in this process or by tasks of Spark, as its job and its size require.
 
-    Raises:
-        AnswerLost: The sort order of the request is lost.
+    Only small inputs are left to this process, a driver of Spark: others would need memory that it
+    may lack.
+
+    Args:
+        spark: Returns the session; called only if Spark is needed.
+        client: The metastore.
+        job: The compaction job.
+        observers: Observers of the phases.
     """
-    asked, why = compaction.asked, "it was requested"
-    if asked is None or compaction.type is not CompactionType.REBALANCE:
-        return _Request(compaction.partition, compaction.type, why)
-    if asked.order_by is None:
-        raise AnswerLost(
-            f"The answer that told by what to sort for request {asked.id} did not arrive, and it is"
-            " given once.",
-            remedy="Ask for the rebalance again.",
+
+    def in_worker(job: CompactJob) -> CompactReport:
+        with WorkerScheduler() as scheduler:
+            return TableCompactor(scheduler, client, job, observers).run()
+
+    def on_spark(job: CompactJob, reason: str) -> CompactReport:
+        PhaseClock(observers).note(f"On Spark: {reason}")
+        return SparkCompactor(SparkScheduler(spark()), client, job, observers).run()
+
+    if job.run_in == "auto":
+        limits = job.worker
+        small = WorkerLimits(
+            max_copied_bytes=min(limits.max_copied_bytes, INLINE_BYTES),
+            max_encoded_bytes=min(limits.max_encoded_bytes, INLINE_BYTES),
+            max_delete_events=limits.max_delete_events,
         )
-    order = RowOrder(split_order_by(asked.order_by), asked.files)
-    order.require_possible(table, compaction.version)
-    return _Request(compaction.partition, compaction.type, why, order)
-
-
-def _skipped(ref: TableRef, partition: str | None, reason: str) -> PartitionReport:
-    return PartitionReport(
-        table=ref.full_name, partition=partition, outcome="skipped", reason=reason
-    )
-
-
-def _name(ref: TableRef, partition: str | None) -> str:
-    return ref.full_name if partition is None else f"{ref.full_name}/{partition}"
-
-
-def _report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
-    """Combine all partitions into one report, with the first failure as its error."""
-    seconds: dict[str, float] = {}
-    for result in done:
-        for phase, spent in result.seconds.items():
-            seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
-    failed = [result for result in done if result.error is not None]
-    error = None
-    if failed:
-        first = failed[0].error
-        assert first is not None
-        names = ", ".join(
-            _name(TableRef.parse(result.table), result.partition) for result in failed
-        )
-        error = replace(
-            first, message=f"{len(failed)} of {len(done)} failed ({names}): {first.message}"
-        )
-    return CompactReport(
-        target=ref.full_name,
-        partitions=tuple(done),
-        seconds=seconds,
-        warnings=tuple(warning for result in done for warning in result.warnings),
-        error=error,
-    )
+        job = replace(job, worker=small)
+    return compact(client, job, in_worker, on_spark)

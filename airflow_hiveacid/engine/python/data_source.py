@@ -9,28 +9,17 @@ reading tasks keep the transaction alive, and the metastore ends it after the la
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.engine.spark_versions import python_data_sources
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -56,14 +45,21 @@ _OF_METASTORE = (
     *("kerberos_min_protection", "column_mapping"),
 )
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-_OPERATORS: Mapping[type[Filter], str] = {
-    EqualTo: "in",
-    In: "in",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
+# By the names of their classes, since Spark 4.0 has no filters.
+_OPERATORS = {
+    "EqualTo": "in",
+    "In": "in",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
 }
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+else:
+    _api = python_data_sources()
+    DataSource, DataSourceReader = _api.DataSource, _api.DataSourceReader
+    InputPartition = _api.InputPartition
 
 
 class HiveAcidDataSource(DataSource):
@@ -162,14 +158,15 @@ class HiveAcidReader(DataSourceReader):
         self._schema = schema
         self._asked: list[tuple[str, str, tuple[Any, ...]]] = []
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802
         """Record filters that can skip partitions and stripes; Spark applies all filters again."""
         for each in filters:
             path: tuple[str, ...] = getattr(each, "attribute", ())
             value: Any = getattr(each, "value", None)
-            operator = _OPERATORS.get(type(each))
+            name = type(each).__name__
+            operator = _OPERATORS.get(name)
             if operator is not None and len(path) == 1:
-                values = tuple(value) if isinstance(each, In) else (value,)
+                values = tuple(value) if name == "In" else (value,)
                 self._asked.append(("".join(path), operator, values))
             yield each
 

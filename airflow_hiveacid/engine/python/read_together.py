@@ -7,8 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
-from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.jobs.accesses import accesses_of

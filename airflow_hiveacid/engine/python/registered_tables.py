@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
-from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.engine.read.table_reader import TableReader
+from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.errors import UserError
@@ -20,6 +19,7 @@ from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+from airflow_hiveacid.metastore.txn.open_reads import OpenRead
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
 Tables = str | Sequence[str | TableSource] | Mapping[str, str | TableSource]
@@ -75,7 +75,7 @@ class RegisteredTables:
         self._tables = tables
         self._spark = spark
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
-        self._reading = ExitStack()
+        self._reading: OpenRead | None = None
         try:
             self.refresh()
         except BaseException:
@@ -101,11 +101,12 @@ class RegisteredTables:
         wanted, skipped = self._wanted()
         if not wanted:
             raise UserError(f"There is no transactional table among {self._tables}.")
-        with ExitStack() as reading:
-            txn = reading.enter_context(
-                Transaction(self._client, reads=sorted({ref for ref, _ in wanted.values()}))
-            )
-            reader, session = TableReader(self._client, txn), scan_session(self._spark)
+        client = MetastoreClient(self._client.options)
+        refs = sorted({ref for ref, _ in wanted.values()})
+        with ExitStack() as failed:
+            failed.enter_context(client)
+            txn = failed.enter_context(Transaction(client, reads=refs))
+            reader, session = TableReader(client, txn), scan_session(self._spark)
             frames: dict[str, DataFrame] = {}
             for name, (ref, source) in wanted.items():
                 query = RowQuery(as_of=source.version)
@@ -113,18 +114,21 @@ class RegisteredTables:
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
-            older, self._reading = self._reading, reading.pop_all()
+            older, self._reading = self._reading, OpenRead(client, txn, refs)
+            failed.pop_all()
         gone = self.names.keys() - wanted.keys()
         self.names = {name: source for name, (_, source) in wanted.items()}
         self.skipped = skipped
         self._drop(gone)
-        older.close()
+        if older is not None:
+            older.end()
 
     def close(self) -> None:
         """Drop the views, and end the transaction."""
         names, self.names = self.names, {}
         self._drop(names)
-        self._reading.close()
+        if self._reading is not None:
+            self._reading.end()
         self._client.close()
 
     def _drop(self, names: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """AcidTable: the Python interface of a transactional table, for notebooks and applications."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from types import TracebackType
@@ -16,13 +16,12 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.authorizer import program_user, require_access
-from airflow_hiveacid.engine.compaction.table import TableCompactor
-from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.rows.columns import all_columns
+from airflow_hiveacid.engine.compaction.table import compact_table
+from airflow_hiveacid.engine.read.flat_snapshot import text_counter
+from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
+from airflow_hiveacid.engine.rows.columns import all_columns, spark_struct
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.session import in_session, scan_session, session_holding
 from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
@@ -38,7 +37,7 @@ from airflow_hiveacid.history.view import History
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
@@ -46,8 +45,10 @@ from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+from airflow_hiveacid.metastore.txn.open_reads import Lease, OpenRead
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from airflow_hiveacid.scan.differences import count_differences
 from airflow_hiveacid.scan.table_scan import TableScan
 from airflow_hiveacid.text.table import html_table
 
@@ -61,14 +62,20 @@ class AcidTable(TableChanges[RunReport]):
             orders.update({"status": "'late'"}, "t.due < current_date()")
             orders.to_df("t.status = 'late'", ["id", "due"]).show()
 
-    Every change is one transaction, committed when the method returns. A frame from ``to_df`` is
-    read in a transaction that is open until the table is closed, so that no cleaner removes its
-    files: use the table in a ``with`` statement, or call ``close``.
+    Every change is one transaction, committed when the method returns. A frame from ``to_df`` or
+    ``changes`` is read in a transaction that is open, so that no cleaner removes its files, until
+    the end of the ``with`` statement or the call of ``close``. Without either, it ends when the
+    frame and the frames made from it are garbage-collected; a join keeps the frame on its left
+    side only. The end of the process, and every lock of this process that would wait for it, as
+    an overwrite of the table does, also end it.
 
     Args:
         name: The table, ``"database.table"``.
         metastore: The metastore's uri, or all its options.
-        spark: The session, which is not changed; by default the active one.
+        spark: The session, which is not changed; by default the active one, or a new one that is
+            started by the first method that needs Spark. ``scan``, ``to_arrow``, ``to_pandas``,
+            ``history``, ``detail``, ``analyze``, and ``schema`` never do, ``diff`` only for files of
+            text.
         options: The options of writes.
         observers: Receive the phases of a write.
 
@@ -87,14 +94,17 @@ class AcidTable(TableChanges[RunReport]):
         observers: Sequence[PhaseObserver] = (),
     ) -> None:
         options = options or WriteOptions()
-        super().__init__(name, spark or SparkSession.Builder().getOrCreate(), options.orc_codec)
+        super().__init__(name, spark, options.orc_codec)
         self._require_access(READ)
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
         self._options = options
         self._observers = observers
-        self._reading = ExitStack()
+        self._reads: list[OpenRead] = []
+        self._leases: list[Lease] = []
+        self._keeps_reads = False
 
     def __enter__(self) -> Self:
+        self._keeps_reads = True
         return self
 
     def __exit__(
@@ -132,7 +142,9 @@ class AcidTable(TableChanges[RunReport]):
 
     def close(self) -> None:
         """End the transactions of the frames that were read, and close the connection."""
-        self._reading.close()
+        for read in self._reads:
+            read.end()
+        self._leases.clear()
         self._client.close()
 
     def to_df(
@@ -178,9 +190,7 @@ class AcidTable(TableChanges[RunReport]):
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
         query.check(table)
-        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
-        rows = TableReader(self._client, txn).rows(scan_session(self._spark), table, query)
-        return in_session(rows, self._spark)
+        return self._frame(lambda reader, session: reader.rows(session, table, query))
 
     def changes(
         self,
@@ -219,9 +229,22 @@ class AcidTable(TableChanges[RunReport]):
         table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
         check_readable(self._spark, table)
-        txn = self._reading.enter_context(Transaction(self._client, reads=[self.ref]))
-        reader = TableReader(self._client, txn)
-        return in_session(reader.changes(scan_session(self._spark), table, source), self._spark)
+        return self._frame(lambda reader, session: reader.changes(session, table, source))
+
+    def _frame(self, read: Callable[[TableReader, SparkSession], DataFrame]) -> DataFrame:
+        """Return a frame of the session, with a transaction that is open as long as needed."""
+        client = MetastoreClient(self._client.options)
+        with ExitStack() as failed:
+            failed.enter_context(client)
+            txn = failed.enter_context(Transaction(client, reads=[self.ref]))
+            rows = read(TableReader(client, txn), scan_session(self._spark))
+            opened = OpenRead(client, txn, [self.ref])
+            failed.pop_all()
+        self._reads = [*(each for each in self._reads if each.is_open), opened]
+        lease = opened.lease()
+        if self._keeps_reads:
+            self._leases.append(lease)
+        return in_session(rows, session_holding(self._spark, lease))
 
     def scan(self, **options: Any) -> TableScan:
         """Read the visible rows as Arrow batches in this process, without Spark.
@@ -289,10 +312,9 @@ class AcidTable(TableChanges[RunReport]):
         second = None if after is None else AsOf.parse(_as_text(after))
         table = existing_table(self._client, self.ref)
         check_kind(table, Operation.SELECT)
-        check_readable(self._spark, table)
         with Transaction(self._client, reads=[self.ref]) as txn:
-            reader = TableReader(self._client, txn)
-            return reader.counted(scan_session(self._spark), table, (first, second))
+            count_text = text_counter(self._client, table, lambda: self._spark)
+            return count_differences(self._client, txn, table, (first, second), count_text)
 
     def restore(self, as_of: int | datetime | str, *, dry_run: bool = False) -> RunReport:
         """Write a new version that is equal to an earlier one; all versions in between are kept.
@@ -357,10 +379,12 @@ class AcidTable(TableChanges[RunReport]):
         *,
         partitions: Sequence[str] | None = None,
         order_by: Sequence[str] = (),
+        run_in: CompactionPlace = "auto",
     ) -> CompactReport:
         """Compact deltas, so that the table remains fast to read.
 
-        Every partition is compacted in its own transaction; the report lists all outcomes.
+        Every partition is compacted in its own transaction, also after another one has failed; the
+        report lists all outcomes.
 
         Args:
             type: ``"minor"`` joins the deltas, ``"major"`` makes a new base from all rows; by
@@ -368,17 +392,27 @@ class AcidTable(TableChanges[RunReport]):
                 makes a base of sorted rows, which get new row ids.
             partitions: The names of the partitions; all by default.
             order_by: The columns that a rebalance sorts by, like ``"day"`` or ``"ts DESC"``.
+            run_in: ``"worker"`` does the work in this process, and in others on its machine,
+                ``"spark"`` by tasks of Spark; by default, the amount of work determines it.
+
+        Raises:
+            HiveAcidError: The error of the first partition that failed; the message names all of
+                them.
         """
         job = CompactJob(
             target=self.ref.full_name,
             type=type,
             partitions=partitions,
             order_by=order_by,
+            run_in=run_in,
             **self._options.options,
         )
         job.validate()
         self._require_access("compact")
-        return TableCompactor(self._spark, self._client, job, self._observers).run()
+        report = compact_table(lambda: self._spark, self._client, job, self._observers)
+        if report.error is not None:
+            raise report.error.exception()
+        return report
 
     def _require_access(self, action: str) -> None:
         require_access(program_user(), [Access(self.ref.full_name, None, action)])
@@ -386,12 +420,7 @@ class AcidTable(TableChanges[RunReport]):
     def _run(self, statement: Statement) -> RunReport:
         require_access(program_user(), accesses_of_statements([statement]))
         return run_statements(
-            self._spark,
-            self._client,
-            self._options,
-            self._observers,
-            [statement],
-            reading=self._reading,
+            self._spark, self._client, self._options, self._observers, [statement]
         )
 
 

@@ -11,20 +11,20 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.read.acid_files import (
-    DELETES,
-    ROWS,
-    read_acid_files,
-    read_orc_files,
-)
-from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, read_events
-from airflow_hiveacid.engine.read.deleted_bits import DeletedBits
+from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
 from airflow_hiveacid.engine.read.search_argument import SearchArgument
-from airflow_hiveacid.engine.rows.char_texts import within
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.file_columns import FileColumns, Stored, layout
+from airflow_hiveacid.engine.rows.columns import (
+    FileColumns,
+    Stored,
+    all_columns,
+    layout,
+    quoted,
+    spark_struct,
+    within,
+)
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,
@@ -32,9 +32,9 @@ from airflow_hiveacid.engine.rows.partition_values import (
     of_one_partition,
     with_partition,
 )
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
+from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.orc.format.envelope import column_names
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
 # have such a name: the metastore stores names in lower case.
@@ -55,6 +55,17 @@ _ROW_ID = [
 
 # A file, and the number of its partition.
 _NumberedFile = tuple[int, AcidFile]
+
+# The operations that row files may contain (older files also updates), and those that delete files
+# must contain.
+ROWS, DELETES = (0, 1), (2,)
+ACID_FIELDS = [
+    StructField("operation", IntegerType()),
+    StructField("originalTransaction", LongType()),
+    StructField("bucket", IntegerType()),
+    StructField("rowId", LongType()),
+    StructField("currentTransaction", LongType()),
+]
 
 
 class _Group(NamedTuple):
@@ -179,7 +190,7 @@ class AcidSnapshot:
         """The names of the table's columns in each file with rows."""
         columns, files = self.table.mapped_columns, self._inserts
         return {
-            file: layout(columns, column_names(tail.types))
+            file: layout(columns, tail.column_names)
             for file, tail in zip(files, self.tails.of(files), strict=True)
         }
 
@@ -194,7 +205,7 @@ class AcidSnapshot:
     @property
     def has_ambiguous_columns(self) -> bool:
         """Whether the values of a file that was read depend on the column mapping."""
-        stored = {column_names(tail.types) for tail in self.tails.known(self._inserts)}
+        stored = {tail.column_names for tail in self.tails.known(self._inserts)}
         return any(map(self.table.mapped_columns.is_ambiguous, stored))
 
     def _deletes_of(self, number: int, file: AcidFile) -> list[AcidFile]:
@@ -258,7 +269,7 @@ class AcidSnapshot:
     ) -> DataFrame:
         """Read files without row ids, if row ids are not needed."""
         frame = read_orc_files(spark, spark_struct(stored.read), [f.path for _, f in files], search)
-        path = frame.metadataColumn("_metadata").getField("file_path").alias(PATH)
+        path = metadata_column(frame, "_metadata").getField("file_path").alias(PATH)
         frame = frame.select(path, *map(F.expr, self._columns("", stored)))
         return self._with_values(spark, frame, files)
 
@@ -331,7 +342,7 @@ class AcidSnapshot:
             if not len(events[0]):
                 return frame
             if (bits := DeletedBits.of(events, KEY)) is not None:
-                return bits.without(spark, frame)
+                return bits.without(frame)
         return self._without_joined(spark, frame, deletes)
 
     def _without_joined(
@@ -382,3 +393,58 @@ def _pack(keys: KeyRange | None, last_partition: int) -> Column | None:
 def _key_fields() -> list[StructField]:
     types = (LongType(), IntegerType(), LongType(), IntegerType())
     return [StructField(name, type_) for name, type_ in zip(KEY, types, strict=True)]
+
+
+def read_acid_files(
+    spark: SparkSession,
+    columns: FileColumns,
+    paths: Sequence[str],
+    search: SearchArgument | None,
+    operations: Sequence[int],
+) -> DataFrame:
+    """Scan files of full ACID tables, with the columns of the envelope and the struct ``row``.
+
+    Args:
+        spark: A session made by ``scan_session``.
+        columns: The columns of the row to read.
+        paths: The files.
+        search: The search argument that ORC uses to skip row groups.
+        operations: The valid operations of the rows; other operations are an error.
+    """
+    row = spark_struct(columns.read)
+    frame = read_orc_files(
+        spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search
+    )
+    # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads wrong
+    # columns. This condition is always true and names all six columns, so that no column is pruned.
+    # The first column is decisive; inside of CASE no other condition can replace it.
+    cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
+    # By position, ORC must not be given a part of the columns, either.
+    needed = row.names if columns.whole else [cheapest]
+    names = [*[acid.name for acid in ACID_FIELDS], *[f"row.{quoted(name)}" for name in needed]]
+    always = " OR ".join(f"{name} IS NOT NULL" for name in names)
+    # A delete file among row files would yield rows of nulls. Its name is read only in this case:
+    # as a metadata column it would be computed for every row.
+    strange = (
+        f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
+        " ', which do not belong into its directory.')"
+    )
+    fits = f"operation IN ({', '.join(map(str, operations))})"
+    return frame.where(
+        f"CASE WHEN {fits} THEN {always} ELSE CAST(raise_error({strange}) AS BOOLEAN) END"
+    )
+
+
+def read_orc_files(
+    spark: SparkSession, schema: StructType, paths: Sequence[str], search: SearchArgument | None
+) -> DataFrame:
+    """Scan ORC files of any kind.
+
+    Args:
+        spark: A session made by ``scan_session``.
+        schema: The columns, found by their names.
+        paths: The files.
+        search: The search argument that ORC uses to skip row groups.
+    """
+    options = {} if search is None else search.read_options()
+    return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))

@@ -7,7 +7,6 @@ them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,8 +14,6 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
-from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -24,25 +21,24 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
     WRITE_ID,
     AcidSnapshot,
 )
-from airflow_hiveacid.engine.read.copies import with_copies
 from airflow_hiveacid.engine.read.files import (
     AcidFile,
     FileTails,
     KeyRange,
     PartitionFiles,
     partition_files,
+    with_copies,
 )
 from airflow_hiveacid.engine.read.table_changes import (
     DELETE,
     INSERT,
+    ListedPartition,
     TwoVersions,
     as_changes,
-    check_columns,
-    with_updates,
 )
-from airflow_hiveacid.layout.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
+from airflow_hiveacid.storage.threads import in_threads
 
 _DELETED_BY = "_ACID_DELETED_BY"
 
@@ -112,33 +108,16 @@ class ChangeReader(TwoVersions):
     snapshots: list[AcidSnapshot] = field(default_factory=list)
     tails: FileTails = field(default_factory=FileTails, compare=False, repr=False)
 
-    def changes(
-        self,
-        partitions: Sequence[HivePartition],
-        *,
-        net: bool = False,
-        keys: Sequence[str] = (),
-    ) -> DataFrame:
-        """The changes: CHANGE, VERSION and ROW_ID beside the table's columns.
-
-        Args:
-            partitions: The partitions; empty for a table without partitions.
-            net: Return only the difference of both versions, without intermediate rows.
-            keys: Columns that identify the deleted and the inserted row of an update.
-
-        Raises:
-            VersionGone: The changes are not completely known any more.
-        """
-        check_columns(self.table, keys)
-        told = in_threads(self._look, self.all_of(partitions))
-        plain = [changes.spans[0] for changes in told if not changes.overwrites]
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        parts = in_threads(self._changes_of, partitions)
+        plain = [changes.spans[0] for changes in parts if not changes.overwrites]
         frames = [*self._changed(plain, net=net)]
-        for changes in told:
+        for changes in parts:
             if changes.overwrites:
                 frames += self._overwritten(changes, net=net)
-        frames = frames or [no_changes(self.spark, self.table)]
-        rows = reduce(DataFrame.unionByName, frames)
-        return with_updates(rows, keys, net=net) if keys else rows
+        return frames or [no_changes(self.spark, self.table)]
 
     def differences(self, partitions: Sequence[HivePartition]) -> Iterator[Difference]:
         """Yield the rows that only one of both versions has, with their row ids.
@@ -149,8 +128,8 @@ class ChangeReader(TwoVersions):
         Raises:
             VersionGone: The changes are not completely known any more.
         """
-        told = in_threads(self._look, self.all_of(partitions))
-        if plain := [changes.spans[0] for changes in told if not changes.overwrites]:
+        parts = in_threads(self._changes_of, self.all_of(partitions))
+        if plain := [changes.spans[0] for changes in parts if not changes.overwrites]:
             yield Difference(
                 [span.after for span in plain],
                 self._inserted(plain, net=True),
@@ -158,7 +137,7 @@ class ChangeReader(TwoVersions):
                 self._deleted(plain, net=True),
                 self._snapshot(self._hit_by_deletes(plain), self.then),
             )
-        if overwritten := [changes.spans for changes in told if changes.overwrites]:
+        if overwritten := [changes.spans for changes in parts if changes.overwrites]:
             # All earlier rows are gone.
             after = self._snapshot([spans[-1].after for spans in overwritten], self.later)
             before = self._snapshot([spans[0].before for spans in overwritten], self.then)
@@ -166,19 +145,17 @@ class ChangeReader(TwoVersions):
                 after.partitions, after.rows(self.spark), after, before.rows(self.spark), before
             )
 
-    def _look(self, partition: HivePartition | None) -> _PartitionChanges:
-        location = (self.table.location if partition is None else partition.location) or ""
-        storage = Storage.of(location)
-        listed = list_files(storage)
-        versions = versions_of(storage, listed, self.now, self.txns, flat=False)
+    def _changes_of(self, partition: HivePartition | None) -> _PartitionChanges:
+        listed = ListedPartition.of(self, partition, flat=False)
+        versions = listed.versions
         files = versions.files_between(self.then, self.later)
         if self.deletes:
             versions.require_row_ids_of_today(self.then)
         states = []
 
         def read(version: ValidWriteIdList) -> PartitionFiles:
-            states.append(read_state(storage, files, version, self.txns, rules=self.rules))
-            return partition_files(storage, self.table, partition, states[-1], version)
+            states.append(listed.state(files, version))
+            return partition_files(listed.storage, self.table, partition, states[-1], version)
 
         overwrites = versions.overwrites(self.then, self.later)
         spans = []
@@ -188,8 +165,7 @@ class ChangeReader(TwoVersions):
             spans.append(_Span(then, later, read(then), read(later)))
             then = as_of_write_id(self.later, write_id)
         spans.append(_Span(then, self.later, read(then), read(self.later)))
-        if overwrites or len(files) < len(listed):
-            check_kept(storage, states)
+        listed.check_kept(files, states)
         return _PartitionChanges(spans, overwrites)
 
     def _changed(self, spans: Sequence[_Span], *, net: bool) -> Iterator[DataFrame]:

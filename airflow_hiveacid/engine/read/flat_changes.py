@@ -6,17 +6,15 @@ earlier rows. Compacted directories do not identify write ids, so the replaced d
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from typing import Self
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus
+from airflow_hiveacid.acid.directory import AcidDirectory
 from airflow_hiveacid.acid.names import Delta, parse_directory
-from airflow_hiveacid.acid.versions import PartitionVersions, as_of_write_id
+from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.flat_snapshot import (
     FlatFiles,
     FlatSnapshot,
@@ -28,16 +26,14 @@ from airflow_hiveacid.engine.read.table_changes import (
     INSERT,
     ROW_ID_TYPE,
     VERSION,
+    ListedPartition,
     TwoVersions,
     as_changes,
-    check_columns,
-    with_updates,
 )
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.errors import VersionGone
-from airflow_hiveacid.layout.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.scan.differences import TwoReaders, flat_paths
+from airflow_hiveacid.storage.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -81,27 +77,17 @@ class FlatChangeReader(TwoVersions):
 
     snapshots: list[FlatSnapshot] = field(default_factory=list)
 
-    def changes(
-        self,
-        partitions: Sequence[HivePartition],
-        *,
-        net: bool = False,
-        keys: Sequence[str] = (),
-    ) -> DataFrame:
-        """Return the changes, with a ROW_ID that is null; see ``ChangeReader.changes``.
-
-        With ``net``, a row that an overwrite replaces by an equal row is also a change.
-        """
-        check_columns(self.table, keys)
-        told = in_threads(partial(self._changes_of, net=net), self.all_of(partitions))
-        changes = [change for of_partition in told for change in of_partition]
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        # With ``net``, a row that an overwrite replaces by an equal row is also a change.
+        by_partition = in_threads(partial(self._changes_of, net=net), partitions)
+        changes = [change for of_partition in by_partition for change in of_partition]
         kinds = {change.kind for change in changes} or {INSERT}
-        frames = [
+        return [
             self._frame(kind, [change for change in changes if change.kind == kind])
             for kind in sorted(kinds)
         ]
-        rows = reduce(DataFrame.unionByName, frames)
-        return with_updates(rows, keys, net=net) if keys else rows
 
     def differences(self, partitions: Sequence[HivePartition]) -> list[FlatDifference]:
         """Return the difference between both versions of each partition, by whole files.
@@ -115,52 +101,46 @@ class FlatChangeReader(TwoVersions):
         return in_threads(self._difference, self.all_of(partitions))
 
     def _changes_of(self, partition: HivePartition | None, *, net: bool) -> list[_Change]:
-        look = _Look.at(self, partition)
-        files = look.versions.files_between(self.then, self.later)
+        listed = ListedPartition.of(self, partition, flat=True)
+        files = listed.versions.files_between(self.then, self.later)
         read: list[AcidDirectory] = []
 
         def of(version: ValidWriteIdList) -> AcidDirectory:
-            read.append(look.read(files, version))
+            read.append(listed.state(files, version))
             return read[-1]
 
         def change(kind: str, write_id: int, state: AcidDirectory, names: Sequence[str]) -> None:
-            paths = look.paths(state, names)
+            paths = _paths(listed, state, names)
             if paths:
                 changes.append(_Change(kind, write_id, (partition, paths)))
 
         changes: list[_Change] = []
-        told = self.then
-        overwrites = look.versions.overwrites(self.then, self.later)
+        seen = self.then
+        overwrites = listed.versions.overwrites(self.then, self.later)
         for write_id in overwrites[-1:] if net else overwrites:
             before = of(self.then if net else as_of_write_id(self.later, write_id - 1))
             if not net:
-                for own, name in _inserts(before, told):
+                for own, name in _inserts(before, seen):
                     change(INSERT, own, before, [name])
             # With ``net``, only the rows replaced by the first overwrite are deleted rows.
             change(DELETE, overwrites[0] if net else write_id, before, _names(before))
-            told = as_of_write_id(self.later, write_id)
-            after = of(told)
+            seen = as_of_write_id(self.later, write_id)
+            after = of(seen)
             change(INSERT, write_id, after, [after.base or ""])
         last = of(self.later)
-        for own, name in _inserts(last, told):
+        for own, name in _inserts(last, seen):
             change(INSERT, own, last, [name])
-        if overwrites or len(files) < len(look.files):
-            check_kept(look.storage, read)
+        listed.check_kept(files, read)
         return changes
 
     def _difference(self, partition: HivePartition | None) -> FlatDifference:
-        look = _Look.at(self, partition)
-        versions = (self.then, self.later)
-        try:
-            files = look.versions.files_between(*versions)
-        except VersionGone:
-            # Versions in between cannot be distinguished any more; both versions may be available.
-            states = [look.read(look.files, version, self.now) for version in versions]
-        else:
-            states = [look.read(files, version) for version in versions]
-            if look.versions.overwrites(*versions) or len(files) < len(look.files):
-                check_kept(look.storage, states)
-        before, after = (look.paths(state, _names(state)) for state in states)
+        storage = folder_of(self.table, partition)
+        readers = TwoReaders(self.then, self.later, self.now, self.txns, self.rules)
+        folder = storage.location.rstrip("/")
+        before, after = (
+            [f"{folder}/{path}" for path in flat_paths(state)]
+            for state in readers.flat_states(storage)
+        )
         return FlatDifference(
             partition,
             before,
@@ -179,45 +159,19 @@ class FlatChangeReader(TwoVersions):
         return as_changes(self.table, rows, kind, F.col(VERSION), no_id)
 
 
-@dataclass(frozen=True)
-class _Look:
-    """The listed folder of a partition."""
-
-    reader: FlatChangeReader
-    storage: ReadOnlyStorage
-    files: Sequence[FileStatus]
-    versions: PartitionVersions
-
-    @classmethod
-    def at(cls, reader: FlatChangeReader, partition: HivePartition | None) -> Self:
-        storage = folder_of(reader.table, partition)
-        files = list_files(storage)
-        versions = versions_of(storage, files, reader.now, reader.txns, flat=True)
-        return cls(reader, storage, files, versions)
-
-    def read(
-        self,
-        files: Sequence[FileStatus],
-        version: ValidWriteIdList,
-        now: ValidWriteIdList | None = None,
-    ) -> AcidDirectory:
-        """The files that a version reads."""
-        txns, rules = self.reader.txns, self.reader.rules
-        return read_state(self.storage, files, version, txns, rules=rules, now=now, flat=True)
-
-    def paths(self, state: AcidDirectory, names: Sequence[str]) -> list[str]:
-        """The files of some directories; "" means original files, which precede all directories."""
-        return full_paths(self.storage, [file for name in names for file in state.files(name)])
+def _paths(listed: ListedPartition, state: AcidDirectory, names: Sequence[str]) -> list[str]:
+    """The files of some directories; "" means original files, which precede all directories."""
+    return full_paths(listed.storage, [file for name in names for file in state.files(name)])
 
 
 def _names(state: AcidDirectory) -> list[str]:
     return ["", *filter(None, [state.base]), *state.deltas]
 
 
-def _inserts(state: AcidDirectory, told: ValidWriteIdList) -> Iterator[tuple[int, str]]:
+def _inserts(state: AcidDirectory, seen: ValidWriteIdList) -> Iterator[tuple[int, str]]:
     """The deltas that a version did not see, each of one write id."""
     for name in state.deltas:
         delta = parse_directory(name)
         assert isinstance(delta, Delta), name
-        if not told.is_valid(delta.max_write_id):
+        if not seen.is_valid(delta.max_write_id):
             yield delta.max_write_id, name

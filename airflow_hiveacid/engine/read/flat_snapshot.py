@@ -1,6 +1,6 @@
 """Reading tables whose files contain only rows: insert-only and plain tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Self
@@ -11,18 +11,21 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PartitionedFile,
     with_partition,
 )
 from airflow_hiveacid.engine.rows.row_format import RowFormat
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.scan.differences import CountText
+from airflow_hiveacid.scan.visible_table import PartitionDirectory
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.threads import in_threads
 
 # A partition, or None for a table without partitions, and files of the partition.
 FlatFiles = tuple[HivePartition | None, Sequence[str]]
@@ -121,6 +124,28 @@ class FlatSnapshot:
             if files:
                 scan = stored.scan(spark, [file.path for file in files])
                 yield with_partition(spark, scan, files, keys)
+
+
+def text_counter(
+    client: MetastoreClient, table: HiveTable, spark: Callable[[], SparkSession]
+) -> CountText:
+    """Return a function that counts the rows in files of text by the SerDe of their table.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        spark: Returns the session; only called for files of text.
+    """
+
+    def count(directory: PartitionDirectory, paths: Sequence[str]) -> int:
+        partition = None
+        if directory.name is not None:
+            (partition,) = client.get_partitions(table.ref, [directory.name])
+        folder = directory.storage.location.rstrip("/")
+        files = [f"{folder}/{path}" for path in paths]
+        return FlatSnapshot(table, [(partition, files)]).rows(scan_session(spark())).count()
+
+    return count
 
 
 def folder_of(table: HiveTable, partition: HivePartition | None) -> ReadOnlyStorage:

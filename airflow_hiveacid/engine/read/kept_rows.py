@@ -14,27 +14,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    CalendarIntervalType,
     DataType,
     MapType,
     StructField,
     StructType,
 )
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
-from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
-from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.rows.spark_paths import escape_glob
-from airflow_hiveacid.engine.session import (
-    evaluating_session,
-    file_reader,
-    in_session,
-    scan_session,
-)
+from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
+from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
+from airflow_hiveacid.engine.spark_versions import is_calendar_interval
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.staging.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.threads import in_threads
 
 # Every value is read back exactly: timestamps to the microsecond in one calendar, regardless of the
 # user's settings for other files.
@@ -109,7 +104,7 @@ def keep_rows(
         writing.conf.set(key, value)
     if any(_alike_but_for_case(field.dataType) for field in fields):
         writing.conf.set(_CASE_SENSITIVE, "true")
-    with spark_errors_as_ours(what):
+    with translated_spark_errors(what):
         numbered = in_session(frame.toDF(*names), writing)
         file_writer(numbered, folder.path).options(**_FILE_OPTIONS).parquet(folder.path)
 
@@ -202,7 +197,7 @@ def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
 
 def _is_no_value(given: DataType) -> bool:
     empty = isinstance(given, StructType) and not given.fields
-    return empty or isinstance(given, CalendarIntervalType)
+    return empty or is_calendar_interval(given)
 
 
 def _alike_but_for_case(given: DataType) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.column_mapping import MappedColumns
-from airflow_hiveacid.engine.parallel import SparkTasks, in_threads
+from airflow_hiveacid.acid.schema import MappedColumns
+from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.envelope import with_column_names
 from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked, timestamps_in
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.threads import in_threads
 
 _FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 

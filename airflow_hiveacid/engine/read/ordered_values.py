@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY, LONG_DIGITS, ColumnRange
 
 # Longer lists become a range: ORC compares each value of a list with each group of rows.

@@ -22,8 +22,9 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.partition_values import PATH
-from airflow_hiveacid.engine.rows.spark_paths import escape_glob, spellings
-from airflow_hiveacid.engine.session import file_reader, scan_session
+from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader, spellings
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.format.tail import OrcTail
 
@@ -74,7 +75,7 @@ def numbered_rows(
     splits = _splits(partitions, files, split_bytes)
     paths = [file.path for _, file in files]
     scan = file_reader(session).schema(schema).orc([escape_glob(path) for path in paths])
-    source = scan.metadataColumn("_metadata")
+    source = metadata_column(scan, "_metadata")
     counted = scan.select(
         "*",
         source.getField("file_path").alias(PATH),

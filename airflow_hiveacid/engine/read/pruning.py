@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import (
     column_names,
     conjuncts,
@@ -27,8 +27,8 @@ from airflow_hiveacid.engine.read.spark_trees import (
     kind,
     parsed,
 )
-from airflow_hiveacid.engine.rows.columns import as_operand, quoted
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.columns import as_operand, quoted, spark_struct
+from airflow_hiveacid.engine.spark_versions import try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = "_acid_partition_number"
@@ -80,7 +80,7 @@ def matching_partitions(
     if not usable or not names:
         return list(names)
     typed = _typed(spark, scope.table, [_values(name) for name in names])
-    with spark_errors_as_ours("The condition on the partition columns"):
+    with translated_spark_errors("The condition on the partition columns"):
         matching = typed.alias(scope.target_alias)
         for conjunct in usable:
             fewer = matching.where(conjunct)
@@ -160,7 +160,7 @@ def _typed(
         [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
     )
     return spark.createDataFrame(rows, text).select(
-        _NUMBER, *[F.col(quoted(k.name)).try_cast(k.dataType).alias(k.name) for k in keys]
+        _NUMBER, *[try_cast(F.col(quoted(k.name)), k.dataType).alias(k.name) for k in keys]
     )
 
 
@@ -206,7 +206,7 @@ def partitions_of_source(
 
     Returns ``None`` if a row may equal partitions of several names.
     """
-    with spark_errors_as_ours("Looking for the partitions of the source"):
+    with translated_spark_errors("Looking for the partitions of the source"):
         tied = tied_partition_columns(source.alias(alias), keys, table)
         if tied is None:
             return None

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
 from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
-from airflow_hiveacid.engine.rows.types import spark_struct
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.rows.columns import spark_struct
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"

@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 
 
 def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
@@ -20,7 +20,7 @@ def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> 
         BadCondition: The text is invalid.
     """
     session: Any = spark._jsparkSession
-    with spark_errors_as_ours(f"{what} {condition!r}"):
+    with translated_spark_errors(f"{what} {condition!r}"):
         return session.sessionState().sqlParser().parseExpression(condition)
 
 

@@ -1,16 +1,23 @@
-"""Columns and frames of the changes between two versions of a table of any kind."""
+"""Changes between two versions of a table of any kind: versions, partitions, and frames."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.versions import PartitionVersions
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.engine.read.flat_snapshot import folder_of
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.errors import UnknownColumn, UnsupportedTable
+from airflow_hiveacid.layout.listing import check_kept, list_files, read_state, versions_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 CHANGE, VERSION, ROW_ID = "_change_type", "_write_id", "_row_id"
 INSERT, DELETE = "insert", "delete"
@@ -43,6 +50,80 @@ class TwoVersions:
     def all_of(self, partitions: Sequence[HivePartition]) -> Sequence[HivePartition | None]:
         """The partitions, or [None] for a table without partitions."""
         return partitions if self.table.partition_keys else [None]
+
+    def changes(
+        self,
+        partitions: Sequence[HivePartition],
+        *,
+        net: bool = False,
+        keys: Sequence[str] = (),
+    ) -> DataFrame:
+        """The changes: CHANGE, VERSION and ROW_ID beside the table's columns.
+
+        Args:
+            partitions: The partitions; empty for a table without partitions.
+            net: Return only the difference of both versions, without intermediate rows.
+            keys: Columns that identify the deleted and the inserted row of an update.
+
+        Raises:
+            VersionGone: The changes are not completely known any more.
+        """
+        check_columns(self.table, keys)
+        frames = self._frames(self.all_of(partitions), net=net)
+        rows = reduce(DataFrame.unionByName, frames)
+        return with_updates(rows, keys, net=net) if keys else rows
+
+    @abstractmethod
+    def _frames(
+        self, partitions: Sequence[HivePartition | None], *, net: bool
+    ) -> Sequence[DataFrame]:
+        """The changes in one frame or more."""
+
+
+@dataclass(frozen=True)
+class ListedPartition:
+    """The listed folder of a partition, or of a table without partitions.
+
+    Attributes:
+        reader: The versions to read.
+        flat: Whether the table is insert-only.
+        storage: The folder.
+        files: Its files.
+        versions: The versions that these files contain.
+    """
+
+    reader: TwoVersions
+    flat: bool
+    storage: ReadOnlyStorage
+    files: Sequence[FileStatus]
+    versions: PartitionVersions
+
+    @classmethod
+    def of(cls, reader: TwoVersions, partition: HivePartition | None, *, flat: bool) -> Self:
+        """List the folder of a partition."""
+        storage = folder_of(reader.table, partition)
+        files = list_files(storage)
+        versions = versions_of(storage, files, reader.now, reader.txns, flat=flat)
+        return cls(reader, flat, storage, files, versions)
+
+    def state(self, files: Sequence[FileStatus], version: ValidWriteIdList) -> AcidDirectory:
+        """Classify the files that a version reads; see ``read_state``."""
+        txns, rules = self.reader.txns, self.reader.rules
+        return read_state(self.storage, files, version, txns, rules=rules, flat=self.flat)
+
+    def check_kept(self, files: Sequence[FileStatus], states: Sequence[AcidDirectory]) -> None:
+        """Refuse directories that a cleaner is removing, if new readers do not read them.
+
+        Args:
+            files: The files between both versions.
+            states: The states read from them.
+
+        Raises:
+            CorruptFile: A file of a directory is missing.
+        """
+        overwrites = self.versions.overwrites(self.reader.then, self.reader.later)
+        if overwrites or len(files) < len(self.files):
+            check_kept(self.storage, states)
 
 
 def check_columns(table: HiveTable, keys: Sequence[str]) -> None:

@@ -1,30 +1,112 @@
 """Reading tables of any kind in one transaction."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.acid.versions import precedes
+from airflow_hiveacid.acid.versions import check_order
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.changes import ChangeReader, Difference
-from airflow_hiveacid.engine.read.copies import with_copies
-from airflow_hiveacid.engine.read.files import list_partitions
+from airflow_hiveacid.engine.read.files import list_partitions, with_copies
 from airflow_hiveacid.engine.read.flat_changes import FlatChangeReader, FlatDifference
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
-from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.errors import VersionUnknown
+from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
+from airflow_hiveacid.engine.read.search_argument import argument_of, filters_of
+from airflow_hiveacid.engine.read.spark_trees import column_names, has_subquery, kind, nodes, parsed
+from airflow_hiveacid.engine.read.value_pruning import files_with, values_of
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.errors import UnknownColumn
 from airflow_hiveacid.history.table_history import version_of
-from airflow_hiveacid.jobs.report import PartitionDifference
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+
+# The table's alias in a condition.
+_ALIAS = "t"
+# Expression classes whose columns are known before Spark resolves a condition.
+_CLEAR = {"UnresolvedAttribute", "UnresolvedFunction", "UnresolvedExtractValue"}
+
+
+@dataclass(frozen=True)
+class RowQuery:
+    """Some rows and columns of a table.
+
+    Attributes:
+        where: The condition on the rows; None means all rows.
+        columns: The names of the columns, in any case and in their order; None means all.
+        as_of: The version to read; None means the newest.
+    """
+
+    where: str | None = None
+    columns: Sequence[str] | None = None
+    as_of: AsOf | None = None
+
+    def check(self, table: HiveTable) -> None:
+        """Refuse columns that the table lacks.
+
+        Raises:
+            UnknownColumn: A column is missing.
+        """
+        known = {column.name.lower() for column in all_columns(table)}
+        unknown = [name for name in self.columns or () if name.lower() not in known]
+        if unknown:
+            raise UnknownColumn(
+                f"{table.ref.full_name} has no column {', '.join(unknown)}.",
+                remedy=f"Its columns are {', '.join(c.name for c in all_columns(table))}.",
+            )
+
+    def partitions(self, spark: SparkSession, table: HiveTable, names: Sequence[str]) -> list[str]:
+        """The partitions that must be read, among all given names."""
+        return matching_partitions(spark, self.where, Scope(table, _ALIAS), names)
+
+    def rows_of(self, spark: SparkSession, snapshot: AcidSnapshot) -> DataFrame:
+        """Return the rows of a full ACID table, reading as few files and columns as possible.
+
+        Stripes are skipped, too.
+
+        Args:
+            spark: A session made by ``scan_session``.
+            snapshot: The visible files.
+        """
+        table = snapshot.table
+        if (needed := self._needed(spark)) is not None:
+            snapshot = snapshot.of_columns(needed)
+        search = None
+        if self.where is not None:
+            with translated_spark_errors(f"The condition {self.where!r}"):
+                # A filter inside of a subquery does not apply to the table.
+                own = without_subqueries(spark, self.where)
+                filters = own and filters_of(
+                    spark, own, table.columns, table.partition_keys, _ALIAS
+                )
+            if filters:
+                snapshot = files_with(snapshot, values_of(filters, table.columns))
+                search = argument_of(spark, filters, table.columns)
+        return self.chosen(snapshot.rows(spark, search, with_key=False))
+
+    def chosen(self, rows: DataFrame) -> DataFrame:
+        """Apply the condition and the column list to rows."""
+        if self.where is not None:
+            with translated_spark_errors(f"The condition {self.where!r}"):
+                rows = rows.alias(_ALIAS).where(self.where)
+        return rows if self.columns is None else rows.select(*map(quoted, self.columns))
+
+    def _needed(self, spark: SparkSession) -> set[str] | None:
+        """A superset of the needed names; None if only Spark can determine the names."""
+        if self.columns is None or self.where is None:
+            return None if self.columns is None else set(self.columns)
+        condition = parsed(spark, self.where)
+        kinds = {name for name in map(kind, nodes(condition)) if name.startswith("Unresolved")}
+        if has_subquery(condition) or not kinds <= _CLEAR:
+            return None
+        return {*self.columns, *[part for name in column_names(condition) for part in name]}
 
 
 class TableReader:
@@ -119,30 +201,6 @@ class TableReader:
         then, later = self._version(table, as_of), self._now(table)
         return self._file_changes(spark, table, then, later).differences(self._all(table))
 
-    def counted(
-        self,
-        spark: SparkSession,
-        table: HiveTable,
-        versions: tuple[AsOf | None, AsOf | None],
-    ) -> tuple[PartitionDifference, ...]:
-        """Count the rows of each partition that only one of two versions has."""
-        first, second = (self._version(table, as_of) for as_of in versions)
-        then, later = (first, second) if precedes(first, second) else (second, first)
-        if table.kind is TableKind.INSERT_ONLY:
-            differences = self._file_changes(spark, table, then, later).differences(
-                self._all(table)
-            )
-            counts = _counts_of_files(spark, table, differences)
-        else:
-            reader = self._row_changes(spark, table, then, later)
-            counts = _counts_of_rows(reader.differences(self._all(table)))
-        found: list[PartitionDifference] = []
-        for name, *numbers in counts:
-            inserted, deleted = numbers if then is first else reversed(numbers)
-            if inserted or deleted:
-                found.append(PartitionDifference(name, inserted, deleted))
-        return tuple(sorted(found, key=lambda one: one.partition or ""))
-
     def _row_changes(
         self,
         spark: SparkSession,
@@ -151,7 +209,7 @@ class TableReader:
         later: ValidWriteIdList,
     ) -> ChangeReader:
         seen, now = self._txn.snapshot, self._now(table)
-        _check_order(table, then, later)
+        check_order(table.ref.full_name, then, later)
         return ChangeReader(spark, table, then, later, now, seen.txns, self._rules, self._txn)
 
     def _file_changes(
@@ -162,7 +220,7 @@ class TableReader:
         later: ValidWriteIdList,
     ) -> FlatChangeReader:
         seen, now = self._txn.snapshot, self._now(table)
-        _check_order(table, then, later)
+        check_order(table.ref.full_name, then, later)
         return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
 
     def _all(self, table: HiveTable) -> list[HivePartition]:
@@ -172,52 +230,5 @@ class TableReader:
         return self._txn.snapshot.write_ids[table.ref.full_name]
 
     def _version(self, table: HiveTable, as_of: AsOf | None) -> ValidWriteIdList:
-        return version_of(self._client, table.ref, as_of, self._now(table))
-
-
-def _check_order(table: HiveTable, then: ValidWriteIdList, later: ValidWriteIdList) -> None:
-    if then.high_watermark > later.high_watermark:
-        raise VersionUnknown(
-            f"{table.ref.full_name} has had version {then.high_watermark} only after version"
-            f" {later.high_watermark}."
-        )
-    if not precedes(then, later):
-        late = next(filter(then.is_valid, later.open))
-        raise VersionUnknown(
-            f"{table.ref.full_name} has never gone from version {then.high_watermark} to version"
-            f" {later.high_watermark} as they are asked for: only the first one has write id {late},"
-            " which was committed late.",
-            remedy="Ask for both by their numbers, or for both by a time.",
-        )
-
-
-# The name of a partition, and the numbers of inserted and deleted rows.
-_Counts = Iterator[tuple[str | None, int, int]]
-
-
-def _counts_of_rows(differences: Iterator[Difference]) -> _Counts:
-    for each in differences:
-        added, gone = (_by_partition(frame) for frame in (each.added, each.gone))
-        for number, partition in enumerate(each.partitions):
-            yield partition.name, added.get(number, 0), gone.get(number, 0)
-
-
-def _counts_of_files(
-    spark: SparkSession, table: HiveTable, differences: Sequence[FlatDifference]
-) -> _Counts:
-    added, gone = (
-        _by_partition(FlatSnapshot(table, files).rows(spark, numbered=True))
-        for files in (
-            [(each.partition, each.added) for each in differences],
-            [(each.partition, each.gone) for each in differences],
-        )
-    )
-    for number, each in enumerate(differences):
-        yield each.name, added.get(number, 0), gone.get(number, 0)
-
-
-def _by_partition(rows: DataFrame | None) -> dict[int, int]:
-    """Number of rows of each partition, by its number."""
-    if rows is None:
-        return {}
-    return {row[0]: row[1] for row in rows.groupBy(PARTITION).count().collect()}
+        now = self._now(table)
+        return now if as_of is None else version_of(self._client, table.ref, as_of, now)

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
 from airflow_hiveacid.acid.schema import Decimal, HiveType, parse_type
-from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
 from airflow_hiveacid.engine.read.ordered_values import MOST_LISTED, OrderedValues
@@ -32,6 +31,7 @@ from airflow_hiveacid.orc.format.column_ranges import ColumnRange, ranges_of
 from airflow_hiveacid.orc.format.envelope import with_column_names
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.threads import in_threads
 
 # A tail, or a note, takes a request, 16 at a time, and a millisecond of the driver: some seconds
 # for this many files if requests are slow. With more files, Spark's tasks check them individually.

@@ -1,15 +1,64 @@
-"""Column names of a table, in SQL and in its files."""
+"""Columns of a table as Spark reads and writes them: names, types, and the texts of chars.
+
+Spark's readers find columns by name. So files that were written before the columns of the table
+changed are read by their own names, and the columns are renamed afterwards.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
-from airflow_hiveacid.acid.schema import row_struct
-from airflow_hiveacid.errors import UnknownColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
+
+from airflow_hiveacid.acid import schema
+from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, is_unnamed
+from airflow_hiveacid.errors import TypeMismatch, UnknownColumn, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
-from airflow_hiveacid.orc.format.row_types import row_types
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
+
+# The field names of files, or empty if a lookup by name finds the columns of the table.
+Stored = tuple[str, ...]
+
+_PRIMITIVES: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "tinyint": ByteType(),
+    "smallint": ShortType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    schema.LOCAL_ZONE: TimestampType(),
+}
 
 
 def all_columns(table: HiveTable) -> tuple[HiveColumn, ...]:
@@ -58,6 +107,262 @@ def as_operand(expression: str) -> str:
     return expression if _COLUMN.fullmatch(expression) else f"({expression}\n)"
 
 
-def orc_row_types(table: HiveTable) -> tuple[bytes, ...]:
-    """The types of the row of a full ACID table, as its ORC files declare them."""
-    return row_types(row_struct([(column.name, column.type) for column in table.columns]))
+@dataclass(frozen=True)
+class FileColumns:
+    """The columns to read from files that have the same names for the columns of a table.
+
+    Attributes:
+        read: The columns to read, under their names in the files.
+        sources: The name of each table column in ``read``.
+        whole: Whether all columns must be read, in order: the files have no names, and Spark's
+            reader then uses positions.
+    """
+
+    read: tuple[HiveColumn, ...]
+    sources: tuple[str, ...]
+    whole: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        columns: tuple[HiveColumn, ...],
+        every: tuple[HiveColumn, ...],
+        mapping: ColumnMapping,
+        stored: Stored = (),
+    ) -> Self:
+        """Find columns of a table.
+
+        Args:
+            columns: The requested columns.
+            every: All columns in files of the table.
+            mapping: The mapping for finding columns.
+            stored: The names of the fields of the files; see ``layout``.
+        """
+        names = tuple(column.name for column in columns)
+        if not stored:
+            return cls(columns, names)
+        if is_unnamed(stored):
+            return cls(every, names, whole=True)
+        mapped = MappedColumns(tuple(column.name for column in every), mapping)
+        fields = dict(zip(mapped.names, mapped.fields(stored), strict=True))
+        # No file has a field of such a name, so that the column is null.
+        sources = tuple(
+            f"#{name}" if (field := fields.get(name)) is None else stored[field] for name in names
+        )
+        read = zip(columns, sources, strict=True)
+        return cls(tuple(replace(column, name=source) for column, source in read), sources)
+
+
+def layout(columns: MappedColumns, stored: Sequence[str]) -> Stored:
+    """Return the field names of a file, or an empty tuple if they match the table's names."""
+    shown = [name.lower() for name in columns.renamed(stored)]
+    return () if shown == [name.lower() for name in stored] else tuple(stored)
+
+
+def spark_struct(columns: Sequence[HiveColumn], *, lengths: bool = False) -> StructType:
+    """The columns of a table as a Spark struct; every column can be null.
+
+    Args:
+        columns: The columns.
+        lengths: Keep char and varchar, which few sessions support; otherwise they are strings.
+
+    Raises:
+        UnsupportedTable: Spark cannot find one of the columns in a file, or lacks its type.
+    """
+    return StructType(
+        [
+            StructField(
+                _readable(column.name),
+                spark_type(schema.parse_type(column.type), column.name, lengths=lengths),
+            )
+            for column in columns
+        ]
+    )
+
+
+def spark_type(hive_type: schema.HiveType, column: str, *, lengths: bool = False) -> DataType:
+    """Convert a Hive type to Spark's; char and varchar become strings, unless lengths are kept.
+
+    Raises:
+        UnsupportedTable: Spark has no such type.
+    """
+
+    def part(inner: schema.HiveType) -> DataType:
+        return spark_type(inner, column, lengths=lengths)
+
+    match hive_type:
+        case schema.Primitive(name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case schema.Decimal(precision, scale):
+            return DecimalType(precision, scale)
+        case schema.Char(length) if lengths:
+            return CharType(length)
+        case schema.Varchar(length) if lengths:
+            return VarcharType(length)
+        case schema.Char() | schema.Varchar():
+            return StringType()
+        case schema.Array(element):
+            return ArrayType(part(element))
+        case schema.Map(key, value):
+            return MapType(part(key), part(value))
+        case schema.Struct(fields):
+            return StructType([StructField(_readable(name), part(type_)) for name, type_ in fields])
+    raise UnsupportedTable(
+        f"Column {column} has type {hive_type}, which Spark cannot read or write.",
+        remedy="Leave this table to Hive.",
+    )
+
+
+def hive_type(given: DataType, column: str) -> schema.HiveType:
+    """Return Hive's type for the values of a Spark type.
+
+    Raises:
+        TypeMismatch: Hive has no such type.
+    """
+    match given:
+        case TimestampNTZType():
+            return schema.Primitive("timestamp")
+        case CharType() if given.length <= schema.MAX_CHAR_LENGTH:
+            return schema.Char(given.length)
+        case VarcharType() if given.length <= schema.MAX_VARCHAR_LENGTH:
+            return schema.Varchar(given.length)
+        case StringType() | CharType() | VarcharType():
+            return schema.Primitive("string")
+        case DecimalType():
+            return schema.Decimal(given.precision, given.scale)
+        case ArrayType():
+            return schema.Array(hive_type(given.elementType, column))
+        case MapType():
+            return schema.Map(hive_type(given.keyType, column), hive_type(given.valueType, column))
+        case StructType():
+            fields = [(_readable(f.name), hive_type(f.dataType, column)) for f in given.fields]
+            return schema.Struct(tuple(fields))
+    for name, type_ in _PRIMITIVES.items():
+        if given == type_:
+            return schema.Primitive(name)
+    raise TypeMismatch(
+        f"Column {column} of the source has type {given.simpleString()}, which Hive lacks.",
+        remedy="Cast it, or leave it out.",
+    )
+
+
+def require_whole_maps(columns: Sequence[HiveColumn]) -> None:
+    """Refuse columns that Spark cannot write to ORC files.
+
+    When Spark's writer sorts the keys of a map, it treats all dates as equal and keeps a single
+    entry.
+
+    Raises:
+        UnsupportedTable: A map has dates in its keys.
+    """
+    for column in columns:
+        if _has_dated_key(schema.parse_type(column.type)):
+            raise UnsupportedTable(
+                f"Column {column.name} has type {column.type}: Spark loses entries of maps whose "
+                "keys are dates.",
+                remedy="Use strings as keys, or an array of structs.",
+            )
+
+
+def _has_dated_key(hive_type: schema.HiveType, key: bool = False) -> bool:
+    match hive_type:
+        case schema.Primitive(name):
+            return key and name == "date"
+        case schema.Array(element):
+            return _has_dated_key(element, key)
+        case schema.Map(keys, values):
+            return _has_dated_key(keys, key=True) or _has_dated_key(values, key)
+        case schema.Struct(fields):
+            return any(_has_dated_key(type_, key) for _, type_ in fields)
+    return False
+
+
+def _readable(name: str) -> str:
+    """Return a name, or refuse it: Spark reads a column as nulls if its name has a backtick."""
+    if "`" in name:
+        raise UnsupportedTable(
+            f"Column {name} has a backtick in its name, which Spark cannot read from ORC files.",
+            remedy="Rename the column, or leave this table to Hive.",
+        )
+    return name
+
+
+def pad_chars(frame: DataFrame, columns: Sequence[HiveColumn]) -> DataFrame:
+    """Return a frame with the values of some of its columns as stored in files.
+
+    In frames a char has no trailing blanks, as Hive compares it and as ORC reads it. In files it is
+    padded with blanks, because Hive searches for the padded value.
+    """
+    values = {
+        column.name: F.expr(padded(quoted(column.name), schema.parse_type(column.type)))
+        for column in columns
+        if "char" in column.type.lower()
+    }
+    return frame.withColumns(values) if values else frame
+
+
+def padded(value: str, hive_type: schema.HiveType) -> str:
+    """A value as stored in files, in SQL: every char in it is padded with blanks."""
+
+    def fill(text: str, type_: schema.Char | schema.Varchar) -> str:
+        return f"rpad({text}, {type_.length}, ' ')" if isinstance(type_, schema.Char) else text
+
+    return _with_texts(value, hive_type, fill) if contains_type(_is_char, hive_type) else value
+
+
+def within(value: str, hive_type: schema.HiveType) -> str:
+    """A value as readers show it, in SQL: texts are cut to their type's length, chars are trimmed.
+
+    A file may contain longer texts if the column had a longer type when the file was written.
+    """
+
+    def cut(text: str, type_: schema.Char | schema.Varchar) -> str:
+        cut = f"substring({text}, 1, {type_.length})"
+        return f"rtrim({cut})" if isinstance(type_, schema.Char) else cut
+
+    return _with_texts(value, hive_type, cut)
+
+
+def _with_texts(
+    value: str,
+    hive_type: schema.HiveType,
+    change: Callable[[str, schema.Char | schema.Varchar], str],
+) -> str:
+    """Replace every char and varchar in a value."""
+    if not contains_type(_is_text, hive_type):
+        return value
+    match hive_type:
+        case schema.Char() | schema.Varchar():
+            return change(value, hive_type)
+        case schema.Array(element):
+            return f"transform({value}, v -> {_with_texts('v', element, change)})"
+        case schema.Map(key, item):
+            keyed = f"transform_keys({value}, (k, v) -> {_with_texts('k', key, change)})"
+            return f"transform_values({keyed}, (k, v) -> {_with_texts('v', item, change)})"
+        case schema.Struct(fields):
+            made = [
+                f"{_with_texts(f'{value}.{quoted(name)}', type_, change)} AS {quoted(name)}"
+                for name, type_ in fields
+            ]
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(made)}) END"
+    raise AssertionError(hive_type)
+
+
+def _is_text(hive_type: schema.HiveType) -> bool:
+    return isinstance(hive_type, schema.Char | schema.Varchar)
+
+
+def _is_char(hive_type: schema.HiveType) -> bool:
+    return isinstance(hive_type, schema.Char)
+
+
+def contains_type(kind: Callable[[schema.HiveType], bool], hive_type: schema.HiveType) -> bool:
+    """Whether a type or a nested type is of a kind."""
+    match hive_type:
+        case schema.Array(element):
+            return contains_type(kind, element)
+        case schema.Map(key, value):
+            return contains_type(kind, key) or contains_type(kind, value)
+        case schema.Struct(fields):
+            return any(contains_type(kind, type_) for _, type_ in fields)
+    return kind(hive_type)

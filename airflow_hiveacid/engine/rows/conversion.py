@@ -35,10 +35,14 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.engine.failures import MISMATCH, spark_errors_as_ours
-from airflow_hiveacid.engine.rows.char_texts import has
-from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
-from airflow_hiveacid.engine.rows.types import spark_type
+from airflow_hiveacid.engine.failures import MISMATCH, translated_spark_errors
+from airflow_hiveacid.engine.rows.columns import (
+    all_columns,
+    as_operand,
+    contains_type,
+    quoted,
+    spark_type,
+)
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.table_rules import find_columns
@@ -97,7 +101,9 @@ class Conversion:
         if isinstance(given, NullType):
             return f"CAST({value} AS {_type_as_sql(target)})"
         # Python's text of a type is complete except for nullability and the metadata of fields.
-        if given.simpleString() == target.simpleString() and not has(_is_limited, hive_type):
+        if given.simpleString() == target.simpleString() and not contains_type(
+            _is_limited, hive_type
+        ):
             return value
         match hive_type, given:
             case Array(element), ArrayType():
@@ -156,7 +162,7 @@ class Conversion:
         """A timestamp that files can store."""
         text = (
             f" cannot be stored in column {self.column.name} {self.column.type}: in ORC files the "
-            "last second before 1970 cannot be told from the first one after it."
+            "last second before 1970 is indistinguishable from the first one after it."
         )
         first, last = _LOST_MICROS
         micros = f"unix_micros({value})"
@@ -209,7 +215,7 @@ def stored(
     }
     converted = {name: value for name, value in values.items() if value != expressions[name]}
     for name in _unresolved(frame, converted):
-        with spark_errors_as_ours(f"{what}: the value of column {name}"):
+        with translated_spark_errors(f"{what}: the value of column {name}"):
             # An expression with its own name cannot be part of another expression.
             frame.selectExpr(as_operand(expressions[name]))
         raise Conversion(columns[name], given[name], what).impossible()
@@ -232,7 +238,7 @@ def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[
         resolved = frame.selectExpr(*expressions.values()).schema.fields
     except AnalysisException:
         for name, expression in expressions.items():
-            with spark_errors_as_ours(f"{what}: the value of column {name}"):
+            with translated_spark_errors(f"{what}: the value of column {name}"):
                 frame.selectExpr(expression)
         raise
     return {name: field.dataType for name, field in zip(expressions, resolved, strict=True)}

@@ -1,32 +1,38 @@
 """Reading and writing files of every format that Hive stores plain rows in."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol, Self
 
 import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.acid.column_mapping import ColumnMapping, MappedColumns
-from airflow_hiveacid.acid.schema import Char, parse_type
-from airflow_hiveacid.engine.parallel import in_threads
-from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.rows.file_columns import FileColumns, Stored, layout
-from airflow_hiveacid.engine.rows.file_names import stored_names
-from airflow_hiveacid.engine.rows.parquet_zones import by_zone, in_zone
+from airflow_hiveacid.acid.schema import Char, ColumnMapping, MappedColumns, parse_type
+from airflow_hiveacid.engine.rows.columns import (
+    FileColumns,
+    Stored,
+    layout,
+    quoted,
+    spark_struct,
+    spark_type,
+)
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_json import JsonText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
-from airflow_hiveacid.engine.rows.spark_paths import escape_glob
-from airflow_hiveacid.engine.rows.types import spark_struct, spark_type
-from airflow_hiveacid.engine.session import file_reader, in_session, scan_session
+from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
+from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.spark_versions import metadata_column, try_cast
+from airflow_hiveacid.errors import UnsupportedFile
+from airflow_hiveacid.layout.file_columns import stored_names
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.threads import in_threads
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
 # Hive writes dates and timestamps of Parquet in the calendar that was in use, without marking it.
@@ -38,16 +44,19 @@ _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
+# Hive 4 stores its time zone in a file under this name.
+_ZONE = b"writer.time.zone"
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
 
 
 class RowText(Protocol):
     """Converts lines to rows and rows to lines."""
 
-    def read(self, line: SparkColumn) -> SparkColumn:
-        """Return the row in a line, a struct."""
+    def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
+        """Append the row in each line, a struct."""
 
-    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """Return the line of a row; a row that Hive would not read back is an error."""
+    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+        """Append the line of each row; a row that Hive would not read back is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +134,7 @@ class RowFormat:
             paths: The full paths.
         """
         if self.format.is_text:
-            lines = self.lines(spark, paths)
-            rows = lines.select(PATH, self.text.read(F.col(LINE)).alias(_ROW))
+            rows = self.text.with_row(self.lines(spark, paths), LINE, _ROW)
             return rows.select(PATH, *map(self._field, range(len(self.columns))))
         mapping = self.mapped.mapping
         frames = [
@@ -200,13 +208,12 @@ class RowFormat:
         written = self.written[position]
         value = F.col(_ROW).getField(written.name)
         if written.type != column.type:
-            value = value.try_cast(target)
+            value = try_cast(value, target)
         return value.alias(column.name)
 
 
 def _path(frame: DataFrame) -> SparkColumn:
-    # Also if a column has this name.
-    return frame.metadataColumn("_metadata").getField("file_path")
+    return metadata_column(frame, "_metadata").getField("file_path")
 
 
 def _without_edges(
@@ -226,3 +233,43 @@ def _without_edges(
             held = held.slice(ready)
 
     return rows
+
+
+def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, list[str]]:
+    """Group files by the time zone for showing their timestamps.
+
+    Raises:
+        UnsupportedFile: Such timestamps are nested.
+    """
+    timestamps = [column for column in columns if "timestamp" in column.type.lower()]
+    if not timestamps:
+        return {"UTC": list(paths)}
+    files_of: dict[str, list[str]] = {}
+    for path, zone in zip(paths, in_threads(_zone_of, paths), strict=True):
+        files_of.setdefault("UTC" if zone in _UTC else zone, []).append(path)
+    nested = [column.name for column in timestamps if column.type.lower() != "timestamp"]
+    if nested and files_of.keys() - {"UTC"}:
+        raise UnsupportedFile(
+            f"{', '.join(nested)}: timestamps within other values, which Hive wrote in the zones "
+            f"{', '.join(sorted(files_of))}.",
+            remedy="Let Hive copy the rows into an ORC table.",
+        )
+    return files_of
+
+
+def in_zone(frame: DataFrame, columns: Sequence[HiveColumn], zone: str) -> DataFrame:
+    """Convert the timestamps of a frame to local times of a zone."""
+    if zone == "UTC":
+        return frame
+    names = [column.name for column in columns if column.type.lower() == "timestamp"]
+    return frame.withColumns(
+        {name: F.from_utc_timestamp(F.col(quoted(name)), zone) for name in names}
+    )
+
+
+def _zone_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    with ReadOnlyStorage.of(folder).open_input(name) as source:
+        metadata = parquet.read_metadata(source).metadata or {}
+    zone: bytes = metadata.get(_ZONE, b"UTC")
+    return zone.decode()

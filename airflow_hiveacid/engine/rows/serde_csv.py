@@ -5,15 +5,14 @@ within a field, for backslashes, and for unclosed quotes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, StringType
 
 from airflow_hiveacid.engine.failures import MISMATCH
+from airflow_hiveacid.engine.spark_versions import with_arrow_column
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
 _QUOTE = '"'
@@ -34,38 +33,36 @@ class CsvText:
         escape = (parameters.get("escapeChar") or _QUOTE)[0]
         self._dialect = CsvDialect(separator, quote, escape)
 
-    def read(self, line: SparkColumn) -> SparkColumn:
-        """Return the row in a line; missing fields are null."""
+    def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
+        """Append the row in each line; missing fields are null."""
         dialect = self._dialect
 
         # Spark derives from the annotations that the function maps whole columns.
-        def split(lines: pa.Array) -> pa.Array:
-            fields = [None if line is None else dialect.split(line) for line in lines.to_pylist()]
+        def split(texts: pa.Array) -> pa.Array:
+            fields = [None if text is None else dialect.split(text) for text in texts.to_pylist()]
             return pa.array(fields, pa.list_(pa.string()))
 
-        udf: Any = arrow_udf
-        fields = udf(split, ArrayType(StringType()))(line)
-        return F.struct(
-            *[F.get(fields, F.lit(i)).alias(name) for i, name in enumerate(self._names)]
-        )
+        lists = with_arrow_column(lines, row, split, ArrayType(StringType()), [line])
+        fields = [F.get(row, F.lit(i)).alias(name) for i, name in enumerate(self._names)]
+        return lists.withColumn(row, F.struct(*fields))
 
-    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """Return the line of a row.
+    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+        """Append the line of each row.
 
         A row that Hive would read back differently is an error when the line is computed.
 
         Args:
-            row: The values of all columns.
+            rows: All columns, and any others.
+            line: The name of the new column.
             what: The name of the operation, at the beginning of error messages.
         """
         dialect = self._dialect
 
-        def join(rows: pa.Array) -> pa.Array:
-            return pa.array([dialect.join(fields, what) for fields in rows.to_pylist()])
+        def join(*columns: pa.Array) -> pa.Array:
+            fields = zip(*[column.to_pylist() for column in columns], strict=True)
+            return pa.array([dialect.join(row, what) for row in fields], pa.string())
 
-        udf: Any = arrow_udf
-        line: SparkColumn = udf(join, StringType())(F.array(*[row[name] for name in self._names]))
-        return line
+        return with_arrow_column(rows, line, join, StringType(), self._names)
 
 
 class CsvDialect:

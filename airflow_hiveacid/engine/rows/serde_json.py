@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
@@ -16,7 +17,7 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
 )
 from airflow_hiveacid.engine.failures import MISMATCH
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.columns import quoted, spark_struct
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -50,24 +51,25 @@ class JsonText:
         ignored = parameters.get("ignore.malformed.json", "").lower() == "true"
         self._mode = "PERMISSIVE" if ignored else "FAILFAST"
 
-    def read(self, line: SparkColumn) -> SparkColumn:
-        """Return the row in a line; missing fields are null."""
+    def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
+        """Append the row in each line; missing fields are null."""
         names = [column.name for column in self._columns]
         # Hive accepts any case of a name; Spark would not find the field.
         other = F.exists(
             F.json_object_keys(line), lambda key: F.lower(key).isin(names) & ~key.isin(names)
         )
-        row = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
+        parsed = F.from_json(line, spark_struct(self._columns), {"mode": self._mode})
         wrong = F.lit(f"{MISMATCH} a line of JSON is empty, or names a column in capital letters.")
-        return F.when(other | (F.trim(line) == ""), F.raise_error(wrong)).otherwise(row)
+        refused = other | (F.trim(line) == "")
+        return lines.withColumn(row, F.when(refused, F.raise_error(wrong)).otherwise(parsed))
 
-    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """Return the line of a row."""
+    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+        """Append the line of each row."""
         values = [
-            _exact(row[column.name], parse_type(column.type)).alias(column.name)
+            _exact(F.col(quoted(column.name)), parse_type(column.type)).alias(column.name)
             for column in self._columns
         ]
-        return F.to_json(F.struct(*values), _OPTIONS)
+        return rows.withColumn(line, F.to_json(F.struct(*values), _OPTIONS))
 
 
 def _keys_are_strings(type_: HiveType) -> bool:

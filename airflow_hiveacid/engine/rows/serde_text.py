@@ -8,6 +8,7 @@ verified on Hive 4.0.1; tests/data/serde_lines.json contains its output.
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StringType
 
@@ -23,7 +24,8 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
 )
 from airflow_hiveacid.engine.failures import MISMATCH
-from airflow_hiveacid.engine.rows.types import spark_type
+from airflow_hiveacid.engine.rows.columns import quoted, spark_type
+from airflow_hiveacid.engine.spark_versions import try_cast
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -75,31 +77,30 @@ class DelimitedText:
         if encoding.lower() not in ("utf-8", "utf8"):
             raise self._unsupported("serialization.encoding", encoding)
 
-    def read(self, line: SparkColumn) -> SparkColumn:
-        """Return the row in a line; fields that are missing or invalid for their type are null."""
-        fields = self._split(line, self._separators[0])
-        return F.struct(
-            *[
-                self._value(F.get(fields, F.lit(position)), type_, 1, column.name).alias(
-                    column.name
-                )
-                for position, (column, type_) in enumerate(self._columns)
-            ]
-        )
+    def with_row(self, lines: DataFrame, line: str, row: str) -> DataFrame:
+        """Append the row in each line; missing fields and those invalid for their type are null."""
+        fields = self._split(F.col(line), self._separators[0])
+        values = [
+            self._value(F.get(fields, F.lit(position)), type_, 1, column.name).alias(column.name)
+            for position, (column, type_) in enumerate(self._columns)
+        ]
+        return lines.withColumn(row, F.struct(*values))
 
-    def write(self, row: Mapping[str, SparkColumn], what: str) -> SparkColumn:
-        """Return the line of a row.
+    def with_line(self, rows: DataFrame, line: str, what: str) -> DataFrame:
+        """Append the line of each row.
 
         A value that Hive would read back differently is an error when the line is computed.
 
         Args:
-            row: The values of all columns, in their types.
+            rows: All columns, in their types, and any others.
+            line: The name of the new column.
             what: The name of the operation, at the beginning of error messages.
         """
         fields = [
-            self._checked(row[column.name], column, type_, what) for column, type_ in self._columns
+            self._checked(F.col(quoted(column.name)), column, type_, what)
+            for column, type_ in self._columns
         ]
-        return F.concat_ws(self._separators[0], *fields)
+        return rows.withColumn(line, F.concat_ws(self._separators[0], *fields))
 
     def _read_separators(self, parameters: Mapping[str, str]) -> list[str]:
         field = parameters.get("field.delim", parameters.get("serialization.format", "\1"))
@@ -189,7 +190,7 @@ class DelimitedText:
         def entry(part: SparkColumn) -> SparkColumn:
             name = F.get(self._split(part, between), F.lit(0))
             rest = F.when(
-                F.length(part) > F.length(name), F.substring(part, F.length(name) + 2, _REST)
+                F.length(part) > F.length(name), part.substr(F.length(name) + 2, F.lit(_REST))
             )
             return F.struct(
                 self._value(name, key, level + 2, column).alias("key"),
@@ -203,7 +204,10 @@ class DelimitedText:
                 entries,
                 lambda entry, position: (
                     entry["key"].isNotNull()
-                    & (F.array_position(keys, entry["key"]) == position.cast("bigint") + 1)
+                    & (
+                        F.call_function("array_position", keys, entry["key"])
+                        == position.cast("bigint") + 1
+                    )
                 ),
             )
         )
@@ -222,7 +226,7 @@ class DelimitedText:
             case Varchar(length):
                 return F.substring(self._unescaped(text), 1, length)
             case Decimal():
-                return text.try_cast(target)
+                return try_cast(text, target)
             case Primitive("string"):
                 return self._unescaped(text)
             case Primitive("boolean"):
@@ -233,7 +237,7 @@ class DelimitedText:
                 # Spark accepts more spellings of these than Java does.
                 other = text.rlike(_SPECIAL_NUMBER) & ~text.rlike(_JAVA_NUMBER)
                 short = (F.length(text) == 1) & ~text.rlike("[0-9]")
-                return F.when(~other & ~short, text.try_cast(target))
+                return F.when(~other & ~short, try_cast(text, target))
             case Primitive("binary"):
                 encoded = text.rlike(_BASE64)
                 padded = F.concat(text, F.repeat(F.lit("="), F.pmod(-F.length(text), F.lit(4))))
@@ -241,14 +245,14 @@ class DelimitedText:
                     F.encode(text, "utf-8")
                 )
             case Primitive("date"):
-                return F.nullif(F.regexp_extract(text, _DATE, 1), F.lit("")).try_cast(target)
+                return try_cast(F.nullif(F.regexp_extract(text, _DATE, 1), F.lit("")), target)
             case Primitive("timestamp"):
                 year, rest = (F.regexp_extract(text, _TIMESTAMP, group) for group in (1, 2))
                 four = F.lpad(F.regexp_replace(year, r"\A0+(?=[0-9])", ""), 4, "0")
-                return F.when(F.length(year) > 0, F.concat(four, rest)).try_cast(target)
+                return try_cast(F.when(F.length(year) > 0, F.concat(four, rest)), target)
         whole = F.regexp_extract(text, r"\A([+-]?[0-9]*)", 1)
         digits = F.when(whole.isin("", "+", "-"), F.lit("0")).otherwise(whole)
-        return F.when(text.rlike(_INTEGER), digits).try_cast(target)
+        return try_cast(F.when(text.rlike(_INTEGER), digits), target)
 
     def _unescaped(self, text: SparkColumn) -> SparkColumn:
         if self._escape is None:

@@ -4,13 +4,11 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import LOCAL_ZONE
-from airflow_hiveacid.engine.rows.columns import all_columns
-from airflow_hiveacid.engine.rows.types import require_whole_maps, spark_struct
+from airflow_hiveacid.engine.rows.columns import all_columns, require_whole_maps, spark_struct
 from airflow_hiveacid.engine.session import require_utc
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.catalog import HiveTable, layout_of
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.storage_rules import layout_of
 
 STRIPE_SIZE = "orc.stripe.size"
 _USUAL_STRIPE_SIZE = 64 << 20

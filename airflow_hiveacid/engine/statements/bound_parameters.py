@@ -3,18 +3,15 @@
 import re
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.spark_versions import bound_text
 from airflow_hiveacid.errors import BadCondition, InvalidConnection
 from airflow_hiveacid.jobs.parameters import Parameters, ParameterValue, timestamp_text
 
-_HANDLER = "org.apache.spark.sql.catalyst.parser.ParameterHandler"
-_TO_SCALA = "org.apache.spark.api.python.PythonUtils"
 # The parser accepts statements, not bare values.
 _SELECT = "SELECT "
 _MINUS = re.compile("-:[A-Za-z_]")
@@ -39,12 +36,8 @@ def bound_query(spark: SparkSession, text: str, params: Parameters) -> str:
             "Spark reads texts with other escapes than it writes in parameters.",
             remedy="Set spark.sql.parser.escapedStringLiterals to false.",
         )
-    session: Any = spark._jsparkSession
-    with spark_errors_as_ours(f"The SQL {text!r}"):
-        values = {name: session.expression(_literal(v)._jc) for name, v in params.items()}
-        scala = java_class(spark, _TO_SCALA).toScalaMap(values)
-        bound = java_class(spark, _HANDLER).substituteNamedParameters(text, scala)
-    return str(bound._1())
+    with translated_spark_errors(f"The SQL {text!r}"):
+        return bound_text(spark, text, {name: _literal(value) for name, value in params.items()})
 
 
 def bound_expression(spark: SparkSession, text: str, params: Parameters) -> str:

@@ -7,7 +7,11 @@ from typing import Any, overload
 from pyspark.sql import Column, SparkSession
 
 from airflow_hiveacid.acid.merge import Clause, with_expressions
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.spark_versions import (
+    is_same_expression,
+    java_expression,
+    java_sessions,
+)
 from airflow_hiveacid.engine.statements.bound_parameters import bound_expression
 from airflow_hiveacid.engine.statements.refused_sql import check_expression
 from airflow_hiveacid.engine.statements.row_expressions import require_row_expression
@@ -18,7 +22,6 @@ from airflow_hiveacid.jobs.parameters import Parameters
 # SQL text, or an equivalent column.
 Expression = str | Column
 
-_SESSION = "org.apache.spark.sql.classic.SparkSession"
 # The text of these functions is an operator, not a call, so that conditions are split as those of a
 # text are.
 _BETWEEN = frozenset({"and", "or", "=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
@@ -80,11 +83,11 @@ def as_sql(spark: SparkSession, given: Column) -> str:
         BadCondition: The column has no equivalent text.
     """
     # Texts of times are written and read in the time zone of the active session.
-    sessions = java_class(spark, _SESSION)
+    sessions = java_sessions(spark)
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
-        tree = spark._jsparkSession.expression(given._jc)
+        tree = java_expression(spark, given)
         if not _means_the_same(spark, tree):
             raise BadCondition(
                 f"{given} cannot be expressed in SQL.",
@@ -112,7 +115,7 @@ def _means_the_same(spark: SparkSession, tree: Any) -> bool:
         read = spark._jsparkSession.sessionState().sqlParser().parseExpression(tree.sql())
     except (PySparkException, Py4JJavaError):
         return False
-    return bool(read.equals(tree))
+    return is_same_expression(tree, read)
 
 
 def _text(tree: Any) -> str:
@@ -121,7 +124,7 @@ def _text(tree: Any) -> str:
     name, children = tree.nameParts().mkString("."), tree.children()
     parts = [children.apply(number) for number in range(children.size())]
     if name in _BETWEEN and len(parts) == 2:
-        return f"({_text(parts[0])} {name} {_text(parts[1])})"
+        return f"({_text(parts[0])} {name.upper()} {_text(parts[1])})"
     if name == "in":
         return f"({_text(parts[0])} IN ({', '.join(map(_text, parts[1:]))}))"
     if name == "!":

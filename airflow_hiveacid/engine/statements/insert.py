@@ -94,8 +94,6 @@ class InsertStatement(Statement):
         self.look_up(preparation)
         self.reads = self._source.acid_tables
         self.partitions = self.plan.named(self.spark, self.table)
-        if self.replaces or self.merge_schema:
-            preparation.reading.close()
         if self.merge_schema:
             empty = self._source.empty()
             growth = SchemaGrowth(self.table, empty.schema)
@@ -153,7 +151,6 @@ class TruncateStatement(Statement):
         chosen = partitions_to_truncate(
             preparation.spark, preparation.client, self.table, self.partition
         )
-        preparation.reading.close()
         if self.partition is not None:
             self.partitions = chosen
 
@@ -286,7 +283,7 @@ def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what
     for name in _lower(plan.static or {}):
         if name not in keys:
             raise UserError(
-                f"{what} has a value for {name}, which is none of the partition keys "
+                f"{what} has a value for {name}, which is not one of the partition keys "
                 f"{', '.join(keys)}."
             )
         if name in have:

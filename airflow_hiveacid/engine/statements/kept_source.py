@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.kept_rows import KeptRows, keep_rows
 from airflow_hiveacid.engine.read.pruning import partitions_of_source
@@ -30,6 +29,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     RowSearch,
     written_row_ids,
 )
+from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 
 _WRITTEN, _NOT_WRITTEN = "written", "not"
 
@@ -70,7 +70,7 @@ class KeptSource(SourceRows):
         names = [*KEY, CLAUSE, SOURCE_ROW]
         updating = self.join.updating_clauses()
         if not updating:
-            return RowSearch(snapshot, context.txn, "The merge").found(pairs.select(*names))
+            return RowSearch(snapshot, context.txn, "The merge").evaluated(pairs.select(*names))
         written = F.when(F.col(CLAUSE).isin(updating), _WRITTEN).otherwise(_NOT_WRITTEN)
         columns, keys = context.table.columns, context.table.partition_keys
         frame = pairs.withColumn(FATE, written).select(
@@ -81,7 +81,7 @@ class KeptSource(SourceRows):
         )
         self._updated = context.output.write_flat(
             frame,
-            fated=True,
+            has_fate=True,
             scattered=is_scattered(snapshot),
             written=f"{FATE} = '{_WRITTEN}'",
         )

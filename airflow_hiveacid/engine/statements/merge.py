@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import (
     called,
@@ -33,6 +32,7 @@ from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 
 
 @dataclass(eq=False)
@@ -72,12 +72,12 @@ class MergeStatement(Statement):
         return True
 
     @property
-    def minds_new_rows(self) -> bool:
+    def depends_on_new_rows(self) -> bool:
         """Whether new rows matter: to inserts, or to clauses for rows without a source."""
         plan = MergePlan.of(self.clauses)
         return bool(plan.not_matched or plan.not_matched_by_source)
 
-    def meets(self, context: WriteContext, rows: DataFrame) -> bool:
+    def would_act_on(self, context: WriteContext, rows: DataFrame) -> bool:
         """Whether a row would have matched the source, or been changed without a source row."""
         assert self._merged is not None
         if self._merged.join.plan.not_matched_by_source:
@@ -98,7 +98,7 @@ class MergeStatement(Statement):
         if self.merge_schema:
             self._grow(preparation)
         if self._source.acid_tables:
-            self._look_at_source(preparation)
+            self._estimate_partitions(preparation)
         else:
             self._keep_source(preparation)
         self.partitions = self._touched
@@ -115,13 +115,13 @@ class MergeStatement(Statement):
             join, self._merged = source.join, source
             snapshot = context.snapshot(_matching(context, join, source.touched))
             check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
-            with spark_errors_as_ours("The merge"):
+            with translated_spark_errors("The merge"):
                 found = source.find(context, snapshot)
                 acted = found.by_clause()
                 acts = any(clause >= 0 for clause in acted)
                 if acts and (repeated := found.repeated(SHOWN_DUPLICATES + 1)):
                     join.refuse(repeated, snapshot)
-        with context.phases(Phase.WRITE, "the changes"), spark_errors_as_ours("The merge"):
+        with context.phases(Phase.WRITE, "the changes"), translated_spark_errors("The merge"):
             if acts:
                 found.write_deletes(context.output, snapshot.partitions)
             source.write(context, found)
@@ -134,7 +134,6 @@ class MergeStatement(Statement):
         """Add the columns that clauses use, after checking that the merge is valid with them."""
         empty = self._source.empty()
         nothing = empty.withColumn(SOURCE_ROW, F.lit(0).cast("bigint"))
-        preparation.reading.close()
         taken = self._join_with(self.table, nothing).columns_taken()
         growth = SchemaGrowth(self.table, empty.schema, taken)
         self._join_with(growth.grown(preparation), nothing).check()
@@ -156,15 +155,15 @@ class MergeStatement(Statement):
             self._rows = self._evaluated(self._source.frame(reader=None), keeper)
             self._touched = self._rows.touched
 
-    def _look_at_source(self, preparation: Preparation) -> None:
+    def _estimate_partitions(self, preparation: Preparation) -> None:
         """Estimate the partitions by a read of transactional sources.
 
         The final rows are those of the write's own snapshot, taken after the locks: if the estimate
         is wrong, the write restarts with a lock on the whole table.
         """
         self.reads = self._source.acid_tables
-        with Transaction(preparation.client, reads=self.reads) as look:
-            rows = self._source.frame(TableReader(preparation.client, look))
+        with Transaction(preparation.client, reads=self.reads) as estimate:
+            rows = self._source.frame(TableReader(preparation.client, estimate))
             with preparation.phases(Phase.READ, "the partitions of the source"):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))
 

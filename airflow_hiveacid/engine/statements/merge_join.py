@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.merge import (
     duplicates,
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.pruning import (
     Scope,
@@ -27,11 +27,7 @@ from airflow_hiveacid.engine.read.pruning import (
     same_expression,
 )
 from airflow_hiveacid.engine.read.spark_trees import parsed
-from airflow_hiveacid.engine.rows.columns import (
-    all_columns,
-    columns_by_name,
-    quoted,
-)
+from airflow_hiveacid.engine.rows.columns import all_columns, columns_by_name, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments, null_of
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 from airflow_hiveacid.errors import UnknownColumn
@@ -108,7 +104,7 @@ class MergeJoin:
         pairs = self.pairs(target)
         clauses: Sequence[Clause] = (*self.plan.matched, *self.plan.not_matched_by_source)
         is_pair = F.col(SOURCE_ROW).isNotNull()
-        with spark_errors_as_ours("A condition of the merge"):
+        with translated_spark_errors("A condition of the merge"):
             pairs = pairs.withColumn(CLAUSE, self.clause_of_pair(is_pair))
             pairs = pairs.where(self.matters(is_pair))
         return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *self._new_values(pairs, clauses))
@@ -205,7 +201,7 @@ class MergeJoin:
         """
         rest = self.source.join(partners.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
         rest = rest.alias(self.source_alias)
-        with spark_errors_as_ours("A condition of an insert clause of the merge"):
+        with translated_spark_errors("A condition of an insert clause of the merge"):
             number = self.first_clause(self.plan.not_matched)
             rest = rest.withColumn(CLAUSE, number).where(F.col(CLAUSE) >= 0)
         values: dict[str, Column] = {}
@@ -223,7 +219,7 @@ class MergeJoin:
         if self.small:
             source = F.broadcast(source)
         how = "left" if self.plan.not_matched_by_source else "inner"
-        with spark_errors_as_ours("The merge condition"):
+        with translated_spark_errors("The merge condition"):
             return target.alias(self.target_alias).join(source, F.expr(self.on), how)
 
     def _new_values(self, pairs: DataFrame, clauses: Sequence[Clause]) -> list[Column]:

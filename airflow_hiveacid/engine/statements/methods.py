@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, Self, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,7 @@ from airflow_hiveacid.engine.statements.insert import (
 from airflow_hiveacid.engine.statements.merge import MergeStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
+from airflow_hiveacid.jobs.field_checks import require_condition
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import Input, Source
 
@@ -42,14 +44,18 @@ class TableChanges(ABC, Generic[R]):
 
     Args:
         name: The table, ``"database.table"``.
-        spark: The session.
+        spark: The session; by default the active one, or a new one, once it is needed.
         orc_codec: The compression of new files; by default the table's.
     """
 
-    def __init__(self, name: str, spark: SparkSession, orc_codec: str | None = None) -> None:
+    def __init__(self, name: str, spark: SparkSession | None, orc_codec: str | None = None) -> None:
         self.ref = TableRef.parse(name)
-        self._spark = spark
+        self._given_session = spark
         self._orc_codec = orc_codec
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return self._given_session or SparkSession.Builder().getOrCreate()
 
     def append(
         self,
@@ -127,6 +133,7 @@ class TableChanges(ABC, Generic[R]):
         target_alias: str = "t",
         params: Parameters | None = None,
         trusted: bool = False,
+        all_rows: bool = False,
     ) -> R:
         """Change rows.
 
@@ -138,12 +145,14 @@ class TableChanges(ABC, Generic[R]):
 
         Args:
             set: Column to expression, each in SQL or as a column of PySpark.
-            where: A condition, likewise; all rows by default.
+            where: A condition, likewise, which only ``all_rows`` replaces.
             inputs: The inputs of subqueries: view name to table or files.
             target_alias: The table's name in the condition and in expressions.
             params: The values of parameters: ``{"id": 7}`` for ``:id``.
             trusted: Whether the SQL may run scripts, call Java and read files by their paths.
+            all_rows: Change all rows of the table. Without it, a missing condition is an error.
         """
+        require_condition(where, all_rows, f"UPDATE {self.ref.full_name}")
         given = Expressions(self._spark, params or {}, trusted)
         chosen, values = given.sql(where), given.all_sql(set)
         return self._run(
@@ -158,16 +167,19 @@ class TableChanges(ABC, Generic[R]):
         target_alias: str = "t",
         params: Parameters | None = None,
         trusted: bool = False,
+        all_rows: bool = False,
     ) -> R:
         """Delete rows.
 
         Args:
-            where: A condition in SQL, or as a column of PySpark; all rows by default.
+            where: A condition in SQL, or as a column of PySpark, which only ``all_rows`` replaces.
             inputs: The inputs of subqueries: view name to table or files.
             target_alias: The table's name in the condition.
             params: The values of parameters: ``{"id": 7}`` for ``:id``.
             trusted: Whether the SQL may run scripts, call Java and read files by their paths.
+            all_rows: Delete all rows of the table. Without it, a missing condition is an error.
         """
+        require_condition(where, all_rows, f"DELETE FROM {self.ref.full_name}")
         chosen = Expressions(self._spark, params or {}, trusted).sql(where)
         return self._run(
             DeleteStatement(self.ref, self._orc_codec, chosen, inputs or {}, target_alias)

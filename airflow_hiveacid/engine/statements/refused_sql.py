@@ -13,9 +13,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import parsed
-from airflow_hiveacid.engine.session import CALLING_JAVA, java_class, scan_session
+from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import UntrustedSql
 
 _REMEDY = (
@@ -90,7 +91,7 @@ def check_expression(spark: SparkSession, text: str) -> None:
 def check_query(session: SparkSession, text: str) -> None:
     """Refuse a query that does more than read tables and compute; see ``check_expression``."""
     java: Any = session._jsparkSession
-    with spark_errors_as_ours("The source query"):
+    with translated_spark_errors("The source query"):
         tree = java.sessionState().sqlParser().parsePlan(text)
     _Check(session, "The source query").require(tree)
 

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
 from airflow_hiveacid.engine.read.changes import Difference
 from airflow_hiveacid.engine.read.flat_changes import FlatDifference
@@ -22,8 +23,8 @@ from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, RowIds, RowSearch
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
-from airflow_hiveacid.errors import VersionUnknown
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
 
@@ -59,9 +60,12 @@ class RestoreStatement(Statement):
     def prepare(self, preparation: Preparation) -> None:
         """Look up the table. The differing partitions are determined again under the locks."""
         self.look_up(preparation)
+        if self.as_of.write_id is not None:
+            # Later, the restore's own write id would be among those of the table.
+            now = Snapshot.take(preparation.client, [self.target])
+            as_of_write_id(now.write_ids[self.target.full_name], self.as_of.write_id)
         if not self._is_flat:
             return
-        preparation.reading.close()
         client, wait = preparation.client, preparation.options.lock_wait_seconds
         # An overwrite waits for all readers of the partitions that it locks.
         if self.table.partition_keys:
@@ -72,8 +76,6 @@ class RestoreStatement(Statement):
     def run(self, context: WriteContext) -> Counts:
         """Stage the deletes and the restored rows."""
         table, output = context.table, context.output
-        if self.as_of.write_id == output.write_id:
-            raise VersionUnknown(f"{table.ref.full_name} has no version {output.write_id} yet.")
         if self._is_flat:
             return self._overwritten(context)
         with context.phases(Phase.READ, "the difference"):
@@ -81,7 +83,7 @@ class RestoreStatement(Statement):
             output.locate(partitions)
             versions = (self.as_of, None)
             found = list(context.reader.differences(context.spark, table, partitions, versions))
-            gone = [self._gone(context, difference) for difference in found]
+            gone = [self._rows_to_restore(context, difference) for difference in found]
             rows = [frame for frame in gone if frame is not None]
             scattered = any(is_scattered(difference.gone_from) for difference in found)
             deletes = [self._added(context, difference) for difference in found]
@@ -131,7 +133,7 @@ class RestoreStatement(Statement):
         return [each for each in all_ if each.name in names]
 
     @staticmethod
-    def _gone(context: WriteContext, difference: Difference) -> DataFrame | None:
+    def _rows_to_restore(context: WriteContext, difference: Difference) -> DataFrame | None:
         """The rows to restore."""
         if difference.gone is None:
             return None
@@ -146,4 +148,4 @@ class RestoreStatement(Statement):
             return None
         what = f"The restore of {context.table.ref.full_name}"
         search = RowSearch(difference.added_from, context.txn, what)
-        return search.found(difference.added.select(*KEY, F.lit(0).alias(CLAUSE)))
+        return search.evaluated(difference.added.select(*KEY, F.lit(0).alias(CLAUSE)))

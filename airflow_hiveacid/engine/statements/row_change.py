@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.constraints import with_defaults
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
@@ -38,7 +38,7 @@ class RowChange(Statement):
     where: str | None
     inputs: Mapping[str, Input]
     alias: str
-    _looked_up: SourceInputs = field(init=False, repr=False)
+    _source_inputs: SourceInputs = field(init=False, repr=False)
 
     @property
     def changes_single_rows(self) -> bool:
@@ -54,10 +54,10 @@ class RowChange(Statement):
         """Look up the inputs of subqueries, and determine the partitions that can match."""
         self.look_up(preparation)
         # The inputs become views of the session that reads the table.
-        self._looked_up = SourceInputs(
+        self._source_inputs = SourceInputs(
             self.spark, preparation.client, self.inputs, batch=preparation.batch
         )
-        self.reads = self._looked_up.acid_tables
+        self.reads = self._source_inputs.acid_tables
         keys = {key.name for key in self.table.partition_keys}
         if self.where is not None and keys and keys.isdisjoint(self.assigned):
             names = preparation.client.get_partition_names(self.target)
@@ -76,10 +76,10 @@ class RowChange(Statement):
 
     def _chosen(self, context: WriteContext, snapshot: AcidSnapshot) -> DataFrame:
         """The matching rows with their keys."""
-        self._looked_up.register(context.reader, context.shared)
+        self._source_inputs.register(context.reader, context.shared)
         if self.where is None:
             return snapshot.rows(context.spark).alias(self.alias)
-        with spark_errors_as_ours(f"The condition {self.where!r}"):
+        with translated_spark_errors(f"The condition {self.where!r}"):
             # A filter inside of a subquery does not apply to the table.
             own = without_subqueries(context.spark, self.where)
             search = own and search_argument(
@@ -117,7 +117,7 @@ class DeleteStatement(RowChange):
             snapshot = self._snapshot(context)
             keys = self._chosen(context, snapshot).select(*KEY, F.lit(0).alias(CLAUSE))
             what = f"The delete from {context.table.ref.full_name}"
-            found = RowSearch(snapshot, context.txn, what).found(keys)
+            found = RowSearch(snapshot, context.txn, what).evaluated(keys)
         with context.phases(Phase.WRITE, "the deletes"):
             found.write_deletes(context.output, snapshot.partitions)
         return Counts(deleted=context.output.deletes)
@@ -159,7 +159,7 @@ class UpdateStatement(RowChange):
             }
             # The new rows are written by the same pass that finds the old ones.
             columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
-            with spark_errors_as_ours(what):
+            with translated_spark_errors(what):
                 changed = chosen.selectExpr(*columns.values()).toDF(*columns)
             rows = context.output.write_flat(changed, scattered=is_scattered(snapshot))
             found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])

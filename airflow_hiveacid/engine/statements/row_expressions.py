@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.read.spark_trees import kind, nodes, parsed
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import BadCondition
 
 _CATALYST = "org.apache.spark.sql.catalyst."

@@ -9,8 +9,8 @@ from pyspark.sql.types import DataType, StructType
 from airflow_hiveacid.acid.column_changes import is_number, wider
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import parse_type
+from airflow_hiveacid.engine.rows.columns import hive_type
 from airflow_hiveacid.engine.rows.table_support import check_writable
-from airflow_hiveacid.engine.rows.types import hive_type
 from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
 from airflow_hiveacid.metastore.alteration import change_columns

@@ -9,15 +9,15 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.changes import no_changes
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
-from airflow_hiveacid.engine.read.row_query import RowQuery
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.read.table_reader import RowQuery
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.statements.bound_parameters import bound_query
+from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
 from airflow_hiveacid.jobs.sources import (
@@ -116,7 +116,7 @@ class SourceInputs:
             raise UnsupportedTable(
                 f"The query reads {self.reads} tables and views, those of views counted each time; "
                 f"at most {_MOST_READS} are allowed.",
-                remedy="Store what views have in common in a table.",
+                remedy="Store the rows that the views have in common in a table.",
             )
         for given in inputs.values():
             if isinstance(given, ChangesSource) or (
@@ -199,15 +199,10 @@ class SourceInputs:
                 raise InvalidJob("There is a BatchSource, but no batch outside of a StreamJob.")
             return in_session(self._batch, self._spark)
         if isinstance(given, PathSource):
-            reader = self._spark.read.format(given.format).options(**given.options)
-            if given.schema is not None:
-                with spark_errors_as_ours(f"The schema of {given.path}"):
-                    reader = reader.schema(given.schema)
-            with spark_errors_as_ours(f"The source {given.path}"):
-                return reader.load(given.path)
+            return path_rows(self._spark, given)
         table = self._tables[given.name]
         partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
-        with spark_errors_as_ours(f"The source table {table.ref.full_name}"):
+        with translated_spark_errors(f"The source table {table.ref.full_name}"):
             return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
 
 
@@ -234,7 +229,7 @@ class HiveView:
         if len(within) >= _MOST_NESTED:
             raise UnsupportedTable(
                 f"The view {name} is in more than {_MOST_NESTED} others: {' > '.join(within)}.",
-                remedy="Store what one of them reads in a table.",
+                remedy="Store the rows that one of them reads in a table.",
             )
         query = view_query(table.view_text, table.ref.database, name)
         self._spark = spark
@@ -258,7 +253,7 @@ class HiveView:
         """Return the rows of the view, with the columns as defined in the metastore."""
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
-        with spark_errors_as_ours(f"The view {self._table.ref.full_name}"):
+        with translated_spark_errors(f"The view {self._table.ref.full_name}"):
             rows = self._spark.sql(self._sql).toDF(*[field.name for field in fields])
             return rows.select(
                 *[F.col(quoted(field.name)).cast(field.dataType) for field in fields]
@@ -317,7 +312,7 @@ class SourceFrame:
         if not isinstance(self._source, QuerySource):
             return self._inputs.frame(_ONLY, reader, shared)
         self._inputs.register(reader, shared)
-        with spark_errors_as_ours("The source query"):
+        with translated_spark_errors("The source query"):
             for name, sql in self._source.common.items():
                 rows = self._spark.sql(sql)
                 if shared is not None:

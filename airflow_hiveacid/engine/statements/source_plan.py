@@ -35,8 +35,7 @@ from airflow_hiveacid.engine.read.spark_trees import (
     nodes,
     parsed,
 )
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
-from airflow_hiveacid.engine.rows.types import spark_struct
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
@@ -153,8 +152,8 @@ class _Planner:
         if None in named:
             return None
         names = [name for some in named for name in some or ()]
-        fated = bool(_conditions((*merge.matched, *merge.not_matched)))
-        columns = self._joined({name for side, name in names if side == "source"}, values, fated)
+        has_fate = bool(_conditions((*merge.matched, *merge.not_matched)))
+        columns = self._joined({name for side, name in names if side == "source"}, values, has_fate)
         if columns is None or not (columns or values):
             return None
         return SourcePlan(
@@ -283,7 +282,7 @@ class _Planner:
         return name[1 if qualified else 0].lower()
 
     def _joined(
-        self, names: Iterable[str], values: Mapping[str, str] | None, fated: bool
+        self, names: Iterable[str], values: Mapping[str, str] | None, has_fate: bool
     ) -> list[JoinedColumn] | None:
         """The locations of source columns in the files; None if one cannot be stored exactly."""
         standing = {
@@ -299,7 +298,7 @@ class _Planner:
             column = standing.get(name)
             # Rows that are never written have null values, except in columns that cannot cause
             # errors.
-            dated = isinstance(given.dataType, DateType) and fated
+            dated = isinstance(given.dataType, DateType) and has_fate
             if column and not dated and self._is_same_value(column.name.lower(), name):
                 columns.append(JoinedColumn(given, column.name, carried=False))
             elif _can_be_held(given.dataType):

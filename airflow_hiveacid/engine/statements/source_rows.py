@@ -6,13 +6,13 @@ from itertools import groupby
 
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.engine.hidden_folder import HiddenFolder, ReadingTransaction
 from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.engine.write.context import WriteContext
 from airflow_hiveacid.engine.write.row_ids import RowIds
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.staging.hidden_folder import HiddenFolder, ReadingTransaction
+from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 
 # A source whose rows are smaller than this is broadcast instead of shuffling the target.
 BROADCAST_BYTES = 64 << 20

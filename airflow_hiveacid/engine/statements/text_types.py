@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.read.spark_trees import kind
-from airflow_hiveacid.engine.session import java_class
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.engine.statements.schema_growth import new_columns
 from airflow_hiveacid.engine.statements.source import SourceFrame
 from airflow_hiveacid.errors import SparkJobFailed, UserError

@@ -17,16 +17,14 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
-from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
 from airflow_hiveacid.engine.rows.conversion import assignments
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.engine.statements.source_plan import SourcePlan
@@ -47,8 +45,9 @@ from airflow_hiveacid.engine.write.row_ids import (
     RowSearch,
     Writes,
 )
-from airflow_hiveacid.engine.write.staged_files import FlatFile
-from airflow_hiveacid.metastore.storage_rules import layout_of
+from airflow_hiveacid.metastore.catalog import layout_of
+from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
+from airflow_hiveacid.staging.staged_files import FlatFile
 
 # The classification of a row before the target is read: it is written in any case, or never, or
 # depending on a match.
@@ -89,7 +88,7 @@ class SourceWriter:
         """Evaluate the source; the files belong to a transaction."""
         join, table = self.join, self.join.table
         rows = in_session(join.source, join.spark).alias(join.source_alias)
-        with spark_errors_as_ours("A condition of the merge"):
+        with translated_spark_errors("A condition of the merge"):
             if self._clause_differs:
                 rows = rows.withColumn(CLAUSE, join.first_clause(join.plan.matched))
             if self._inserts_some:
@@ -114,9 +113,9 @@ class SourceWriter:
             flat = writer.write(chosen, folder, by)
         else:
             # A row that may never be written also fails here: its merge then keeps the source.
-            fated = self.fate is None
-            written = f"{FATE} <> '{NEVER}'" if fated else None
-            flat = writer.write_rows(chosen, folder, fated=fated, written=written)
+            has_fate = self.fate is None
+            written = f"{FATE} <> '{NEVER}'" if has_fate else None
+            flat = writer.write_rows(chosen, folder, has_fate=has_fate, written=written)
         touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, touched, self, flat)
 
@@ -214,15 +213,15 @@ class WrittenSource(SourceRows):
         # Deleted rows must not be compared if the comparison could fail.
         deleted = DeletedRows.of(few) if plan.only_equal and rows.is_fetched else None
         target = few.rows(spark, search, with_deleted=deleted is not None)
-        with spark_errors_as_ours("A condition of the merge"):
+        with translated_spark_errors("A condition of the merge"):
             pairs = some.pairs(target).withColumn(CLAUSE, self.writer.clause_of_pair(is_pair))
         pairs = pairs.where(join.matters(is_pair))
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
         if deleted is not None:
-            return rows.found(pairs.select(*KEY, CLAUSE, *numbers, TOUCHED), deleted)
+            return rows.evaluated(pairs.select(*KEY, CLAUSE, *numbers, TOUCHED), deleted)
         if join.plan.matched or join.plan.not_matched_by_source:
-            return rows.found(pairs.select(*KEY, CLAUSE, *numbers))
-        return rows.found(pairs.select(CLAUSE, *numbers).distinct())
+            return rows.evaluated(pairs.select(*KEY, CLAUSE, *numbers))
+        return rows.evaluated(pairs.select(CLAUSE, *numbers).distinct())
 
     def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
         """Join some rows of the target with the matching rows of the source."""
@@ -286,7 +285,7 @@ class WrittenSource(SourceRows):
             rows = with_partition(context.spark, rows, located, keys)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
         counted = counted.where(F.col(_TIMES) > 0)
-        copies = F.explode(F.array_repeat(F.lit(1), F.col(_TIMES).cast("int")))
+        copies = F.explode(F.call_function("array_repeat", F.lit(1), F.col(_TIMES).cast("int")))
         columns = [quoted(column.name) for column in all_columns(table)]
         return counted.select(*columns, copies).select(*columns)
 

@@ -40,7 +40,7 @@ class StreamMeasures:
         self._all_done = True
 
     @property
-    def untold(self) -> bool:
+    def has_unreported_batch(self) -> bool:
         """Whether Spark has not reported an applied batch yet."""
         return bool(self._applied)
 
@@ -54,17 +54,17 @@ class StreamMeasures:
         """Report the batches that Spark has reported since the last call."""
         if not self._applied:
             return
-        told = []
+        reported = []
         with suppress(PySparkException, Py4JError):
             # Spark's own classes for progress reports need a hundred calls each.
-            told = [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
-        for progress in told:
+            reported = [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
+        for progress in reported:
             batch_id = progress["batchId"]
             if "addBatch" in progress["durationMs"] and batch_id in self._applied:
-                self._tell(batch_id, progress, observers)
+                self._report_batch(batch_id, progress, observers)
         if not query.isActive:
             for batch_id in sorted(self._applied):
-                self._tell(batch_id, {}, observers)
+                self._report_batch(batch_id, {}, observers)
 
     def report(self, ended: str, seconds: float) -> StreamReport:
         """Return the report on the run."""
@@ -87,7 +87,7 @@ class StreamMeasures:
             already_done=self._report.batches > 0 and self._all_done,
         )
 
-    def _tell(
+    def _report_batch(
         self, batch_id: int, progress: Mapping[str, Any], observers: Sequence[PhaseObserver]
     ) -> None:
         committed, done = self._applied.pop(batch_id)
@@ -143,8 +143,8 @@ class StreamMeasures:
 
 def _planned_at(progress: Mapping[str, Any]) -> float | None:
     """The time when Spark began to look for the rows of a batch, in seconds since 1970."""
-    told = progress.get("timestamp")
-    return None if told is None else datetime.fromisoformat(told).timestamp()
+    reported = progress.get("timestamp")
+    return None if reported is None else datetime.fromisoformat(reported).timestamp()
 
 
 def _backlog(progress: Mapping[str, Any]) -> int | None:

@@ -14,12 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.engine.failures import spark_errors_as_ours, translate
+from airflow_hiveacid.engine.failures import translate, translated_spark_errors
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.from_job import statement_of
 from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
 from airflow_hiveacid.engine.streaming.measures import StreamMeasures
-from airflow_hiveacid.engine.streaming.state_report import StreamTeller
+from airflow_hiveacid.engine.streaming.state_report import StreamStateWriter
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
@@ -98,8 +98,8 @@ class StreamRun:
         self._places = StreamPlaces(self._storage, job.name)
         self._checkpoint = StreamCheckpoint(job.checkpoint)
         self._measures = StreamMeasures(job)
-        self._teller = StreamTeller(self._places, job)
-        self._observers = (self._teller, *observers)
+        self._state_writer = StreamStateWriter(self._places, job)
+        self._observers = (self._state_writer, *observers)
         self._place: StreamPlace | None = None
         self._query_id: str | None = None
         self._notes: deque[NoteFile] = deque()
@@ -109,20 +109,20 @@ class StreamRun:
 
     def run(self) -> StreamReport:
         """Run until the source is exhausted, a stop is requested, or the time limit is reached."""
-        self._teller.begin()
+        self._state_writer.begin()
         try:
             report = self._run(time.monotonic())
         except BaseException as error:
-            self._teller.fail(error)
+            self._state_writer.fail(error)
             raise
-        self._teller.end(report.ended)
+        self._state_writer.end(report.ended)
         return report
 
     def _run(self, started: float) -> StreamReport:
         self._place = self._places.read()
         state = self._checkpoint.state()
         require_same_place(
-            self._job.name, self._job.target, self._place, state, self._job.begin_anew
+            self._job.name, self._job.target, self._place, state, self._job.reset_query
         )
         place = self._place
         if place is not None and place.query_id == state.query_id and place.offsets is not None:
@@ -130,7 +130,7 @@ class StreamRun:
             require_same_batch(self._job, place.batch_id, place.offsets, planned)
         self._places.begin()
         try:
-            with spark_errors_as_ours(f"The stream {self._job.name}"):
+            with translated_spark_errors(f"The stream {self._job.name}"):
                 query = self._start()
         except StorageError as error:
             error.remedy = f"Look at the checkpoint {state.location}, and at the source."
@@ -181,7 +181,7 @@ class StreamRun:
             with suppress(PySparkException, Py4JError):
                 query.awaitTermination(_POLL_SECONDS)
             self._measures.follow(query, self._observers)
-            self._teller.alive()
+            self._state_writer.alive()
         return "no more rows"
 
     def _stop(self, query: Any) -> None:
@@ -189,7 +189,9 @@ class StreamRun:
         self._stopping.set()
         with self._working:
             deadline = time.monotonic() + _SECONDS_TO_NOTE
-        while query.isActive and self._measures.untold and time.monotonic() < deadline:
+        while (
+            query.isActive and self._measures.has_unreported_batch and time.monotonic() < deadline
+        ):
             time.sleep(_POLL_SECONDS / 5)
             self._measures.follow(query, self._observers)
         query.stop()
@@ -277,7 +279,7 @@ class StreamRun:
     def _move_on(self, batch_id: int, offsets: str) -> None:
         """Record the progress of the stream in the table."""
         assert self._query_id is not None
-        if self._has_come_to(batch_id, offsets):
+        if self._is_last_recorded(batch_id, offsets):
             return
         assert self._place is not None
         self._place.require_before(self._query_id, batch_id)
@@ -285,10 +287,10 @@ class StreamRun:
             self._write_place(self._query_id, batch_id, offsets)
         except StreamOvertaken:
             # Another driver of the query may have found the note on the same batch.
-            if not self._has_come_to(batch_id, offsets):
+            if not self._is_last_recorded(batch_id, offsets):
                 raise
 
-    def _has_come_to(self, batch_id: int, offsets: str) -> bool:
+    def _is_last_recorded(self, batch_id: int, offsets: str) -> bool:
         """Whether a batch is the last one that is recorded in the table."""
         self._place = place = self._places.known()
         if (place.query_id, place.batch_id) != (self._query_id, batch_id):

@@ -14,7 +14,7 @@ from airflow_hiveacid.records.stream_state import StreamState
 _SECONDS_BETWEEN_SIGNS_OF_LIFE = 60.0
 
 
-class StreamTeller(PhaseObserver):
+class StreamStateWriter(PhaseObserver):
     """Stores the state of a stream beside its position, for the page.
 
     A folder that cannot be written does not prevent batches from being applied.
@@ -35,15 +35,15 @@ class StreamTeller(PhaseObserver):
             started_at=now,
             told_at=now,
         )
-        self._told = 0.0
+        self._written_at = 0.0
 
     def begin(self) -> None:
         """Record the start of a run, with the last batch of the preceding run."""
         with suppress(StorageError):
-            before = self._places.told()
+            before = self._places.read_state()
             if before is not None:
                 self._state = replace(self._state, last=before.last)
-        self._tell()
+        self._write()
 
     def batch(self, progress: object) -> None:
         """Record one more applied batch."""
@@ -54,26 +54,26 @@ class StreamTeller(PhaseObserver):
             rows=self._state.rows + progress.rows,
             last=progress,
         )
-        self._tell()
+        self._write()
 
     def alive(self) -> None:
         """Report that the driver is alive, without other events."""
-        if time.monotonic() - self._told >= _SECONDS_BETWEEN_SIGNS_OF_LIFE:
-            self._tell()
+        if time.monotonic() - self._written_at >= _SECONDS_BETWEEN_SIGNS_OF_LIFE:
+            self._write()
 
     def end(self, why: str) -> None:
         """Record the successful end of the run."""
         self._state = replace(self._state, ended=why)
-        self._tell()
+        self._write()
 
     def fail(self, error: BaseException) -> None:
         """Record a failure; only the error's name is visible to all users of the table."""
         name = error.id if isinstance(error, HiveAcidError) else type(error).__name__
         self._state = replace(self._state, ended="failed", error=name)
-        self._tell()
+        self._write()
 
-    def _tell(self) -> None:
-        self._told = time.monotonic()
+    def _write(self) -> None:
+        self._written_at = time.monotonic()
         self._state = replace(self._state, told_at=time.time())
         with suppress(StorageError):
-            self._places.tell(self._state)
+            self._places.write_state(self._state)

@@ -9,15 +9,19 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.names import ACID_VERSION_FILE, BucketFile
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import read_events
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles
-from airflow_hiveacid.engine.rows.columns import orc_row_types
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, AcidRowFiles
-from airflow_hiveacid.engine.write.staged_files import (
+from airflow_hiveacid.engine.write.staged_work import OutputFolder
+from airflow_hiveacid.engine.write.table_output import TableOutput
+from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
+from airflow_hiveacid.layout.file_columns import orc_row_types
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
+from airflow_hiveacid.staging.staged_files import (
     DELETE_REPORT,
     NewFile,
     StagedFile,
@@ -26,13 +30,9 @@ from airflow_hiveacid.engine.write.staged_files import (
     reported_file,
     row_stager,
 )
-from airflow_hiveacid.engine.write.staged_work import OutputFolder
-from airflow_hiveacid.engine.write.table_output import TableOutput
-from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
-from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
-from airflow_hiveacid.storage.filesystems import os_errors_as_ours
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.threads import in_threads
 
 # Files whose total size is below this limit are written in the driver: faster than a Spark task.
 DRIVER_BYTES = 64 << 20
@@ -62,7 +62,7 @@ class AcidOutput(TableOutput):
         staging = [self._staging_folder(folder, directory, is_read=True) for folder in folders]
         stage = delete_stager(staging, self.write_id, orc_row_types(self.table), self.codec)
         columns = (PARTITION, BUCKET_NUMBER, WRITE_ID, BUCKET, ROW)
-        with spark_errors_as_ours(f"Writing deletes for {self.table.ref.full_name}"):
+        with translated_spark_errors(f"Writing deletes for {self.table.ref.full_name}"):
             if isinstance(keys, pa.Table):
 
                 def stage_one(file: pa.Table) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ class AcidOutput(TableOutput):
                         row for report in stage(file.to_batches()) for row in report.to_pylist()
                     ]
 
-                with os_errors_as_ours(self.table.folder):
+                with translated_os_errors(self.table.folder):
                     files = in_threads(stage_one, by_delete_file(keys.select(columns)))
                 reports = [row for file in files for row in file]
             else:
@@ -114,7 +114,7 @@ class AcidOutput(TableOutput):
             (row,) = (row for report in stage([batch]) for row in report.to_pylist())
             return reported_file(row)
 
-        with os_errors_as_ours(self.table.folder):
+        with translated_os_errors(self.table.folder):
             made = in_threads(restamp, every)
         for (folder, _), file in zip(every, made, strict=True):
             self._keep(folder, directory, file)
@@ -132,7 +132,7 @@ class AcidOutput(TableOutput):
             )
         stage = row_stager(self.write_id, self.statement, orc_row_types(self.table), width)
         if sum(file.bytes for file in files) <= DRIVER_BYTES:
-            with os_errors_as_ours(self.table.folder):
+            with translated_os_errors(self.table.folder):
                 return in_threads(stage, files)
         return self.spark.sparkContext.parallelize(files, len(files)).map(stage).collect()
 

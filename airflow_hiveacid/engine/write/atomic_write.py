@@ -15,11 +15,11 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.session import cancelling_jobs
+from airflow_hiveacid.engine.spark_versions import requiring_stages_run_once
 from airflow_hiveacid.engine.write.acid_output import AcidOutput
 from airflow_hiveacid.engine.write.context import PartitionsMoved, WriteContext
 from airflow_hiveacid.engine.write.insert_only_output import InsertOnlyOutput
-from airflow_hiveacid.engine.write.overlaps import Overlaps, written_by
-from airflow_hiveacid.engine.write.part import Part, require_published_together
+from airflow_hiveacid.engine.write.part import Part, require_published_together, send_write_events
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.second_commit import SecondCommit, may_help
 from airflow_hiveacid.engine.write.statement import (
@@ -28,7 +28,6 @@ from airflow_hiveacid.engine.write.statement import (
     WriteOptions,
     look_up_constraints,
 )
-from airflow_hiveacid.engine.write.write_events import send_write_events
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
 from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
@@ -39,7 +38,8 @@ from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierTries
+from airflow_hiveacid.records.earlier_attempts import AlreadyApplied, EarlierAttempts
+from airflow_hiveacid.records.overlaps import Overlaps, written_by
 from airflow_hiveacid.records.run_note import RunNote, origin_of
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.storage.folder import Storage
@@ -54,7 +54,6 @@ def run_statements(
     options: WriteOptions,
     observers: Sequence[PhaseObserver],
     statements: Sequence[Statement],
-    reading: ExitStack | None = None,
     batch: DataFrame | None = None,
 ) -> RunReport:
     """Run statements in one transaction and commit it, unless an earlier attempt has committed.
@@ -65,8 +64,6 @@ def run_statements(
         options: The options of the write.
         observers: Receive the phases.
         statements: The statements, in order of execution.
-        reading: The transactions of frames that the caller has read; an overwrite ends these
-            transactions.
         batch: The rows of a stream's batch, which the statements may read.
 
     Raises:
@@ -74,9 +71,7 @@ def run_statements(
         UnprovenRun: An earlier attempt may have applied the run; only a person can determine this.
     """
     phases = PhaseClock(observers)
-    preparation = Preparation(
-        spark, client, options, phases, reading=reading or ExitStack(), batch=batch
-    )
+    preparation = Preparation(spark, client, options, phases, batch=batch)
     targets = dict.fromkeys(statement.target for statement in statements)
     overlaps = None
     if options.conflict_policy == "strict":
@@ -84,17 +79,18 @@ def run_statements(
     try:
         earlier = None
         if options.run_token is not None:
-            earlier = EarlierTries(client, targets, options.run_token)
+            earlier = EarlierAttempts(client, targets, options.run_token)
             earlier.end()
         with preparation.stack:
             for statement in statements:
-                statement.prepare(preparation)
+                with requiring_stages_run_once(preparation.spark, statement.name):
+                    statement.prepare(preparation)
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
             write = AtomicWrite(client, options, phases, statements, earlier, overlaps)
             try:
                 report = write.run([statement.locks for statement in statements])
             except PartitionsMoved as moved:
-                phases.note(f"Beginning again: {moved.what}")
+                phases.note(f"Restarting: {moved.what}")
                 report = write.run([None] * len(statements))
     except AlreadyApplied as applied:
         report = replace(applied.report, already_done=True)
@@ -111,7 +107,7 @@ class AtomicWrite:
     options: WriteOptions
     phases: PhaseClock
     statements: Sequence[Statement]
-    earlier: EarlierTries | None
+    earlier: EarlierAttempts | None
     overlaps: Overlaps | None
 
     def run(self, locks: _Locks) -> RunReport:
@@ -171,7 +167,7 @@ class AtomicWrite:
                     parts = [part.moved_to(txn) for part in staged]
                 report = self._finish_surely(txn, since, parts, locks)
             for part in staged:
-                keeper.attempt("remove what was staged", part.output.discard)
+                keeper.attempt("remove staged files", part.output.discard)
             return report
 
     def _finish_surely(
@@ -225,7 +221,7 @@ class AtomicWrite:
             else:
                 txn.attempt("mark the note on the run", mark)
         report = self._report(txn, parts)
-        return report if again is None else again.told(report, parts)
+        return report if again is None else again.with_savings(report, parts)
 
     def _transaction(self, locks: _Locks, *, queues: bool = True) -> Transaction:
         return Transaction(
@@ -240,7 +236,7 @@ class AtomicWrite:
             lock_wait_seconds=self.options.lock_wait_seconds,
             max_restarts=self.options.max_restarts,
             phases=self.phases,
-            earlier_tries=self.earlier,
+            earlier_attempts=self.earlier,
         )
 
     def _require_same_tables(self, txn: Transaction, parts: Sequence[Part] = ()) -> None:
@@ -295,7 +291,11 @@ class AtomicWrite:
             description = f"{statement.name} {table.ref.full_name}"
             if len(self.statements) > 1:
                 self.phases.step(f"statement {number + 1} of {len(self.statements)}: {description}")
-            with cancelling_jobs(spark, f"hiveacid-{txn.txn_id}", description):
+            group = f"hiveacid-{txn.txn_id}-{number}"
+            with (
+                requiring_stages_run_once(spark, description),
+                cancelling_jobs(spark, group, description),
+            ):
                 counts = statement.run(context)
             # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))

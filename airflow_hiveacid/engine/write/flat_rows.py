@@ -7,33 +7,30 @@ files may have more columns than the table; the table takes only its own.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType, StructType
 
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
-from airflow_hiveacid.engine.parallel import in_threads
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.rows.char_texts import pad_chars
-from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.rows.spark_paths import escape_glob
+from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
+from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
-from airflow_hiveacid.engine.session import file_reader
+from airflow_hiveacid.engine.spark_versions import rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.row_rules import checked
-from airflow_hiveacid.engine.write.staged_files import FlatFile, Folder
 from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.threads import in_threads
 
 # Columns that become folders: the classification of rows, and their bucket number.
 FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
@@ -143,7 +140,7 @@ class FlatRowsWriter:
         frame: DataFrame,
         folder: Folder,
         *,
-        fated: bool = False,
+        has_fate: bool = False,
         scattered: bool = False,
         written: str | None = None,
     ) -> FlatRows:
@@ -152,7 +149,7 @@ class FlatRowsWriter:
         Args:
             frame: The table's columns and partition columns, in their types, and any others.
             folder: The folder of the files.
-            fated: Whether the frame has the column FATE, which separates rows.
+            has_fate: Whether the frame has the column FATE, which separates rows.
             scattered: Whether the rows may come in small parts from many tasks.
             written: An SQL condition for the rows that the table may take; all rows by default.
                 Other rows need not satisfy the constraints.
@@ -164,7 +161,7 @@ class FlatRowsWriter:
         frame = checked(frame, self.rules, written)
         by = [key.name for key in self.table.partition_keys]
         if self.layout is not None:
-            frame = frame.withColumn(BUCKET_NUMBER, _bucket_number(self.layout))
+            frame = _with_bucket_number(frame, self.layout)
             frame = frame.repartition(
                 max(self.layout.count, self.spark.sparkContext.defaultParallelism),
                 *[F.col(quoted(name)) for name in by],
@@ -173,8 +170,8 @@ class FlatRowsWriter:
             by.append(BUCKET_NUMBER)
         elif by or scattered:
             # Otherwise every task would write one file for each partition.
-            frame = frame.hint("rebalance", *[F.col(quoted(name)) for name in by])
-        return self.write(frame, folder, [FATE, *by] if fated else by)
+            frame = rebalanced(frame, [quoted(name) for name in by])
+        return self.write(frame, folder, [FATE, *by] if has_fate else by)
 
     def write(self, frame: DataFrame, folder: Folder, by: Sequence[str]) -> FlatRows:
         """Write rows without redistributing them.
@@ -185,7 +182,7 @@ class FlatRowsWriter:
             by: The columns that become folders: FATE, partition keys, BUCKET_NUMBER.
         """
         root = folder.root.rstrip("/")
-        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
+        with translated_spark_errors(f"Writing rows for {self.table.ref.full_name}"):
             self.files.save(frame, by, f"{root}/{folder.path}")
         listed = Storage.of(folder.root).list_files(folder.path, recursive=True)
         files = []
@@ -213,7 +210,7 @@ class FlatRowsWriter:
         return partition_name(keys, values) if values else None
 
 
-def _bucket_number(layout: BucketLayout) -> Any:
+def _with_bucket_number(frame: DataFrame, layout: BucketLayout) -> DataFrame:
     types = [parse_type(column.type) for column in layout.columns]
     count, version = layout.count, layout.version
 
@@ -221,8 +218,8 @@ def _bucket_number(layout: BucketLayout) -> Any:
     def number(*values: pa.Array) -> pa.Array:
         return pa.array(bucket_numbers(values, types, count, version))
 
-    udf: Any = arrow_udf  # Its type stubs support at most ten columns.
-    return udf(number, IntegerType())(*[F.col(quoted(column.name)) for column in layout.columns])
+    names = [column.name for column in layout.columns]
+    return with_arrow_column(frame, BUCKET_NUMBER, number, IntegerType(), names)
 
 
 def _count(file: FlatFile) -> int:

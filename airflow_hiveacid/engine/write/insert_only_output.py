@@ -6,9 +6,9 @@ from typing import Any
 from airflow_hiveacid.acid.names import OriginalFile
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.errors import CorruptFile, UnsupportedTable
+from airflow_hiveacid.staging.staged_files import NewFile, StagedFile
 from airflow_hiveacid.storage.folder import Storage
 
 

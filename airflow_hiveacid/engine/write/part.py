@@ -1,19 +1,30 @@
-"""A statement of a transaction with staged files."""
+"""A statement of a transaction with staged files, and the events for its published files."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Self
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.conflicts import WriteKind, kind_of
 from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import CorruptFile, UserError
 from airflow_hiveacid.jobs.report import TableReport
+from airflow_hiveacid.metastore.catalog import HivePartition
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.metastore.write_events import AddedFile, AddedFiles, add_write_events
+from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.storage.filesystems import keeps_checksums
+from airflow_hiveacid.storage.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -63,13 +74,13 @@ class Part:
         output = self.output.moved_to(txn)
         return replace(self, context=replace(self.context, txn=txn, output=output))
 
-    def kept_by(self, taken: TakenFolders) -> Self:
-        """Return the part without an owning transaction; see ``TableOutput.kept_by``."""
-        return replace(self, context=replace(self.context, output=self.output.kept_by(taken)))
+    def detached(self, taken: TakenFolders) -> Self:
+        """Return the part without an owning transaction; see ``TableOutput.detached``."""
+        return replace(self, context=replace(self.context, output=self.output.detached(taken)))
 
-    def made_again_in(self, txn: Transaction) -> Self:
-        """Assign a part from ``kept_by`` to a transaction."""
-        output = self.output.made_again_in(txn)
+    def restaged_in(self, txn: Transaction) -> Self:
+        """Assign a part from ``detached`` to a transaction."""
+        output = self.output.restaged_in(txn)
         made = replace(self, context=replace(self.context, txn=txn, output=output))
         made.check_counts()
         return made
@@ -124,3 +135,56 @@ def require_published_together(parts: Sequence[Part]) -> None:
                 "statements of one transaction.",
                 remedy="Write all its rows by the one statement that overwrites.",
             )
+
+
+def send_write_events(client: MetastoreClient, txn: Transaction, parts: Sequence[Part]) -> None:
+    """Report the published files to the metastore's listeners, if it has any.
+
+    Args:
+        client: The metastore.
+        txn: The transaction that is about to commit.
+        parts: The statements of the transaction.
+    """
+    if not any(part.output.staged for part in parts) or not client.listeners.want_events:
+        return
+    with parts[0].context.phases(Phase.REGISTER, "the write events"):
+        for ref, table in {part.ref: part.statement.table for part in parts}.items():
+            write_id = txn.write_ids[ref.full_name]
+            added = _added([part for part in parts if part.ref == ref])
+            add_write_events(client, table, txn.txn_id, write_id, added)
+
+
+def _added(parts: Sequence[Part]) -> list[AddedFiles]:
+    """The files of one table's statements: one event for each written partition."""
+    partitions: dict[str | None, HivePartition | None] = {}
+    files: dict[str | None, list[AddedFile]] = defaultdict(list)
+    for part in parts:
+        for folder, _ in part.output.staged:
+            partitions[folder.name] = folder.partition
+        for partition, file in _files(part):
+            files[partition].append(file)
+    return [AddedFiles(partitions[name], each) for name, each in files.items()]
+
+
+def _files(part: Part) -> Iterator[tuple[str | None, AddedFile]]:
+    output = part.output
+    named = [
+        (folder.name, name, f"{directory}/{file}")
+        for (folder, name), directory in zip(output.staged, output.directories, strict=True)
+        for file in output.file_names(folder, name)
+    ]
+    locations = [location for _, _, location in named]
+    checksums = in_threads(partial(_checksum, part.statement.spark), locations)
+    for (partition, directory, location), checksum in zip(named, checksums, strict=True):
+        yield partition, AddedFile(location, directory, checksum)
+
+
+def _checksum(spark: SparkSession, location: str) -> str:
+    if not keeps_checksums(location):
+        return ""
+    with translated_spark_errors(f"Reading the checksum of {location}"):
+        java: Any = spark.sparkContext
+        path = java._jvm.org.apache.hadoop.fs.Path(location)
+        file_system = path.getFileSystem(java._jsc.hadoopConfiguration())
+        checksum = file_system.getFileChecksum(path)
+        return "" if checksum is None else bytes(checksum.getBytes()).hex()

@@ -13,16 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.names import parse_partition_name
-from airflow_hiveacid.engine.rows.columns import all_columns, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, with_partition
 from airflow_hiveacid.engine.rows.row_format import RowFormat
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.flat_rows import FlatRows
-from airflow_hiveacid.engine.write.staged_files import FlatFile
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
-from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.storage_rules import layout_of, require_unsorted
+from airflow_hiveacid.metastore.catalog import HiveTable, layout_of, require_unsorted
+from airflow_hiveacid.staging.staged_files import FlatFile
 
 # Files that become one file each.
 Groups = Sequence[Sequence[FlatFile]]

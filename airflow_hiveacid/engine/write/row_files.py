@@ -12,15 +12,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from airflow_hiveacid.acid.names import OriginalFile
 from airflow_hiveacid.acid.schema import Char, parse_type
 from airflow_hiveacid.engine.file_writer import file_writer
-from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.columns import quoted, spark_struct
 from airflow_hiveacid.engine.rows.row_format import LINE, RowFormat
-from airflow_hiveacid.engine.rows.types import spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
-from airflow_hiveacid.engine.write.staged_files import NewFile, StagedFile, staged_file
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.copying.spark_files import copy_readable
 from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.staging.staged_files import NewFile, StagedFile, staged_file
 from airflow_hiveacid.storage.folder import Storage
 
 # Settings for Parquet files that Hive can read: decimals and lists in Hive's own layout, timestamps
@@ -66,9 +65,9 @@ class RowFiles:
         """
         form = self._format.format
         if form.is_text:
-            row = {column.name: F.col(quoted(column.name)) for column in self.table.columns}
-            line = self._format.text.write(row, f"The insert into {self.table.ref.full_name}")
-            self.save_lines(frame.select(line.alias(LINE), *map(quoted, by)), by, location)
+            what = f"The insert into {self.table.ref.full_name}"
+            lines = self._format.text.with_line(frame, LINE, what)
+            self.save_lines(lines.select(LINE, *map(quoted, by)), by, location)
         elif form is StorageFormat.PARQUET:
             session = scan_session(frame.sparkSession)
             for key, value in _AS_HIVE_WRITES_PARQUET.items():

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.hidden_folder import ReadingTransaction
-from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import (
     BUCKET,
     KEY,
@@ -31,10 +29,13 @@ from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
-from airflow_hiveacid.engine.rows.spark_paths import spellings
+from airflow_hiveacid.engine.rows.spark_files import spellings
+from airflow_hiveacid.engine.spark_versions import from_arrow, to_arrow
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
-from airflow_hiveacid.engine.write.staged_files import FlatFile
 from airflow_hiveacid.engine.write.table_output import TableOutput
+from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
+from airflow_hiveacid.staging.staged_files import FlatFile
+from airflow_hiveacid.storage.threads import in_threads
 
 # Columns beside the parts of the row id: the number of the clause that changes a row, -1 without a
 # clause, and the number of the matching row of the source.
@@ -143,7 +144,7 @@ class FewRowIds(RowIds):
     def partners(self, spark: SparkSession, updating: Collection[int]) -> DataFrame:
         """The source rows that matched a target row: SOURCE_ROW, and UPDATES."""
         numbers, updates = self._updates(updating)
-        return F.broadcast(spark.createDataFrame(pa.table({SOURCE_ROW: numbers, UPDATES: updates})))
+        return F.broadcast(from_arrow(spark, pa.table({SOURCE_ROW: numbers, UPDATES: updates})))
 
     def uneven(self, rows: FlatRows, writes: Writes, updating: Collection[int]) -> list[FlatFile]:
         """The files that contain a row that is not written exactly once."""
@@ -162,8 +163,8 @@ class FewRowIds(RowIds):
             times[at] = updates[of]
             return bool((times != 1).any())
 
-        found = in_threads(is_uneven, writes.files)
-        return [file for file, is_so in zip(writes.files, found, strict=True) if is_so]
+        evaluated = in_threads(is_uneven, writes.files)
+        return [file for file, is_so in zip(writes.files, evaluated, strict=True) if is_so]
 
     def _updates(self, updating: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the matched source rows, and the number of updates for each."""
@@ -263,7 +264,7 @@ class RowSearch:
         few = len(files) <= _FEW_FILES
         return few and sum(tail.rows for tail in self.snapshot.tails.of(files)) <= _MOST_FETCHED
 
-    def found(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
+    def evaluated(self, frame: DataFrame, deleted: DeletedRows | None = None) -> RowIds:
         """Return the row ids of a frame, which is evaluated only once.
 
         Args:
@@ -271,17 +272,15 @@ class RowSearch:
             deleted: The deleted rows to filter out, if the frame has TOUCHED and is fetched.
         """
         spark = frame.sparkSession
-        with spark_errors_as_ours(self.what):
+        with translated_spark_errors(self.what):
             if not self.is_fetched:
                 kept = keep_rows(frame, spark, self.snapshot.table, self.txn, self.what)
                 few = kept.rows <= FEW
-                return FewRowIds(kept.frame.toArrow()) if few else ManyRowIds(kept.frame)
-            table = frame.toArrow()
+                return FewRowIds(to_arrow(kept.frame)) if few else ManyRowIds(kept.frame)
+            table = to_arrow(frame)
         if deleted is not None:
             table = table.filter(pa.array(~deleted.among(table))).drop_columns([TOUCHED])
-        return (
-            FewRowIds(table) if table.num_rows <= FEW else ManyRowIds(spark.createDataFrame(table))
-        )
+        return FewRowIds(table) if table.num_rows <= FEW else ManyRowIds(from_arrow(spark, table))
 
 
 def written_row_ids(rows: FlatRows, spark: SparkSession, names: Sequence[str]) -> RowIds:

@@ -16,21 +16,21 @@ from airflow_hiveacid.acid.conflicts import Finished, describe_renumbered, descr
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta, parse_directory, parse_file
 from airflow_hiveacid.acid.row_identity import trace_row_ids
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import WRITE_ID
 from airflow_hiveacid.engine.read.delete_events import Ids, read_events
 from airflow_hiveacid.engine.read.deleted_rows import are_in
 from airflow_hiveacid.engine.read.files import AcidFile, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
-from airflow_hiveacid.engine.write.overlaps import committed_since, read_note, writers_in
 from airflow_hiveacid.engine.write.part import Part
-from airflow_hiveacid.engine.write.staged_files import StagedFile
 from airflow_hiveacid.engine.write.staged_work import OutputFolder
 from airflow_hiveacid.errors import OverlapRefused
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.overlaps import committed_since, read_note, writers_in
+from airflow_hiveacid.staging.staged_files import StagedFile
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -68,7 +68,7 @@ class RowOverlaps:
             if deleted := self._count_deleted(part, folder, files, new):
                 names = [folder.name]
                 raise self._refusal(part, names, new, f"{deleted} of the rows that it changes")
-        if new and part.statement.minds_new_rows:
+        if new and part.statement.depends_on_new_rows:
             self._require_no_new_match(part, new)
 
     def require_same_row_ids(self, part: Part, partition: PartitionFiles) -> frozenset[str]:
@@ -166,8 +166,8 @@ class RowOverlaps:
                 # An ordered rebalance assigns existing write ids to new rows.
                 self.require_same_row_ids(part, partition)
         rows = replace(snapshot, partitions=added).rows(context.spark).where(is_new)
-        with spark_errors_as_ours(f"Comparing {part.name} with what was written meanwhile"):
-            met = statement.meets(context, rows)
+        with translated_spark_errors(f"Comparing {part.name} with concurrent writes"):
+            met = statement.would_act_on(context, rows)
         if met:
             touched = [each.name for each in added if each.inserts]
             raise self._refusal(part, touched, new, "a row that it would have met")

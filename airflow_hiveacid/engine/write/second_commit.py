@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.read.table_reader import TableReader
-from airflow_hiveacid.engine.write.overlaps import committed_since, writers_in, written_by
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.engine.write.statement import WriteOptions
@@ -27,6 +26,7 @@ from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.records.overlaps import committed_since, writers_in, written_by
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class SecondCommit:
             parts: The staged statements.
             stack: Is closed when the files are not needed any more.
         """
-        self.phases.note(f"Committing once more what is written: {self.lost.what}")
+        self.phases.note(f"Committing the written files once more: {self.lost.what}")
         try:
-            overtaken = self._has_rival()
+            overtaken = self._has_later_attempt()
             keeper = stack.enter_context(
                 Transaction(
                     self.client,
@@ -76,11 +76,11 @@ class SecondCommit:
                 )
             )
             taken = TakenFolders(keeper)
-            kept = [] if overtaken else [part.kept_by(taken) for part in parts]
+            kept = [] if overtaken else [part.detached(taken) for part in parts]
         except (MetastoreError, StorageError) as error:
             raise self._refusal(error.what.rstrip(".")) from error
         if overtaken:
-            raise self._refusal("a later try of the run is at work")
+            raise self._refusal("a later attempt of the run is active")
         return kept
 
     def require_unchanged(self, txn: Transaction, kept: Sequence[Part]) -> None:
@@ -98,7 +98,7 @@ class SecondCommit:
         ):
             overlaps = self._overlaps(txn)
             for part in kept:
-                if part.statement.minds_new_rows and (new := self._new(txn, part.ref)):
+                if part.statement.depends_on_new_rows and (new := self._new(txn, part.ref)):
                     raise self._refusal(
                         f"{part.name}, which it inserts into, has got write id {min(new)} since then"
                     )
@@ -122,7 +122,7 @@ class SecondCommit:
         """
         try:
             with self.phases(Phase.WRITE, "the same files again"):
-                return [part.made_again_in(txn) for part in kept]
+                return [part.restaged_in(txn) for part in kept]
         except (StorageError, DataError) as error:
             raise self._refusal(error.what.rstrip(".")) from error
 
@@ -137,7 +137,7 @@ class SecondCommit:
             seconds_saved=round(self._saved, 3),
         )
 
-    def told(self, report: RunReport, made: Sequence[Part]) -> RunReport:
+    def with_savings(self, report: RunReport, made: Sequence[Part]) -> RunReport:
         """Add the savings to the report on the run, and log them."""
         retry = self.report(made)
         self.phases.note(
@@ -146,12 +146,12 @@ class SecondCommit:
         )
         return replace(report, commit_retry=retry)
 
-    def _has_rival(self) -> bool:
+    def _has_later_attempt(self) -> bool:
         """Whether a later attempt of the run, which takes precedence, is active."""
-        tries = find_open_transactions(
+        attempts = find_open_transactions(
             self.client, self.options.known_run_token, source_token(self.options.known_run_token)
         )
-        return any(txn_id > self.first.txn_id for txn_id in tries)
+        return any(txn_id > self.first.txn_id for txn_id in attempts)
 
     def _require_unchanged_target(self, txn: Transaction, part: Part) -> None:
         statement, locks = part.statement, part.context.locks
@@ -159,13 +159,15 @@ class SecondCommit:
         if statement.table.partition_keys:
             names = part.context.partition_names() if locks is None else locks
         # As always, a change does not see rows that are appended concurrently.
-        bears_appends = statement.changes_single_rows and not statement.minds_new_rows
+        allows_appends = statement.changes_single_rows and not statement.depends_on_new_rows
         new = self._new(txn, part.ref)
         for other in (
             writers_in(self.client, part.ref, names, new, txn.snapshot.txns) if new else ()
         ):
-            if not bears_appends or other.kind is not WriteKind.APPEND:
-                raise self._refusal(f"{part.name} has got {other.what} of {other.by} since then")
+            if not allows_appends or other.kind is not WriteKind.APPEND:
+                raise self._refusal(
+                    f"{part.name} has received {other.what} of {other.by} since then"
+                )
         folders = part.output.staged_deletes()
         if not folders:
             return

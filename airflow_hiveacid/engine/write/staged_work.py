@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.engine.write.staged_files import StagedFile
+from airflow_hiveacid.acid.names import holds_deletes
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.staging.staged_files import StagedFile
 from airflow_hiveacid.storage.folder import Storage
 
 
@@ -122,8 +123,3 @@ class StagedWork(ABC):
     @abstractmethod
     def _file_name(self, bucket: int) -> str:
         """The name that a file is published under."""
-
-
-def holds_deletes(directory: str) -> bool:
-    """Whether a directory of such a name holds delete events."""
-    return directory.startswith("delete_delta_")

@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.progress import PhaseClock
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 # With more partitions than this, the whole table is locked: each lock is a row in the metastore.
 MAX_PARTITION_LOCKS = 256
@@ -62,8 +63,6 @@ class Preparation:
         options: The options of the write.
         phases: The clock of the run.
         stack: Is closed when all statements are done, or have failed.
-        reading: The transactions of frames that the caller has read. An overwrite waits for every
-            reader, but must not wait for these: their rows may be the source of the overwrite.
         batch: The rows of a stream's batch, if the statements are run for one.
     """
 
@@ -72,7 +71,6 @@ class Preparation:
     options: WriteOptions
     phases: PhaseClock
     stack: ExitStack = field(default_factory=ExitStack)
-    reading: ExitStack = field(default_factory=ExitStack)
     batch: DataFrame | None = None
 
 
@@ -127,11 +125,11 @@ class Statement(ABC):
         return self.declared.of(self.table) if self.adds_rows else None
 
     @property
-    def minds_new_rows(self) -> bool:
+    def depends_on_new_rows(self) -> bool:
         """Whether additional rows in the target would have changed the outcome of the statement."""
         return False
 
-    def meets(self, context: WriteContext, rows: DataFrame) -> bool:
+    def would_act_on(self, context: WriteContext, rows: DataFrame) -> bool:
         """Whether the statement would have acted on some rows, or because of them.
 
         Args:
@@ -164,6 +162,9 @@ class Statement(ABC):
         client = preparation.client
         self.table = existing_table(client, self.target)
         check_kind(self.table, self.operation)
+        if self.operation is not Operation.OVERWRITE:
+            # Staged files would create it again.
+            ReadOnlyStorage.of(self.table.folder).require_folder()
         check_readable(preparation.spark, self.table)
         check_writable(self.table, client.version)
         self.codec = self._codec(client.version)
@@ -179,7 +180,7 @@ class Statement(ABC):
         codec = given.lower()
         if codec not in get_args(OrcCodec):
             raise UserError(
-                f"{self.target.full_name}: {given!r} is no codec we can write.",
+                f"{self.target.full_name}: {given!r} is not a supported codec.",
                 remedy=f"Use one of {', '.join(sorted(get_args(OrcCodec)))}.",
             )
         if codec == "zstd" and not version.reads_zstd:

@@ -17,32 +17,37 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_partition_name
+from airflow_hiveacid.acid.names import (
+    SIDECAR_FILE,
+    Base,
+    Delta,
+    holds_deletes,
+    parse_partition_name,
+)
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id
-from airflow_hiveacid.engine.failures import spark_errors_as_ours
-from airflow_hiveacid.engine.parallel import in_threads
+from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.write.flat_rows import AcidRowFiles, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.redistribution import redistributed
 from airflow_hiveacid.engine.write.row_files import RowFiles
-from airflow_hiveacid.engine.write.staged_directories import StagedDirectories
-from airflow_hiveacid.engine.write.staged_files import (
+from airflow_hiveacid.engine.write.staged_work import OutputFolder, StagedWork
+from airflow_hiveacid.engine.write.taken_folders import TakenFolders
+from airflow_hiveacid.errors import DataError, InsertOnlyTable
+from airflow_hiveacid.layout.listing import list_files, read_notes, read_state
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable, layout_of
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.staging.staged_directories import StagedDirectories
+from airflow_hiveacid.staging.staged_files import (
     FlatFile,
     Folder,
     NewFile,
     StagedFile,
     staged_file,
 )
-from airflow_hiveacid.engine.write.staged_work import OutputFolder, StagedWork, holds_deletes
-from airflow_hiveacid.engine.write.taken_folders import TakenFolders
-from airflow_hiveacid.errors import DataError, InsertOnlyTable
-from airflow_hiveacid.layout.listing import list_files, read_notes, read_state
-from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.storage_rules import layout_of
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.threads import in_threads
 
 
 @dataclass
@@ -113,7 +118,7 @@ class TableOutput(StagedWork):
         self,
         frame: DataFrame,
         *,
-        fated: bool = False,
+        has_fate: bool = False,
         scattered: bool = False,
         replace: bool = False,
         written: str | None = None,
@@ -124,7 +129,7 @@ class TableOutput(StagedWork):
         Args:
             frame: The table's columns, other columns that the table does not take, and its
                 partition columns.
-            fated: Whether the frame has the column FATE, which separates rows.
+            has_fate: Whether the frame has the column FATE, which separates rows.
             scattered: Whether the rows may come in small parts from many tasks.
             replace: See ``write_rows``.
             written: See ``FlatRowsWriter.write_rows``.
@@ -135,7 +140,9 @@ class TableOutput(StagedWork):
         layout = layout or layout_of(self.table)
         files = self._row_files(replace)
         writer = FlatRowsWriter(self.spark, self.table, files, layout, self.rules)
-        return writer.write_rows(frame, folder, fated=fated, scattered=scattered, written=written)
+        return writer.write_rows(
+            frame, folder, has_fate=has_fate, scattered=scattered, written=written
+        )
 
     def take(
         self,
@@ -151,7 +158,10 @@ class TableOutput(StagedWork):
             replace: See ``write_rows``.
             width: The number of leading columns that belong to the table; None means all.
         """
-        self._locate([*dict.fromkeys(group[0].partition for group in groups)])
+        names = [*dict.fromkeys(group[0].partition for group in groups)]
+        self._locate(names)
+        if not replace:
+            self._require_folders(names)
         write = partial(self.write_flat, replace=replace)
         groups = redistributed(self.spark, self.table, groups, self._folders, write)
         self._taken.append((groups, replace, width))
@@ -166,7 +176,7 @@ class TableOutput(StagedWork):
             numbers[partition] += 1
             folders.append(target)
             new_files.append(NewFile(tuple(group), self._staging_folder(target, directory), number))
-        with spark_errors_as_ours(f"Writing rows for {self.table.ref.full_name}"):
+        with translated_spark_errors(f"Writing rows for {self.table.ref.full_name}"):
             finished = self._finish(new_files, width) if new_files else []
         for target, file in zip(folders, finished, strict=True):
             if file.rows:
@@ -230,7 +240,7 @@ class TableOutput(StagedWork):
             moved.write_deletes(keys, partitions)
         return moved
 
-    def kept_by(self, taken: TakenFolders) -> Self:
+    def detached(self, taken: TakenFolders) -> Self:
         """Detach the output from its aborted transaction.
 
         Rows are kept in the files that Spark has written, delete events in the staged files.
@@ -266,8 +276,8 @@ class TableOutput(StagedWork):
         ]
         return kept
 
-    def made_again_in(self, txn: Transaction) -> Self:
-        """Assign the output from ``kept_by`` to a transaction with its own write id.
+    def restaged_in(self, txn: Transaction) -> Self:
+        """Assign the output from ``detached`` to a transaction with its own write id.
 
         Args:
             txn: The transaction.
@@ -311,10 +321,10 @@ class TableOutput(StagedWork):
                     self._verify(staged.storage, file)
             named = [(self._file_name(file.bucket), file) for file in files]
             written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
-            told = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
+            note = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
             layout = layout_of(self.table, folder.partition)
-            told |= {} if layout is None or holds_deletes(name) else layout.to_note()
-            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(told, written)}
+            note |= {} if layout is None or holds_deletes(name) else layout.to_note()
+            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(note, written)}
             final = f"{folder.path}/{name}".lstrip("/")
             staged.complete(final, named, notes)
             staged.publish(final)
@@ -351,7 +361,8 @@ class TableOutput(StagedWork):
         seen = self.txn.snapshot
         write_ids = seen.write_ids[self.table.ref.full_name]
         try:
-            state = read_state(storage, list_files(storage), write_ids, seen.txns, rules=rules)
+            files = list_files(storage, missing_ok=True)
+            state = read_state(storage, files, write_ids, seen.txns, rules=rules)
             several = [name for name in state.deltas if only_write_id(name) is None]
             notes = read_notes(storage, state, several)
         except DataError:
@@ -372,6 +383,13 @@ class TableOutput(StagedWork):
             if name not in self._folders:
                 values = [value for _, value in parse_partition_name(name)]
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
+
+    def _require_folders(self, names: Sequence[str | None]) -> None:
+        """Refuse to add rows where the earlier ones are lost."""
+        known = [folder for folder in map(self._folders.__getitem__, names) if not folder.is_new]
+        locations = ["/".join(filter(None, (folder.root, folder.path))) for folder in known]
+        for location in dict.fromkeys(locations):
+            Storage.of(location).require_folder()
 
     def _stage_below(self, location: str) -> StagedDirectories:
         """The staging area for directories that will appear below a location."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from airflow_hiveacid.acid.names import staging_txn
-from airflow_hiveacid.engine.hidden_folder import HiddenFolder
-from airflow_hiveacid.engine.write.staged_files import FlatFile
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.staging.hidden_folder import HiddenFolder
+from airflow_hiveacid.staging.staged_files import FlatFile
 
 
 @dataclass(frozen=True)

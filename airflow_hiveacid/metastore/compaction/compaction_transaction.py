@@ -124,7 +124,7 @@ class CompactionTransaction(LiveTransaction):
             return None
         if waiting.type not in list(CompactionType):
             if phases is not None:
-                phases.note(f"Only Hive can serve what is next: {waiting}.")
+                phases.note(f"Only Hive can serve the next request: {waiting}.")
             return None
         served = cls(
             client,
@@ -227,8 +227,8 @@ class CompactionTransaction(LiveTransaction):
         except AnswerLost as lost:
             if self._claimed is not None and self._waiting is not None:
                 raise  # A request of another client can be claimed only once.
-            self.abort(f"an answer got lost: {lost.what}")
-            self._phases.note(f"Beginning again: {lost.what}")
+            self.abort(f"an answer was lost: {lost.what}")
+            self._phases.note(f"Restarting: {lost.what}")
             self._state, self._claimed = State.NEW, None
             self._take_steps()
 
@@ -248,8 +248,8 @@ class CompactionTransaction(LiveTransaction):
             lock = LockRequest(self._client, self._components(), self.txn_id, self._owner)
             lock.send()
             self._check_lock(lock)
-            in_vain = partial(self._check_lock, lock)
-            lock.wait(started, self._lock_wait, in_vain, self._phases)
+            reason_to_stop = partial(self._check_lock, lock)
+            lock.wait(started, self._lock_wait, reason_to_stop, self._phases)
         with self._phases(Phase.SNAPSHOT, "of what is committed"):
             if self._renumbers and (other := self._client.latest_conflicting_txn(self.txn_id)) > 0:
                 raise SnapshotMoved(
@@ -280,7 +280,9 @@ class CompactionTransaction(LiveTransaction):
                 self._kind = self._client.get_table(self.ref).kind
         # The type of a transaction is for good, and so is a claim.
         if claimed.type not in list(CompactionType) or self._renumbers != opened:
-            raise AlreadyCompacting(f"Another worker was faster; what came instead is {claimed}.")
+            raise AlreadyCompacting(
+                f"Another worker has claimed it; the next request is {claimed}."
+            )
 
     def _request(self) -> str:
         """Make a request in a pool that no other worker reads.
@@ -341,4 +343,4 @@ class CompactionTransaction(LiveTransaction):
             return
         for held in lock.blockers():
             if held.table == self._advisory:
-                raise AlreadyCompacting(f"Another compactor is at work: {describe(held)}.")
+                raise AlreadyCompacting(f"Another compactor is active: {describe(held)}.")

@@ -27,6 +27,8 @@ from airflow_hiveacid.metastore.dev.releases import JAVA, RELEASES, Release
 
 Progress = Callable[[str], None]
 _CHECKSUMS = Path(__file__).with_name("downloads.sha256")
+# Jars with the same classes.
+_NAMES_IN_SPARK_3 = {"javax.servlet-api": ("jakarta.servlet-api",)}
 _OWN_JAVA = "Name the folder of one that will do in HIVEACID_METASTORE_JAVA_HOME."
 
 
@@ -90,11 +92,18 @@ def spark_jars(*names: str) -> list[Path]:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EmbeddedMetastoreFailed("pyspark, whose jars the metastore needs, is not installed.")
+        raise EmbeddedMetastoreFailed(
+            "pyspark, whose jars the metastore needs, is not installed.",
+            remedy="pip install 'airflow-hiveacid[spark]'",
+        )
     folder = Path(spec.origin).parent / "jars"
     jars = []
     for name in names:
-        matching = sorted(folder.glob(f"{name}-[0-9]*.jar"))
+        matching = [
+            jar
+            for spelled in (name, *_NAMES_IN_SPARK_3.get(name, ()))
+            for jar in sorted(folder.glob(f"{spelled}-[0-9]*.jar"))
+        ]
         if not matching:
             raise EmbeddedMetastoreFailed(f"{folder} holds no {name} jar.")
         jars.append(matching[0])

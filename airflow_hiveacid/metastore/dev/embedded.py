@@ -8,7 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,7 +26,6 @@ from airflow_hiveacid.metastore.dev.distribution import (
     write_site,
 )
 from airflow_hiveacid.metastore.dev.guarded_process import GuardedProcess
-from airflow_hiveacid.metastore.dev.kerberized import Kerberized
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.mismatch import asked_by_sasl
 
@@ -40,6 +39,45 @@ _PORTS = (20_000, 32_000)
 
 # A server that fails to start logs one of these messages and then hangs without its port.
 _FAILURES = ("Metastore Thrift Server threw an exception", 'Exception in thread "main"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kerberized:
+    """The Kerberos identity of a metastore.
+
+    Attributes:
+        krb5_conf: The configuration file with the address of the KDC.
+        principal: The metastore's own, for example hive/localhost@EXAMPLE.COM.
+        keytab: The file with its key.
+        protection: The required protection: authentication, integrity or privacy.
+    """
+
+    krb5_conf: Path
+    principal: str
+    keytab: Path
+    protection: str = "authentication"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings for the metastore's configuration; both versions support these names."""
+        return {
+            "hive.metastore.sasl.enabled": "true",
+            "hive.metastore.kerberos.principal": self.principal,
+            "hive.metastore.kerberos.keytab.file": str(self.keytab),
+        }
+
+    @property
+    def hadoop(self) -> Mapping[str, str]:
+        """Settings for Hadoop's configuration."""
+        return {
+            "hadoop.security.authentication": "kerberos",
+            "hadoop.rpc.protection": self.protection,
+        }
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """Options of its Java."""
+        return (f"-Djava.security.krb5.conf={self.krb5_conf}",)
 
 
 class EmbeddedMetastore:
@@ -145,7 +183,7 @@ class EmbeddedMetastore:
         if self._port == 0:
             self._port = free_port()
         elif _listens(self._port):
-            raise EmbeddedMetastoreFailed(f"Something else already listens at {self.uri}.")
+            raise EmbeddedMetastoreFailed(f"Another process already listens at {self.uri}.")
         database = self._directory / "metastore_db"
         if not database.exists():
             # Complete or absent: a truncated copy would look like a broken database.
@@ -258,12 +296,12 @@ class EmbeddedMetastore:
         deadline = time.monotonic() + START_SECONDS
         while True:
             answered = self._answers()
-            said = self.log.read_text(errors="replace")
+            log = self.log.read_text(errors="replace")
             if self._process.status is not None:
                 reason = f"ended with status {self._process.status}"
             elif answered:
                 return
-            elif any(failure in said for failure in _FAILURES):
+            elif any(failure in log for failure in _FAILURES):
                 reason = "failed to start"
             elif time.monotonic() > deadline:
                 reason = f"did not answer within {START_SECONDS} seconds"

@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import AuthenticationFailed, AuthenticationMismatch
 # Longer messages are invalid: a ticket with all groups of a user has some 64 KB.
 _LONGEST_MESSAGE = 1 << 20
 # Limit for text from a server, which is not authenticated.
-_LONGEST_TOLD = 500
+_LONGEST_MESSAGE = 500
 # As long as the longest answer that is read.
 _LONGEST_FRAME = 256 << 20
 
@@ -58,7 +58,7 @@ class Mechanism(Protocol):
     def step(self, challenge: bytes) -> bytes:
         """Answer a message of the server; the first challenge is empty."""
 
-    def refused(self, said: str) -> MetastoreError:
+    def refused(self, message: str) -> MetastoreError:
         """Return the error for a server that has rejected the authentication."""
 
     def wrap(self, data: bytes) -> bytes:
@@ -173,7 +173,7 @@ class SaslChannel(TTransportBase):  # type: ignore[misc]
 
 def spoken(payload: bytes) -> str:
     """Convert text from a server for use in a message."""
-    text = payload[:_LONGEST_TOLD].decode(errors="replace")
+    text = payload[:_LONGEST_MESSAGE].decode(errors="replace")
     return "".join(char if char.isprintable() else " " for char in text).strip().rstrip(".")
 
 

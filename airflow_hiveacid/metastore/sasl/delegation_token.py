@@ -39,12 +39,12 @@ class DelegationToken:
         try:
             reader = _Reader(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         except binascii.Error as error:
-            raise ValueError("it is no Base64") from error
+            raise ValueError("it is not Base64") from error
         identifier, password = reader.block(), reader.block()
         inner = _Reader(identifier)
         inner.number()  # The version of the format.
         owner = inner.block().decode()
-        for _ in ("who renews it", "who asked for it"):
+        for _ in ("renewer", "real user"):
             inner.block()
         first_day, last_day = inner.number(), inner.number()
         # Like Hadoop without a matching rule of its own.
@@ -66,7 +66,7 @@ class DelegationToken:
             return cls.parse(text)
         except ValueError as error:
             # Without its value, which is secret.
-            raise InvalidJob(f"What {name} holds is no delegation token: {error}.") from None
+            raise InvalidJob(f"The value of {name} is not a delegation token: {error}.") from None
 
     def mechanism(self, where: str) -> DigestMd5:
         """Return the mechanism that authenticates its owner.

@@ -184,9 +184,11 @@ class DigestMd5:
         self.done = True
         return b""
 
-    def refused(self, said: str) -> MetastoreError:
+    def refused(self, message: str) -> MetastoreError:
         """Return the error for a token that the server does not accept, or no longer accepts."""
-        return TokenRefused(f"{self._where} refuses the delegation token of {self.user}: {said}.")
+        return TokenRefused(
+            f"{self._where} refuses the delegation token of {self.user}: {message}."
+        )
 
     def wrap(self, data: bytes) -> bytes:
         """Protect a frame."""

@@ -30,32 +30,32 @@ class GssFailure(Exception):
 
     Attributes:
         minor: The mechanism's error number.
-        said: The library's message.
+        message: The library's message.
     """
 
-    def __init__(self, minor: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, minor: int, message: str) -> None:
+        super().__init__(message)
         self.minor = minor & 0xFFFFFFFF
-        self.said = said.rstrip(".")
+        self.message = message.rstrip(".")
 
-    def while_logging_in(self, who: str, *, keytab: bool) -> MetastoreError:
+    def login_error(self, who: str, *, keytab: bool) -> MetastoreError:
         """The error for a failed login.
 
         Args:
             who: The credentials that were used.
             keytab: Whether a keytab was part of it.
         """
-        what = f"There is no Kerberos ticket to log in with ({who}): {self.said}."
+        what = f"There is no Kerberos ticket to log in with ({who}): {self.message}."
         if self.minor in (_KDC_UNREACHABLE, *_NO_SUCH_REALM):
             return self._of_realm()
         if self.minor == _CLIENT_UNKNOWN:
             return NoTicket(
-                what, remedy="The KDC knows no such principal: correct kerberos_principal."
+                what, remedy="The KDC does not have this principal: correct kerberos_principal."
             )
         if self.minor in (_PREAUTH_FAILED, _INTEGRITY):
             return NoTicket(
                 what,
-                remedy="The key in the keytab is not the principal's: somebody has changed it; "
+                remedy="The keytab does not contain the current key of the principal: "
                 "export the keytab again.",
             )
         if self.minor == _SKEW:
@@ -68,19 +68,19 @@ class GssFailure(Exception):
             )
         return NoTicket(what)
 
-    def while_meeting(self, service: str) -> MetastoreError:
+    def service_error(self, service: str) -> MetastoreError:
         """The error for a user with a ticket that gets no service ticket for the metastore.
 
         Args:
             service: The principal of the metastore.
         """
         if self.minor == _EXPIRED:
-            return NoTicket(f"The Kerberos ticket has expired: {self.said}.")
+            return NoTicket(f"The Kerberos ticket has expired: {self.message}.")
         if self.minor in (_SKEW, _NOT_YET_VALID):
             return self._of_clocks()
         if self.minor in (_KDC_UNREACHABLE, *_NO_SUCH_REALM):
             return self._of_realm()
-        what = f"Kerberos does not lead to {service}: {self.said}."
+        what = f"Kerberos has no service ticket for {service}: {self.message}."
         if self.minor in (_SERVICE_UNKNOWN, _SERVICE_NOT_ALLOWED):
             return AuthenticationFailed(
                 what,
@@ -92,10 +92,10 @@ class GssFailure(Exception):
 
     def _of_clocks(self) -> MetastoreError:
         return AuthenticationFailed(
-            f"Kerberos finds the clocks too far apart: {self.said}.",
+            f"Kerberos finds the clocks too far apart: {self.message}.",
             remedy="Set the clocks of this machine, of the KDC and of the metastore by one source; "
             "five minutes are allowed.",
         )
 
     def _of_realm(self) -> MetastoreError:
-        return KdcUnreachable(f"No Kerberos server answers: {self.said}.")
+        return KdcUnreachable(f"No Kerberos server answers: {self.message}.")

@@ -74,19 +74,19 @@ class Kerberos:
         if self._context is None:
             with _logging_in:
                 self._context = self._logged_in()
-                return self._met(b"")
+                return self._establish(b"")
         if not self._context.complete:
-            return self._met(challenge)
+            return self._establish(challenge)
         if self.done:
-            raise ValueError("it goes on when all is said")
-        return self._agree(challenge)
+            raise ValueError("it continues after authentication is complete")
+        return self._choose_protection(challenge)
 
-    def refused(self, said: str) -> MetastoreError:
+    def refused(self, message: str) -> MetastoreError:
         """Report that the metastore rejects the ticket; only its log contains the reason."""
         with _logging_in:
             self._forget()
         return AuthenticationFailed(
-            f"{self._where} refuses {self.user or 'the ticket'}: {said}.",
+            f"{self._where} refuses {self.user or 'the ticket'}: {message}.",
             remedy="Look into the metastore's log. Mostly its keytab is not that of the principal "
             f"that was asked for, {self._service}, or the clocks are more than five minutes apart.",
         )
@@ -96,14 +96,14 @@ class Kerberos:
         try:
             return self._open.wrap(data, self.protection is Protection.PRIVACY)
         except GssFailure as failure:
-            raise ValueError(f"it cannot be protected: {failure.said}") from failure
+            raise ValueError(f"it cannot be protected: {failure.message}") from failure
 
     def unwrap(self, data: bytes) -> bytes:
         """Check and open a frame."""
         try:
             opened, encrypted = self._open.unwrap(data)
         except GssFailure as failure:
-            raise ValueError(f"it was changed on the way: {failure.said}") from failure
+            raise ValueError(f"it was changed on the way: {failure.message}") from failure
         if self.protection is Protection.PRIVACY and not encrypted:
             raise ValueError("it is not encrypted")
         return opened
@@ -126,26 +126,26 @@ class Kerberos:
             self.user = context.principal.partition("@")[0].partition("/")[0]
         except GssFailure as failure:
             keytab = options.kerberos_keytab is not None
-            raise failure.while_logging_in(_described(options), keytab=keytab) from failure
+            raise failure.login_error(_described(options), keytab=keytab) from failure
         return context
 
-    def _met(self, challenge: bytes) -> bytes:
+    def _establish(self, challenge: bytes) -> bytes:
         try:
             return self._open.step(challenge)
         except GssFailure as failure:
             if challenge:
                 raise self._unproven(failure) from failure
-            told = failure.while_meeting(self._service)
-            if type(told) is AuthenticationFailed:
+            error = failure.service_error(self._service)
+            if type(error) is AuthenticationFailed:
                 self._forget()  # Only if new tickets can be obtained.
-            raise told from failure
+            raise error from failure
 
     def _forget(self) -> None:
         """Force a new login: the server may have replaced the keys of the current tickets."""
         if self._own_cache is not None:
             forget_tickets(self._own_cache)
 
-    def _agree(self, challenge: bytes) -> bytes:
+    def _choose_protection(self, challenge: bytes) -> bytes:
         """Choose the strongest protection that the metastore offers."""
         try:
             offer, _ = self._open.unwrap(challenge)
@@ -164,7 +164,7 @@ class Kerberos:
 
     def _unproven(self, failure: GssFailure) -> MetastoreError:
         return AuthenticationFailed(
-            f"{self._where} did not prove that it is {self._service}: {failure.said}.",
+            f"{self._where} did not prove that it is {self._service}: {failure.message}.",
             remedy="Another server may answer there: check the metastore uri.",
         )
 
@@ -197,8 +197,8 @@ def _described(options: MetastoreOptions) -> str:
         "keytab": options.kerberos_keytab,
         "cache": options.kerberos_ccache,
     }
-    told = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
-    return told or "the default cache"
+    described = ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+    return described or "the default cache"
 
 
 def _context(service: str, principal: str | None, store: dict[str, str]) -> Context:
@@ -283,5 +283,5 @@ class _PackageContext:
         return bytes(opened.message), bool(opened.encrypted)
 
     def _failed(self, error: Any) -> GssFailure:
-        said = error.get_all_statuses(error.min_code, False) if error.min_code else [str(error)]
-        return GssFailure(error.min_code, ", ".join(said))
+        message = error.get_all_statuses(error.min_code, False) if error.min_code else [str(error)]
+        return GssFailure(error.min_code, ", ".join(message))

@@ -106,12 +106,12 @@ class SystemContext:
             *(byref(_given(token)) if token else None, None),
             *(byref(answer), byref(flags), None),
         )
-        said = self._taken(answer)
+        result = self._taken(answer)
         self._check(major, minor)
         self.complete = not major & _CONTINUE_NEEDED
         if self.complete and wanted & ~flags.value:
             raise ValueError("Kerberos did not agree to protect the conversation")
-        return said
+        return result
 
     def wrap(self, data: bytes, encrypt: bool) -> bytes:
         """Protect data."""

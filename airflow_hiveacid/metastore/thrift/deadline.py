@@ -11,7 +11,7 @@ import time
 from typing import Self
 
 # Limit for authentication by a host that has accepted a connection; then the next host is tried.
-GREETING_SECONDS = 30
+IDENTIFICATION_SECONDS = 30
 # Limit for a machine to acknowledge sent data, even if the metastore on it is busy.
 SILENT_MACHINE_SECONDS = 60
 # Pause between two checks of the outcome of a commit, initially and at most.

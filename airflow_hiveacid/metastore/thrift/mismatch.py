@@ -40,12 +40,12 @@ def mismatch(
         return None
     seconds = deadline.within(_SECONDS).left
     if options.auth_mechanism == NO_PROOF:
-        said = asked_by_sasl(endpoint, options, seconds)
-        if said is None:
+        answer = asked_by_sasl(endpoint, options, seconds)
+        if answer is None:
             return None
-        if "Unsupported mechanism" in said:
+        if "Unsupported mechanism" in answer:
             return AuthenticationMismatch(
-                f"The metastore at {endpoint} asks who is calling, and not by Kerberos: {said}.",
+                f"The metastore at {endpoint} requires authentication other than Kerberos: {answer}.",
                 remedy="Passwords are not supported; use Kerberos, or HTTP with a bearer token.",
             )
         return AuthenticationMismatch(

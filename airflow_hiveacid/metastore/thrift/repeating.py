@@ -24,7 +24,7 @@ class Repeating(StrEnum):
         for meaning, calls in _CALLS.items():
             if call in calls:
                 return cls(meaning)
-        raise ValueError(f"Say in repeating.py what it means to repeat {call}.")
+        raise ValueError(f"Declare in repeating.py whether {call} can be repeated.")
 
 
 _CALLS: dict[str, frozenset[str]] = {

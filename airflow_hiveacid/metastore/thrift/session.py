@@ -26,7 +26,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.metastore_options import NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
-from airflow_hiveacid.metastore.thrift.deadline import GREETING_SECONDS, Deadline
+from airflow_hiveacid.metastore.thrift.deadline import IDENTIFICATION_SECONDS, Deadline
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint
 from airflow_hiveacid.metastore.thrift.idl import Call, ServerException
 from airflow_hiveacid.metastore.thrift.mismatch import mismatch
@@ -57,7 +57,7 @@ class Session:
         # Whose database the ids of this session are.
         self._database: str | None = None
         # True after any host has answered with the configured authentication.
-        self._met = False
+        self._has_connected = False
 
     def call(
         self,
@@ -118,8 +118,8 @@ class Session:
 
     def _invoke(self, call: Call, *arguments: Any, deadline: Deadline, read: Any) -> Any:
         unsafe = call.repeating is Repeating.UNSAFE
-        tries = 1 if unsafe or len(self._endpoints) == 1 else 2
-        first = deadline.within(deadline.left / tries)
+        attempts = 1 if unsafe or len(self._endpoints) == 1 else 2
+        first = deadline.within(deadline.left / attempts)
         connection = self._connect(first)
         try:
             return self._use(connection, call, *arguments, deadline=first, read=read)
@@ -155,23 +155,29 @@ class Session:
             turn = deadline.within(deadline.left / (len(hosts) - number))
             try:
                 connection = Connection(endpoint, self._options, turn)
-                self._local.version = self._greet(connection, turn.within(GREETING_SECONDS))
+                self._local.version = self._identify(
+                    connection, turn.within(IDENTIFICATION_SECONDS)
+                )
             except MetastoreError as failure:
                 failures.append(failure)
                 self._put_last(endpoint)
                 if isinstance(failure, AnswerLost | UnsupportedMetastore):
                     doubtful = endpoint
-                if self._worth_another(failure) and len(hosts) < 2 * len(self._endpoints):
+                if self._may_retry_host(failure) and len(hosts) < 2 * len(self._endpoints):
                     hosts.append(endpoint)
                 continue
-            self._met = True
+            self._has_connected = True
             self._local.connection = connection
             self._connections.add(connection)
             return connection
-        reason = mismatch(doubtful, self._options, deadline) if doubtful and not self._met else None
+        reason = (
+            mismatch(doubtful, self._options, deadline)
+            if doubtful and not self._has_connected
+            else None
+        )
         raise reason or _no_host(failures)
 
-    def _worth_another(self, failure: MetastoreError) -> bool:
+    def _may_retry_host(self, failure: MetastoreError) -> bool:
         """Return whether the same host may take the next connection."""
         if isinstance(failure, AnswerLost):
             return True
@@ -182,14 +188,14 @@ class Session:
         others = [each for each in self._endpoints if each != endpoint]
         self._endpoints = (*others, endpoint)
 
-    def _greet(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
+    def _identify(self, connection: Connection, deadline: Deadline) -> MetastoreVersion:
         """Identify the server; the first call on a connection exists only in version 4."""
         try:
             version = MetastoreVersion.HMS4
-            if not self._knows(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
+            if not self._supports(connection, deadline, idl_txns.get_latest_txnid_in_conflict, 0):
                 version = MetastoreVersion.HMS3
                 request = idl_txns.GetValidWriteIdsRequest(fullTableNames=[], validTxnList="0:0::")
-                if not self._knows(connection, deadline, idl_txns.get_valid_write_ids, request):
+                if not self._supports(connection, deadline, idl_txns.get_valid_write_ids, request):
                     raise UnsupportedMetastore(
                         f"The metastore at {connection.endpoint} is older than version 3.",
                         remedy="ACID tables with write ids need Hive Metastore 3.1 or newer.",
@@ -234,7 +240,7 @@ class Session:
         self._database = found
 
     @staticmethod
-    def _knows(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
+    def _supports(connection: Connection, deadline: Deadline, call: Call, argument: Any) -> bool:
         try:
             connection.invoke(call, argument, deadline=deadline)
         except TApplicationException as failure:
@@ -260,8 +266,8 @@ def _translate(failure: Exception, call: Call, about: str) -> HiveAcidError:
     match failure:
         case idl_tables.NoSuchObjectException():
             # The rest of the message mostly repeats this.
-            said = message.rstrip(".")
-            more = "" if said.endswith(f"{about} table not found") else f": {said}"
+            text = message.rstrip(".")
+            more = "" if text.endswith(f"{about} table not found") else f": {text}"
             return TableNotFound(f"{about} does not exist{more}.")
         case idl_txns.TxnAbortedException() if conflict := _CONFLICT.search(message):
             database, _, rest = conflict["what"].partition("/")

@@ -39,7 +39,7 @@ from airflow_hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslC
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
 from airflow_hiveacid.metastore.sasl.kerberos import Kerberos
 from airflow_hiveacid.metastore.thrift.deadline import (
-    GREETING_SECONDS,
+    IDENTIFICATION_SECONDS,
     SILENT_MACHINE_SECONDS,
     Deadline,
 )
@@ -127,7 +127,7 @@ class Connection:
     def _proved(self, mechanism: Mechanism, deadline: Deadline) -> SaslChannel:
         """Return the channel after both sides are authenticated."""
         channel = SaslChannel(self._channel, mechanism, str(self.endpoint))
-        self._channel.begin(deadline.within(GREETING_SECONDS))
+        self._channel.begin(deadline.within(IDENTIFICATION_SECONDS))
         try:
             channel.negotiate()
         except HiveAcidError:
@@ -268,7 +268,7 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         self._channel.close()
 
     def read(self, size: int) -> bytes:
-        self._hurry()
+        self._apply_deadline()
         # Never the full length from garbled data: memory for it would be allocated at once.
         data: bytes = self._channel.read(min(size, _MOST_AT_ONCE))
         self._bytes += len(data)
@@ -277,14 +277,14 @@ class _Bounded(TTransportBase):  # type: ignore[misc]
         return data
 
     def write(self, data: bytes) -> None:
-        self._hurry()
+        self._apply_deadline()
         self._channel.write(data)
 
     def flush(self) -> None:
-        self._hurry()
+        self._apply_deadline()
         self._channel.flush()
 
-    def _hurry(self) -> None:
+    def _apply_deadline(self) -> None:
         left = self._deadline.left
         if left <= 0:
             raise TTransportException(TTransportException.TIMED_OUT, "timed out")
@@ -311,7 +311,9 @@ def _warn_of_plain(
     """Warn once about data that is readable on the network."""
     if protection is Protection.PRIVACY:
         return
-    if endpoint.scheme != "https" and not (options.tls or options.tls_ca_file or _here(endpoint)):
+    if endpoint.scheme != "https" and not (
+        options.tls or options.tls_ca_file or _is_local(endpoint)
+    ):
         _warn_once(
             f"The connection to {endpoint} is without TLS: others on the network can read"
             f"{'' if protection is Protection.INTEGRITY else ' and change'} what goes over it. Use"
@@ -319,7 +321,7 @@ def _warn_of_plain(
         )
 
 
-def _here(endpoint: Endpoint) -> bool:
+def _is_local(endpoint: Endpoint) -> bool:
     """Return whether the endpoint is this machine."""
     return endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
 
@@ -349,17 +351,17 @@ def open_socket(endpoint: Endpoint, options: MetastoreOptions, seconds: float) -
 def _http_headers(endpoint: Endpoint, options: MetastoreOptions) -> dict[str, str]:
     headers = {"x-actor-username": acting_user(options), "Content-Type": "application/x-thrift"}
     if options.token_env is not None:
-        if endpoint.scheme == "http" and not _here(endpoint):
+        if endpoint.scheme == "http" and not _is_local(endpoint):
             raise InvalidJob(
-                f"The bearer token would go to {endpoint} without TLS: whoever is on the way could"
-                " read and use it.",
+                f"The bearer token would go to {endpoint} without TLS: others on the network"
+                " could read and use it.",
                 remedy="Use https.",
             )
         token = token_of(options.token_env)
         if not token:
             raise InvalidJob(f"The environment variable {options.token_env} holds no token.")
         if not token.isascii() or not token.isprintable():
-            raise InvalidJob(f"What {options.token_env} holds can be no token.")
+            raise InvalidJob(f"The value of {options.token_env} cannot be a token.")
         headers["Authorization"] = f"Bearer {token}"
     return headers
 

@@ -4,11 +4,19 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.acid.locks import (
+    DataOperation,
+    LockComponent,
+    LockLevel,
+    LockType,
+    TableRef,
+    exclusively_locked,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
+from airflow_hiveacid.metastore.txn.open_reads import end_reads
 from airflow_hiveacid.metastore.txn.owner import Owner, abort_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseClock
 
@@ -66,6 +74,7 @@ class ExclusiveTable(LiveTransaction):
                 )
                 for ref, partition in self._places
             ]
+            end_reads(self._client.options, exclusively_locked(components))
             request = LockRequest(self._client, components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):
                 request.send()

@@ -18,6 +18,8 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600,
 # Regardless of the server's answer, two heartbeats are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
+# The metastore's uris and the id of each transaction that this process keeps alive.
+_KEPT_ALIVE: set[tuple[str, int]] = set()
 
 
 def txn_timeout_seconds(client: MetastoreClient) -> float:
@@ -33,6 +35,11 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
     match = _TIME.fullmatch(text.strip().lower()) or _TIME.fullmatch(_DEFAULT_TIMEOUT)
     assert match is not None
     return min(max(int(match[1]) * _UNITS[match[2]], _SHORTEST), _LONGEST)
+
+
+def is_of_this_process(client: MetastoreClient, txn_id: int | None) -> bool:
+    """Return whether this process keeps a transaction alive."""
+    return txn_id is not None and (client.options.uris, txn_id) in _KEPT_ALIVE
 
 
 class Heartbeat:
@@ -56,11 +63,12 @@ class Heartbeat:
             )
         )
         self._txn_id = txn_id
+        self._kept = options.uris, txn_id
         self._every = every_seconds
         self._stopped = threading.Event()
         self._lost: str | None = None
         self._answered = time.monotonic()
-        self._learned: float | None = None
+        self._ended_at: float | None = None
         # A daemon: it must not keep a process alive after its work.
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat of transaction {txn_id}", daemon=True
@@ -69,9 +77,11 @@ class Heartbeat:
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+        _KEPT_ALIVE.add(self._kept)
 
     def stop(self) -> None:
         """End. A heartbeat that is under way is not waited for long; it does no harm."""
+        _KEPT_ALIVE.discard(self._kept)
         self._stopped.set()
         self._thread.join(_RETRY_SECONDS)
 
@@ -87,7 +97,7 @@ class Heartbeat:
     @property
     def silence(self) -> float:
         """Seconds since the last successful heartbeat, up to the report of the transaction's end."""
-        return (self._learned or time.monotonic()) - self._answered
+        return (self._ended_at or time.monotonic()) - self._answered
 
     def note_alive(self) -> None:
         """Remember that the metastore has just called it alive."""
@@ -95,9 +105,9 @@ class Heartbeat:
 
     def _run(self) -> None:
         with self._client:
-            self._beat()
+            self._send_heartbeats()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         pause = self._every
         while not self._stopped.wait(pause):
             try:
@@ -110,7 +120,7 @@ class Heartbeat:
             if liveness is TxnLiveness.OPEN:
                 self.note_alive()
                 continue
-            self._learned = time.monotonic()
+            self._ended_at = time.monotonic()
             if liveness is TxnLiveness.ABORTED:
                 self._lost = f"Transaction {self._txn_id} was aborted by the metastore."
             else:

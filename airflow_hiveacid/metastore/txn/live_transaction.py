@@ -98,7 +98,7 @@ class LiveTransaction:
         if ended_by_others:
             # The abort removed its files, so missing files are not the cause.
             raise TransactionAborted(
-                f"Transaction {self.txn_id} was aborted while it was at work."
+                f"Transaction {self.txn_id} was aborted during its work."
             ) from error
 
     def own(self, remove: Callable[[], None], what: str) -> None:
@@ -224,7 +224,7 @@ class LiveTransaction:
                 self._state = State.OPEN
                 raise TransactionAborted(
                     f"{refused.what} A metastore does that after {self._timeout:g} s without a"
-                    " heartbeat, or when it is told to."
+                    " heartbeat, or on request."
                 ) from refused
             except WriteConflict:
                 self._state = State.OPEN
@@ -306,8 +306,8 @@ class LiveTransaction:
                     break
             if deadline.left <= 0:
                 raise CommitUncertain(
-                    f"Transaction {self.txn_id} was about to commit when the metastore went"
-                    f" away: {failure.what}"
+                    f"Transaction {self.txn_id} was about to commit when the metastore"
+                    f" became unreachable: {failure.what}"
                 ) from failure
             time.sleep(min(pause, deadline.left))
             pause = min(pause * 1.5, LONGEST_OUTCOME_PAUSE_SECONDS)
@@ -321,8 +321,8 @@ class LiveTransaction:
             # After a long enough suspension of this process, an abort is forgotten, together with
             # all of its traces.
             raise CommitUncertain(
-                f"Transaction {self.txn_id} looks committed, but nothing is left of what it wrote:"
-                " it may as well have been aborted, cleaned and forgotten."
+                f"Transaction {self.txn_id} looks committed, but none of its directories is left:"
+                " it may also have been aborted, cleaned and forgotten."
             )
 
     def _commit_again(self) -> Outcome:

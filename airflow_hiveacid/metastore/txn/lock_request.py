@@ -10,8 +10,9 @@ from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
 from airflow_hiveacid.jobs.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
+from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.metastore.txn.owner import Owner
-from airflow_hiveacid.progress import TELL_SECONDS, PhaseClock
+from airflow_hiveacid.progress import REPORT_SECONDS, PhaseClock
 
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -79,7 +80,7 @@ class LockRequest:
         self,
         since: float,
         limit_seconds: float,
-        in_vain: Callable[[], str | None],
+        reason_to_stop: Callable[[], str | None],
         phases: PhaseClock,
     ) -> str | None:
         """Wait until the locks are granted.
@@ -87,11 +88,11 @@ class LockRequest:
         Args:
             since: The start of the wait, by time.monotonic().
             limit_seconds: The longest wait.
-            in_vain: Returns the reason why waiting has become pointless, if any.
+            reason_to_stop: Returns the reason why waiting has become pointless, if any.
             phases: Periodically receives the owners of the blocking locks.
 
         Returns:
-            None after the locks are granted, otherwise the reason from in_vain.
+            None after the locks are granted, otherwise the reason from reason_to_stop.
 
         Raises:
             LockTimeout: They were not granted in time.
@@ -102,7 +103,7 @@ class LockRequest:
             if pauses.over:
                 raise self._timeout(pauses.waited)
             pauses.rest(ahead)
-            if reason := in_vain():
+            if reason := reason_to_stop():
                 return reason
             # Check only a request that can be granted: HMS 4 on Derby hangs for minutes if a lock
             # is checked while another transaction commits.
@@ -121,7 +122,7 @@ class LockRequest:
 
     def blockers(self) -> list[HeldLock]:
         """Return the locks of other owners, held or requested earlier, that block this request."""
-        return self._in_the_way(self._shown())
+        return self._blocking(self._shown())
 
     def _shown(self) -> list[HeldLock]:
         return [lock for table in self._tables for lock in self._client.show_locks(table)]
@@ -142,7 +143,7 @@ class LockRequest:
         mine = (lock.user, lock.host, lock.agent_info) == asked_by
         return mine and lock.txn_id is None
 
-    def _in_the_way(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
+    def _blocking(self, locks: Sequence[HeldLock]) -> list[HeldLock]:
         own, version = self.lock_id, self._client.version
         return [
             lock
@@ -165,11 +166,19 @@ class LockRequest:
         )
         # From all locks, because a lock on the whole database is not listed with those of its
         # tables.
-        blockers = self._in_the_way(self._client.show_locks())
-        return LockTimeout(
+        blockers = self._blocking(self._client.show_locks())
+        own = [lock.txn_id for lock in blockers if is_of_this_process(self._client, lock.txn_id)]
+        what = (
             f"Transaction {self._txn_id} waited {waited:.1f} s for {wanted}."
-            f" In its way: {describe_all(blockers)}.",
-            remedy="Run the job again when they are done, or raise lock_wait_seconds.",
+            f" In its way: {describe_all(blockers)}."
+        )
+        if not own:
+            return LockTimeout(
+                what, remedy="Run the job again when they are done, or raise lock_wait_seconds."
+            )
+        return LockTimeout(
+            f"{what} Transaction {own[0]} belongs to this process, which waits for itself.",
+            remedy="End the with statement of the read before the write, or close its table.",
         )
 
 
@@ -188,7 +197,7 @@ class Pauses:
             phases: Receives the log lines.
         """
         self._phases = phases
-        self._told = time.monotonic()
+        self._logged_at = time.monotonic()
         self._since = since
         self._limit = limit_seconds
         self._pause = _FIRST_PAUSE_SECONDS
@@ -215,8 +224,8 @@ class Pauses:
         if locks != self._ahead and len(locks) <= _FEW:
             self._pause = _FIRST_PAUSE_SECONDS
         self._ahead = locks
-        if time.monotonic() - self._told >= TELL_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._logged_at >= REPORT_SECONDS:
+            self._logged_at = time.monotonic()
             self._phases.note(f"waiting for {holders(ahead)}, {self.waited:.0f} s")
         time.sleep(max(0.0, min(self._pause, self._limit - self.waited)))
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE_SECONDS)
@@ -272,7 +281,7 @@ def describe_all(locks: Sequence[HeldLock]) -> str:
     """Describe some locks, and the number of further ones."""
     named = "; ".join(describe(lock) for lock in locks[:_MOST_NAMED])
     more = f"; and {len(locks) - _MOST_NAMED} more" if len(locks) > _MOST_NAMED else ""
-    return f"{named or 'nobody any more'}{more}"
+    return f"{named or 'a lock that was released meanwhile'}{more}"
 
 
 def describe(lock: HeldLock) -> str:

@@ -1,10 +1,14 @@
 """Owners of transactions: find and abort the transactions of a run, and query their outcome."""
 
+import os
+import re
 import socket
+import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -16,6 +20,8 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # The metastore stores 128 characters of a host name; a run token needs the rest of them.
 _LONGEST_HOST = 40
+_LONGEST_PROGRAM = 30
+_RANDOM_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +43,14 @@ class Owner:
         """Name the owner of the transactions of a run.
 
         Args:
-            run_token: Identifies the run; random by default.
+            run_token: Identifies the run; by default the program, its process id, and a random
+                number.
             user: The user.
         """
         return cls(
             user=user,
             host=socket.gethostname()[:_LONGEST_HOST],
-            agent_info=agent_info(run_token or uuid.uuid4().hex),
+            agent_info=agent_info(run_token or _program_token()),
         )
 
     @property
@@ -54,6 +61,13 @@ class Owner:
         opening and locking.
         """
         return f"{self.host}/{self.agent_info}"
+
+
+def _program_token() -> str:
+    """Name a transaction of a program that has no run token: "load.py:4711:9f86d081884c"."""
+    program = Path(sys.argv[0] if sys.argv else "").name
+    name = re.sub(r"[^\w.+-]", "_", program)[:_LONGEST_PROGRAM].strip("-") or "python"
+    return f"{name}:{os.getpid()}:{uuid.uuid4().hex[:_RANDOM_LENGTH]}"
 
 
 def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:

@@ -11,6 +11,7 @@ from airflow_hiveacid.acid.locks import (
     LockComponent,
     TableRef,
     Target,
+    exclusively_locked,
     lock_components,
     read_lock_components,
 )
@@ -20,13 +21,14 @@ from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.commit_watch import CommitWatch
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
+from airflow_hiveacid.metastore.txn.open_reads import end_reads
 from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot, committed_above
 from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 
-class TriesToEnd(Protocol):
+class EndsEarlierAttempts(Protocol):
     """Earlier attempts of the same run."""
 
     def end(self, before: int | None = None) -> None:
@@ -63,7 +65,7 @@ class Transaction(LiveTransaction):
         lock_wait_seconds: float = 300,
         max_restarts: int = 5,
         phases: PhaseClock | None = None,
-        earlier_tries: TriesToEnd | None = None,
+        earlier_attempts: EndsEarlierAttempts | None = None,
     ) -> None:
         """Describe a transaction; it begins on entry.
 
@@ -81,7 +83,7 @@ class Transaction(LiveTransaction):
             lock_wait_seconds: The longest wait for the locks, restarts included.
             max_restarts: The maximum number of restarts, not counting those after a wait.
             phases: Receives the phases of the run.
-            earlier_tries: Earlier attempts, which must end before the transaction requests locks.
+            earlier_attempts: Earlier attempts, which must end before the transaction requests locks.
         """
         owner = Owner.of(run_token, user or client.user)
         super().__init__(client, owner, phases or PhaseClock())
@@ -96,7 +98,7 @@ class Transaction(LiveTransaction):
         self._queues = queues
         self._lock_wait = lock_wait_seconds
         self._max_restarts = max_restarts
-        self._earlier_tries = earlier_tries
+        self._earlier_attempts = earlier_attempts
         self._waited = False
 
     def __enter__(self) -> Self:
@@ -104,6 +106,7 @@ class Transaction(LiveTransaction):
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
         components = self._components()
+        end_reads(self._client.options, exclusively_locked(components))
         queued = components if self._queues else ()
         self._writer_queue = WriterQueue(self._client, queued, self._owner, self._phases)
         try:
@@ -118,7 +121,7 @@ class Transaction(LiveTransaction):
                         f" in the last one {moved}."
                     )
                 self.restarts += 1
-                self._phases.note(f"Beginning again: {moved}")
+                self._phases.note(f"Restarting: {moved}")
         except BaseException as error:
             self.abort(f"{type(error).__name__} while it began")
             raise
@@ -182,8 +185,8 @@ class Transaction(LiveTransaction):
                 }
                 if self._targets:
                     self._phases.opened(self.txn_id, self.write_ids)
-                if self._earlier_tries is not None:
-                    self._earlier_tries.end(before=self.txn_id)
+                if self._earlier_attempts is not None:
+                    self._earlier_attempts.end(before=self.txn_id)
             with self._phases(Phase.LOCK, self._names):
                 if components:
                     lock = LockRequest(self._client, components, self.txn_id, self._owner)
@@ -192,8 +195,8 @@ class Transaction(LiveTransaction):
                     for watch in watches:
                         if moved := watch.committed_before(lock):
                             return moved
-                    in_vain = partial(self._overtaken, watches)
-                    if moved := lock.wait(started, self._lock_wait, in_vain, self._phases):
+                    reason_to_stop = partial(self._overtaken, watches)
+                    if moved := lock.wait(started, self._lock_wait, reason_to_stop, self._phases):
                         return moved
             with self._phases(Phase.SNAPSHOT, "of what is committed"):
                 tables = (*self._reads, *self._targets)
@@ -202,7 +205,7 @@ class Transaction(LiveTransaction):
         except AnswerLost as lost:
             # An unknown transaction may be open, or an unknown lock may be queued.
             abort_open_transactions(self._client, self._owner.agent_info)
-            return f"an answer got lost: {lost.what}"
+            return f"an answer was lost: {lost.what}"
 
     def _discard(self) -> None:
         """Give up a transaction that nothing has been done in."""

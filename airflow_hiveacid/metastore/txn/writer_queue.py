@@ -96,7 +96,7 @@ class WriterQueue:
         # The number of the first ticket: tickets of this run with a higher number belong to later
         # attempts.
         self._first: int | None = None
-        self._beaten = 0.0
+        self._last_heartbeat = 0.0
         self._timeout = 0.0
         # The holders of the table at the beginning of this writer's turn; later ones are not
         # awaited.
@@ -119,16 +119,16 @@ class WriterQueue:
 
     def keep(self) -> None:
         """Keep the ticket alive during another wait."""
-        if self._ticket is None or time.monotonic() - self._beaten < _SOON_SECONDS:
+        if self._ticket is None or time.monotonic() - self._last_heartbeat < _SOON_SECONDS:
             return
         self._timeout = self._timeout or txn_timeout_seconds(self._client)
         due = self._timeout / HEARTBEATS_PER_TIMEOUT - LONGEST_PAUSE_SECONDS
-        if time.monotonic() - self._beaten > due:
+        if time.monotonic() - self._last_heartbeat > due:
             try:
                 self._client.heartbeat_lock(self._ticket.lock_id)
             except TransactionAborted:
                 self._ticket = None
-            self._beaten = time.monotonic()
+            self._last_heartbeat = time.monotonic()
 
     def end(self) -> None:
         """Leave the queue, so that the next writer's turn comes; once more where that has failed."""
@@ -165,7 +165,9 @@ class WriterQueue:
                 return earlier
             try:
                 ticket.check()
-            except TransactionAborted:  # It has expired, or a later try of the run has removed it.
+            except (
+                TransactionAborted
+            ):  # It has expired, or a later attempt of the run has removed it.
                 self._ticket = None
                 return self._ahead()
             if not ticket.granted:
@@ -189,7 +191,7 @@ class WriterQueue:
         ]
         ticket = LockRequest(self._client, components, None, self._owner)
         ticket.send()
-        self._ticket, self._beaten = ticket, time.monotonic()
+        self._ticket, self._last_heartbeat = ticket, time.monotonic()
         if self._first is None:
             self._first = ticket.lock_id
 

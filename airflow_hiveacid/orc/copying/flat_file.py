@@ -8,7 +8,7 @@ the beginning of each half, copied in two pieces; any other order takes more pie
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.acid.column_mapping import MappedColumns
+from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.copying.spark_files import retyped
 from airflow_hiveacid.orc.copying.stripe_copy import StripeIndex
@@ -94,15 +94,15 @@ class FlatFile:
                 raise CorruptFile("The ORC file has a stripe without rows.")
             # Its bytes are copied without decoding: the structure must be as expected.
             found = StripeFooter.read(self._source, self._whole, stripe)
-            sound = index.sound(stripe, found)
-            if sound is None:
+            rewritten = index.rewritten(stripe, found)
+            if rewritten is None:
                 footer = found.message
                 pieces: Sequence[Piece] = self._places(found.index)
             else:
-                footer = sound.footer
+                footer = rewritten.footer
                 pieces = [
                     data
-                    for stream, data in zip(found.index, sound.streams, strict=True)
+                    for stream, data in zip(found.index, rewritten.streams, strict=True)
                     if self._has(stream.column)
                 ]
             yield FlatStripe(stripe, self._footer(footer), pieces, self._places(found.data))

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from airflow_hiveacid.orc.format.protobuf import DATA, Field, Message
 from airflow_hiveacid.orc.format.source_and_sink import Output, Source, read_exactly
-from airflow_hiveacid.orc.format.statistics import has_ranges, sound_index
+from airflow_hiveacid.orc.format.statistics import has_ranges, reliable_index
 from airflow_hiveacid.orc.format.streams import StreamKind
 from airflow_hiveacid.orc.format.stripe_footer import PlacedStream, StripeField, StripeFooter
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
 
 @dataclass(frozen=True, slots=True)
-class SoundIndex:
+class RewrittenIndex:
     """The index part of a stripe, rewritten.
 
     Attributes:
@@ -39,12 +39,12 @@ def copy_stripes(
     start = end = 0
     for number in numbers:
         stripe = tail.stripes[number]
-        sound = index.sound(stripe)
-        if sound is not None or stripe.offset != end:
+        rewritten = index.rewritten(stripe)
+        if rewritten is not None or stripe.offset != end:
             output.copy(source, start, end - start)
             start = end = stripe.offset
-        if sound is not None:
-            yield _copy_with(sound, source, tail, stripe, output)
+        if rewritten is not None:
+            yield _copy_with(rewritten, source, tail, stripe, output)
             start = end = stripe.offset + stripe.length
             continue
         # No data after `start` is copied so far.
@@ -61,7 +61,9 @@ class StripeIndex:
         self._tail = tail
         self._columns = {number for number, type_ in enumerate(tail.types) if has_ranges(type_)}
 
-    def sound(self, stripe: Stripe, footer: StripeFooter | None = None) -> SoundIndex | None:
+    def rewritten(
+        self, stripe: Stripe, footer: StripeFooter | None = None
+    ) -> RewrittenIndex | None:
         """Return the index part for a copy of a stripe, if it must change.
 
         Args:
@@ -73,12 +75,13 @@ class StripeIndex:
         footer = footer or StripeFooter.read(self._source, self._tail, stripe)
         placed = footer.index
         streams = [read_exactly(self._source, stream.offset, stream.length) for stream in placed]
-        sound = [
-            self._sound_stream(stream, data) for stream, data in zip(placed, streams, strict=True)
+        rewritten = [
+            self._reliable_stream(stream, data)
+            for stream, data in zip(placed, streams, strict=True)
         ]
-        if sound == streams:
+        if rewritten == streams:
             return None
-        lengths = iter(map(len, sound))
+        lengths = iter(map(len, rewritten))
         listed: list[Field] = []
         for stream in footer.message.all_messages(StripeField.STREAMS):
             # The streams of the index come first.
@@ -86,21 +89,21 @@ class StripeIndex:
             described = stream.with_numbers({StripeField.STREAM_LENGTH: length})
             listed.append((StripeField.STREAMS, DATA, described.encode()))
         listed += footer.message.without(StripeField.STREAMS).fields
-        return SoundIndex(tuple(sound), Message(listed))
+        return RewrittenIndex(tuple(rewritten), Message(listed))
 
-    def _sound_stream(self, stream: PlacedStream, data: bytes) -> bytes:
+    def _reliable_stream(self, stream: PlacedStream, data: bytes) -> bytes:
         if stream.kind != StreamKind.ROW_INDEX or stream.column not in self._columns:
             return data
         plain = self._tail.compression.decompress(data)
-        sound = sound_index(plain)
-        return data if sound == plain else self._tail.compression.compress(sound)
+        rewritten = reliable_index(plain)
+        return data if rewritten == plain else self._tail.compression.compress(rewritten)
 
 
 def _copy_with(
-    sound: SoundIndex, source: Source, tail: OrcTail, stripe: Stripe, output: Output
+    rewritten: RewrittenIndex, source: Source, tail: OrcTail, stripe: Stripe, output: Output
 ) -> Stripe:
-    index = b"".join(sound.streams)
-    footer = tail.compression.compress(sound.footer.encode())
+    index = b"".join(rewritten.streams)
+    footer = tail.compression.compress(rewritten.footer.encode())
     moved = replace(
         stripe,
         offset=output.position,

@@ -146,7 +146,7 @@ def _candidates(
                 raise CorruptFile(f"{file.name} holds delete events among rows.")
             if last is not None and row_ids.first <= last:
                 raise OutOfOrder(
-                    f"{row_ids.first} in {file.name} does not come after {last}, which stands before."
+                    f"{row_ids.first} in {file.name} does not come after {last}, the row id before it."
                 )
             last = row_ids.last
             copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)

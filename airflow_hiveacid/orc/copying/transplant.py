@@ -12,8 +12,8 @@ bytes in a single range.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_hiveacid.acid.column_mapping import AS_STORED, MappedColumns
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.copying.flat_file import FlatFile, FlatStripe
 from airflow_hiveacid.orc.format.envelope import (

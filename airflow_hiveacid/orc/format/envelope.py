@@ -7,8 +7,8 @@ currentTransaction:bigint, row:struct<...>>`, plus three entries of user metadat
 from collections.abc import Sequence
 from enum import IntEnum
 
-from airflow_hiveacid.acid.column_mapping import MappedColumns
 from airflow_hiveacid.acid.row_id import RowId
+from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.format.protobuf import DATA, Message, pack
 

@@ -87,7 +87,7 @@ def check_stripes(
         if claimed > most_rows(length) or groups > _MOST_GROUPS:
             raise CorruptFile(f"A stripe of {length} bytes claims to have {claimed} rows.")
     if sum(claimed for _, _, claimed in places) != rows:
-        raise CorruptFile(f"The stripes of the ORC file do not have {rows} rows, as it says.")
+        raise CorruptFile(f"The stripes of the ORC file do not have {rows} rows as declared.")
 
 
 def most_rows(length: int) -> int:

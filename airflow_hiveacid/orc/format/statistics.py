@@ -128,7 +128,7 @@ def decimal_of(text: bytes) -> Decimal:
         number = Decimal("NaN")
     # A few characters can represent a billion digits.
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or len(text) > _MOST_DIGITS:
-        raise CorruptFile("Statistics of decimals hold something else.")
+        raise CorruptFile("Statistics of decimals have another type.")
     return number
 
 
@@ -137,7 +137,7 @@ def has_ranges(type_: bytes) -> bool:
     return kind_of(type_) in (TypeKind.FLOAT, TypeKind.DOUBLE)
 
 
-def sound_statistics(statistics: bytes) -> bytes:
+def reliable_statistics(statistics: bytes) -> bytes:
     """The statistics of a column, without the range of doubles if it misleads."""
     if not _SUSPECT.search(statistics):
         return statistics
@@ -145,14 +145,14 @@ def sound_statistics(statistics: bytes) -> bytes:
     doubles = message.message(DOUBLES)
     if doubles is None:
         return statistics
-    sound = sound_range(doubles)
-    if sound is None:
+    reliable = reliable_range(doubles)
+    if reliable is None:
         # Some readers interpret an empty range as a range from zero to zero.
         return message.without(DOUBLES).encode()
-    return message.with_data({DOUBLES: sound.encode()}).encode()
+    return message.with_data({DOUBLES: reliable.encode()}).encode()
 
 
-def sound_range(doubles: Message) -> Message | None:
+def reliable_range(doubles: Message) -> Message | None:
     """Return the reliable part of the statistics of doubles, if any.
 
     The sum is NaN if any value is, even if the range hides it.
@@ -170,7 +170,7 @@ def sound_range(doubles: Message) -> Message | None:
     return Message(widened)
 
 
-def sound_index(index: bytes) -> bytes:
+def reliable_index(index: bytes) -> bytes:
     """Return a row index of doubles without misleading ranges, unchanged if it lacks such ranges.
 
     Args:
@@ -178,7 +178,7 @@ def sound_index(index: bytes) -> bytes:
     """
     if not _SUSPECT.search(index):
         return index
-    return Message(map(_sound_entry, Message.decode(index).fields)).encode()
+    return Message(map(_reliable_entry, Message.decode(index).fields)).encode()
 
 
 def _all_have(parts: Iterable[Message], *fields: int) -> bool:
@@ -204,17 +204,17 @@ def _signed_range(parts: Sequence[Message]) -> Message:
 
 
 def _doubles(parts: Sequence[Message]) -> Message | None:
-    sound = [range_ for part in parts if (range_ := sound_range(part)) is not None]
-    if len(sound) < len(parts):
+    reliable = [range_ for part in parts if (range_ := reliable_range(part)) is not None]
+    if len(reliable) < len(parts):
         return None
     merged = Message()
-    if _all_have(sound, 1, 2):
-        merged.add_real(1, min(part.real(1) for part in sound))
-        merged.add_real(2, max(part.real(2) for part in sound))
-    if _all_have(sound, 3):
-        merged.add_real(3, sum(part.real(3) for part in sound))
+    if _all_have(reliable, 1, 2):
+        merged.add_real(1, min(part.real(1) for part in reliable))
+        merged.add_real(2, max(part.real(2) for part in reliable))
+    if _all_have(reliable, 3):
+        merged.add_real(3, sum(part.real(3) for part in reliable))
     # Infinite sums of opposite signs add up to NaN.
-    return sound_range(merged)
+    return reliable_range(merged)
 
 
 def _strings(parts: Sequence[Message]) -> Message | None:
@@ -296,7 +296,7 @@ def _collections(parts: Sequence[Message]) -> Message:
     return merged.add_number(3, sum(part.number(3) for part in parts))
 
 
-def _sound_entry(field: Field) -> Field:
+def _reliable_entry(field: Field) -> Field:
     number, wire_type, value = field
     if number != _INDEX_ENTRY or not isinstance(value, bytes):
         return field
@@ -304,8 +304,8 @@ def _sound_entry(field: Field) -> Field:
     statistics = entry.data(_INDEX_STATISTICS)
     if statistics is None:
         return field
-    sound = entry.with_data({_INDEX_STATISTICS: sound_statistics(statistics)})
-    return number, wire_type, sound.encode()
+    reliable = entry.with_data({_INDEX_STATISTICS: reliable_statistics(statistics)})
+    return number, wire_type, reliable.encode()
 
 
 _UNIONS: tuple[tuple[int, Callable[[Sequence[Message]], Any]], ...] = (

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.format.compression import Codec, Compression
-from airflow_hiveacid.orc.format.envelope import is_envelope
+from airflow_hiveacid.orc.format.envelope import column_names, is_envelope
 from airflow_hiveacid.orc.format.limits import (
     LARGEST_PART,
     check_statistics,
@@ -19,7 +19,7 @@ from airflow_hiveacid.orc.format.limits import (
 )
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.format.statistics import integer_range, sound_statistics
+from airflow_hiveacid.orc.format.statistics import integer_range, reliable_statistics
 
 MAGIC = b"ORC"
 FILE_VERSION = (0, 12)
@@ -142,7 +142,7 @@ class OrcTail:
         source.seek(0, os.SEEK_END)
         size = source.tell()
         if length is not None and length > size:
-            raise CorruptFile(f"The file has {size} bytes, its writer says {length}.")
+            raise CorruptFile(f"The file has {size} bytes, but its writer recorded {length}.")
         size = size if length is None else length
         guess = min(size, _GUESSED_TAIL)
         end = read_exactly(source, size - guess, guess)
@@ -238,6 +238,11 @@ class OrcTail:
         return is_envelope(self.types)
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, without the ACID envelope."""
+        return column_names(self.types)
+
+    @property
     def is_encrypted(self) -> bool:
         """Return whether some of the columns are encrypted."""
         return self.footer.has(FooterField.ENCRYPTION)
@@ -291,7 +296,7 @@ class OrcTail:
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
 
-        Misleading statistics are omitted; see `sound_statistics`.
+        Misleading statistics are omitted; see `reliable_statistics`.
 
         Raises:
             UnsupportedFile: The post script was as long as it may be, and would become longer.
@@ -300,7 +305,7 @@ class OrcTail:
         for columns in self.stripe_statistics:
             stripe_statistics = Message()
             for column in columns:
-                stripe_statistics.add_data(1, sound_statistics(column))
+                stripe_statistics.add_data(1, reliable_statistics(column))
             metadata.add_data(1, stripe_statistics.encode())
         encoded_metadata = self.compression.compress(metadata.encode())
         encoded_footer = self.compression.compress(self._footer(content_length).encode())
@@ -331,7 +336,7 @@ class OrcTail:
             footer.add_data(FooterField.USER_METADATA, item.encode())
         footer.add_number(FooterField.ROWS, self.rows)
         for statistics in self.file_statistics:
-            footer.add_data(FooterField.STATISTICS, sound_statistics(statistics))
+            footer.add_data(FooterField.STATISTICS, reliable_statistics(statistics))
         footer.add_number(FooterField.STRIDE, self.stride)
         return Message(footer.fields + self.footer.fields)
 

@@ -25,7 +25,7 @@ _END_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class RowConstraints:
     """Constraints on the rows of a file from its location.
 
     Attributes:
@@ -52,7 +52,7 @@ class Promise:
             else (RowOperation.INSERT, 1)
         )
         if low < allowed[0] or high > allowed[1]:
-            raise CorruptFile(f"There are operations {low} to {high}, which do not belong here.")
+            raise CorruptFile(f"There are operations {low} to {high}, which are invalid here.")
         self._check_range("currentTransaction", keys.current_write_ids)
         if not self.is_delete:
             inserted = keys.original_write_ids
@@ -105,7 +105,7 @@ def take_census(
     source: Source,
     tail: OrcTail,
     *,
-    promise: Promise | None,
+    constraints: RowConstraints | None,
     deleted: HashSet | None = None,
     aborted: Sequence[int] = (),
     known: dict[bytes, StripeCensus] | None = None,
@@ -115,7 +115,7 @@ def take_census(
     Args:
         source: The file.
         tail: Its tail.
-        promise: The constraints on its rows, if any.
+        constraints: The constraints on its rows, if any.
         deleted: The hashes of the deleted row ids.
         aborted: The write ids whose rows are ignored.
         known: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
@@ -128,24 +128,28 @@ def take_census(
         if known is not None and fingerprint in known:
             yield known[fingerprint]
         else:
-            yield _count(source, tail, number, fingerprint, promise, deleted, aborted)
+            yield _count(source, tail, number, fingerprint, constraints, deleted, aborted)
 
 
 def hashes_of(
-    source: Source, tail: OrcTail, promise: Promise, aborted: Sequence[int], write_ids: range
+    source: Source,
+    tail: OrcTail,
+    constraints: RowConstraints,
+    aborted: Sequence[int],
+    write_ids: range,
 ) -> Iterator[Hashes]:
     """Yield the row ids in a file of delete events, restricted to some write ids.
 
     Args:
         source: The file.
         tail: Its tail.
-        promise: The constraints on its events.
+        constraints: The constraints on its events.
         aborted: The write ids whose events are ignored.
         write_ids: The write ids of the relevant rows.
     """
     with closing(read_keys(source, tail, rows=_BATCH_ROWS)) as batches:
         for keys in batches:
-            promise.check(keys)
+            constraints.check(keys)
             of_interest = keys.original_write_ids >= write_ids.start
             of_interest &= keys.original_write_ids < write_ids.stop
             if aborted:
@@ -159,15 +163,15 @@ def _count(
     tail: OrcTail,
     number: int,
     fingerprint: bytes,
-    promise: Promise | None,
+    constraints: RowConstraints | None,
     deleted: HashSet | None,
     aborted: Sequence[int],
 ) -> StripeCensus:
     census: StripeCensus | None = None
     with closing(read_keys(source, tail, [number], rows=_BATCH_ROWS)) as batches:
         for keys in batches:
-            if promise is not None:
-                promise.check(keys)
+            if constraints is not None:
+                constraints.check(keys)
             part = _count_batch(keys, fingerprint, deleted, aborted)
             census = part if census is None else _joined(census, part)
     if census is None or census.rows.rows != tail.stripes[number].rows:

@@ -5,10 +5,8 @@ The column `row` of a file of deletes is null everywhere, and so are all columns
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.errors import UnsupportedFile
@@ -80,57 +78,6 @@ _LAYOUT: dict[int, tuple[Encoding, tuple[tuple[StreamKind, int], ...]]] = {
 
 def write_delete_file(
     sink: Sink,
-    original_write_ids: NDArray[Any],
-    buckets: NDArray[Any],
-    rows: NDArray[Any],
-    *,
-    write_id: int,
-    row_types: Sequence[bytes],
-    codec: str = "zlib",
-    block_size: int = 262_144,
-    stride: int = 10_000,
-) -> Written:
-    """Write the deletes of one write id and one bucket as a file of a `delete_delta` directory.
-
-    Args:
-        sink: Receives the file.
-        original_write_ids: Write ids that inserted the deleted rows.
-        buckets: Their bucket properties.
-        rows: Their row ids. The three together must ascend and be free of repetition: readers merge
-            and search these files, and miss deletes in unordered ones.
-        write_id: The write id of the delete.
-        row_types: The types of the table's row, as `row_types` or a flat file gives them.
-        codec: ORC's name of the compression.
-        block_size: Plain bytes of a compressed chunk.
-        stride: Rows of a row group; 0 omits the row indexes.
-
-    Raises:
-        ValueError: The row ids do not ascend, repeat, or belong to several bucket files.
-    """
-    write_ids, buckets, rows = (
-        np.asarray(part, dtype=np.int64) for part in (original_write_ids, buckets, rows)
-    )
-    if not write_ids.shape == buckets.shape == rows.shape or rows.ndim != 1:
-        raise ValueError("The three parts of the row ids differ in length.")
-    keys = Keys(
-        operations=np.broadcast_to(np.int64(RowOperation.DELETE), rows.shape),
-        original_write_ids=write_ids,
-        buckets=buckets,
-        rows=rows,
-        current_write_ids=np.broadcast_to(np.int64(write_id), rows.shape),
-    )
-    return write_delete_stripes(
-        sink,
-        [keys],
-        row_types=row_types,
-        codec=codec,
-        block_size=block_size,
-        stride=stride,
-    )
-
-
-def write_delete_stripes(
-    sink: Sink,
     chunks: Iterable[Keys],
     *,
     row_types: Sequence[bytes],
@@ -138,12 +85,13 @@ def write_delete_stripes(
     block_size: int = 262_144,
     stride: int = 10_000,
 ) -> Written:
-    """Write any number of deletes of one bucket, each with its own write id.
+    """Write deletes of one bucket, each with its own write id, as a file of a `delete_delta` directory.
 
     Args:
         sink: Receives the file.
-        chunks: The events, whose row ids ascend without repetition over all chunks.
-        row_types: The types of the table's row.
+        chunks: The events. Their row ids must ascend without repetition over all chunks: readers
+            merge and search these files, and miss deletes in unordered ones.
+        row_types: The types of the table's row, as `row_types` or a flat file gives them.
         codec: ORC's name of the compression.
         block_size: Plain bytes of a compressed chunk.
         stride: Rows of a row group; 0 omits the row indexes.

@@ -255,7 +255,7 @@ def _check_ascending(keys: Keys) -> None:
     if descends.any():
         at = int(np.argmax(descends)) + 1
         raise CorruptFile(
-            f"{keys.row_id(at)} stands behind {keys.row_id(at - 1)}.",
+            f"{keys.row_id(at)} comes after {keys.row_id(at - 1)}.",
             remedy=f"Up to {MOST_SORTED:,} delete events of other engines than Hive are sorted for a bucket."
             " Where there are more, overwrite the partition with its rows.",
         )

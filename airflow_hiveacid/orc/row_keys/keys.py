@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind, kind_of
+from airflow_hiveacid.orc.format.envelope import (
+    EnvelopeColumn,
+    RowOperation,
+    TypeField,
+    TypeKind,
+    kind_of,
+)
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.streams import Integers
 from airflow_hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
@@ -36,6 +42,39 @@ class Keys:
         if any(column.null_count for column in columns):
             raise CorruptFile("There are rows whose row id is null.")
         return cls(*(column.to_numpy().astype(np.int64) for column in columns))
+
+    @classmethod
+    def deletes(
+        cls,
+        original_write_ids: NDArray[Any],
+        buckets: NDArray[Any],
+        rows: NDArray[Any],
+        *,
+        write_id: int,
+    ) -> "Keys":
+        """Describe the deletes of one write id.
+
+        Args:
+            original_write_ids: Write ids that inserted the deleted rows.
+            buckets: Their bucket properties.
+            rows: Their row ids.
+            write_id: The write id of the delete.
+
+        Raises:
+            ValueError: The three parts of the row ids differ in length.
+        """
+        write_ids, buckets, rows = (
+            np.asarray(part, dtype=np.int64) for part in (original_write_ids, buckets, rows)
+        )
+        if not write_ids.shape == buckets.shape == rows.shape or rows.ndim != 1:
+            raise ValueError("The three parts of the row ids differ in length.")
+        return cls(
+            operations=np.broadcast_to(np.int64(RowOperation.DELETE), rows.shape),
+            original_write_ids=write_ids,
+            buckets=buckets,
+            rows=rows,
+            current_write_ids=np.broadcast_to(np.int64(write_id), rows.shape),
+        )
 
     @classmethod
     def joined(cls, parts: Sequence["Keys"]) -> "Keys":

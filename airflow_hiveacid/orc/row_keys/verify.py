@@ -150,7 +150,7 @@ class _Verification:
             actual, claimed = _range(values), self._tail.int_range(number, column)
             self._file_ranges.setdefault(column, []).append(actual)
             if claimed != actual:
-                yield f"The statistics of {_name(column)} say {claimed}, the rows say {actual}."
+                yield f"The statistics of {_name(column)} are {claimed}, the rows have {actual}."
 
     def _row_statistics(self, number: int, stripe: Stripe) -> Iterator[str]:
         """Check the null counts of row structs: always null for deletes, never for inserts."""
@@ -186,7 +186,7 @@ class _Verification:
             actual = min(low for low, _ in ranges), max(high for _, high in ranges)
             claimed = integer_range(self._tail.file_statistics[column])
             if claimed != actual:
-                yield f"The file's statistics of {_name(column)} say {claimed}, not {actual}."
+                yield f"The file's statistics of {_name(column)} are {claimed}, not {actual}."
 
     def _user_metadata(self) -> Iterator[str]:
         metadata = self._tail.user_metadata
@@ -200,7 +200,7 @@ class _Verification:
         expected = ",".join(map(str, counts))
         claimed = metadata.get(STATS, expected.encode()).decode(errors="replace")
         if claimed != expected:
-            yield f"{STATS} is {claimed}, the rows say {expected}."
+            yield f"{STATS} is {claimed}, the rows have {expected}."
         if KEY_INDEX in metadata and parse_key_index(metadata[KEY_INDEX]) != self._last_rows:
             yield f"{KEY_INDEX} does not name the last row of each stripe."
 
@@ -217,8 +217,8 @@ def _wrong_groups(
         claimed = integer_range(entry.data(2) or b"")
         if claimed != actual:
             yield (
-                f"The row index of {_name(column)} says {claimed} for row group {group}, "
-                f"the rows say {actual}."
+                f"The row index of {_name(column)} has {claimed} for row group {group}, "
+                f"the rows have {actual}."
             )
         start += size
 

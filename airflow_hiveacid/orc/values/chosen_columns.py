@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.batches import FileOfPieces, Piece
+from airflow_hiveacid.orc.format.batches import OtherStripe, with_other_stripes
 from airflow_hiveacid.orc.format.envelope import TypeField
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.streams import describe_stream
 from airflow_hiveacid.orc.format.stripe_footer import StripeFooter, new_footer
-from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
 
 def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tuple[Source, OrcTail]:
@@ -34,31 +34,15 @@ def only_columns(source: Source, tail: OrcTail, columns: Collection[int]) -> tup
     chosen = _Chosen.of(tail.types, columns)
     if len(chosen.places) == len(tail.types):
         return source, tail
-    pieces: list[Piece] = [MAGIC]
-    shown: list[Stripe] = []
-    position = len(MAGIC)
-    for stripe in tail.stripes:
-        data, footer = chosen.of_stripe(source, tail, stripe)
-        length = sum(size for _, size in data)
-        pieces += [*data, footer]
-        new = replace(
-            stripe,
-            offset=position,
-            index_length=0,
-            data_length=length,
-            footer_length=len(footer),
-        )
-        position += new.length
-        shown.append(new)
-    shown_tail = replace(
+    shown = replace(
         tail,
         stride=0,
         types=chosen.types,
-        stripes=tuple(shown),
         stripe_statistics=tuple(map(chosen.statistics, tail.stripe_statistics)),
         file_statistics=chosen.statistics(tail.file_statistics),
     )
-    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+    stripes = (chosen.of_stripe(source, tail, stripe) for stripe in tail.stripes)
+    return with_other_stripes(source, shown, stripes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +79,8 @@ class _Chosen:
         places = {old: new for new, old in enumerate(sorted(kept | inside))}
         return cls(tuple(_moved(messages[old], places) for old in places), places)
 
-    def of_stripe(
-        self, source: Source, tail: OrcTail, stripe: Stripe
-    ) -> tuple[list[tuple[int, int]], bytes]:
-        """Return the ranges of the columns' data, and the footer of a stripe of only these columns."""
+    def of_stripe(self, source: Source, tail: OrcTail, stripe: Stripe) -> OtherStripe:
+        """Return a stripe of only these columns, without row indexes."""
         footer = StripeFooter.read(source, tail, stripe)
         streams = [stream for stream in footer.data if stream.column in self.places]
         described = [
@@ -107,7 +89,8 @@ class _Chosen:
         ]
         encodings = [footer.encodings[old] for old in self.places]
         encoded = new_footer(described, encodings, footer.clock)
-        return _joined((s.offset, s.length) for s in streams), tail.compression.compress(encoded)
+        data = _joined((each.offset, each.length) for each in streams)
+        return OtherStripe(stripe, (), data, tail.compression.compress(encoded))
 
     def statistics(self, columns: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Select the statistics of these columns, if the file has statistics."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.batches import FileOfPieces, Piece, length_of, read_batches
+from airflow_hiveacid.orc.format.batches import OtherStripe, Piece, read_batches, with_other_stripes
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.format.streams import StreamKind, describe_stream
 from airflow_hiveacid.orc.format.stripe_footer import UTC, StripeFooter, new_footer
-from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015, TIMESTAMP_KINDS, zeros_for
 
 # An entry of a file's user metadata: its rows contain no timestamps with more digits. The value is
@@ -221,27 +221,18 @@ def _shown(
             streams.append(describe_stream(StreamKind.DATA, place, len(zeros)))
     encodings = [footer.encodings[old] for old in chosen.places]
     encoded = tail.compression.compress(new_footer(streams, encodings, UTC))
-    shown = replace(
-        stripe,
-        offset=len(MAGIC),
-        index_length=0,
-        data_length=sum(map(length_of, data)),
-        footer_length=len(encoded),
-    )
     number = tail.stripes.index(stripe)
     statistics = tail.stripe_statistics[number : number + 1]
-    shown_tail = replace(
+    shown = replace(
         tail,
         stride=0,
         types=chosen.types,
-        stripes=(shown,),
         stripe_statistics=tuple(
             tuple(columns[old] for old in chosen.places) for columns in statistics
         ),
         file_statistics=tuple(tail.file_statistics[old] for old in chosen.places),
     )
-    end = len(MAGIC) + shown.length
-    return FileOfPieces(source, [MAGIC, *data, encoded, shown_tail.encode(end)]), shown_tail
+    return with_other_stripes(source, shown, [OtherStripe(stripe, (), data, encoded)])
 
 
 def _named(batch: Any, *, nested: bool) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.batches import FileOfPieces, Piece, length_of, with_stripes
+from airflow_hiveacid.orc.format.batches import (
+    OtherStripe,
+    Piece,
+    length_of,
+    with_other_stripes,
+    with_stripes,
+)
 from airflow_hiveacid.orc.format.compression import Codec, Compression
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.format.protobuf import Message, pack
@@ -41,7 +47,7 @@ from airflow_hiveacid.orc.format.stripe_footer import (
     clock_of,
     new_footer,
 )
-from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
+from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 
 T = TypeVar("T")
 
@@ -127,37 +133,19 @@ def split_timestamps(
     split = Split.of(tail.types)
     if not split.timestamps:
         return source, with_stripes(tail, stripes)
-    pieces: list[Piece] = [MAGIC]
-    shown: list[Stripe] = []
-    position = len(MAGIC)
-    for number in stripes:
-        stripe = tail.stripes[number]
-        zeros, footer = _split_stripe(source, tail, stripe, split)
-        pieces += [(stripe.offset + stripe.index_length, stripe.data_length), zeros, footer]
-        new = replace(
-            stripe,
-            offset=position,
-            index_length=0,
-            data_length=stripe.data_length + len(zeros),
-            footer_length=len(footer),
-        )
-        position += new.length
-        shown.append(new)
-    shown_tail = replace(
+    shown = replace(
         tail,
         stride=0,
         types=split.types,
-        stripes=tuple(shown),
         stripe_statistics=tuple(split.spread(tail.stripe_statistics[number]) for number in stripes),
         file_statistics=split.spread(tail.file_statistics),
     )
-    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+    others = (_split_stripe(source, tail, tail.stripes[number], split) for number in stripes)
+    return with_other_stripes(source, shown, others)
 
 
-def _split_stripe(
-    source: Source, tail: OrcTail, stripe: Stripe, split: Split
-) -> tuple[bytes, bytes]:
-    """The data that a stripe gets beside its own, and its new footer."""
+def _split_stripe(source: Source, tail: OrcTail, stripe: Stripe, split: Split) -> OtherStripe:
+    """A stripe with more data beside its own, and without row indexes."""
     old = StripeFooter.read(source, tail, stripe)
     streams: list[bytes] = []
     added: list[bytes] = []
@@ -175,7 +163,9 @@ def _split_stripe(
     encodings = list(split.spread(old.encodings))
     for column in split.timestamps:
         encodings[split.places[column]] = describe_encoding(Encoding.DIRECT)
-    return data, tail.compression.compress(new_footer([*streams, *added], encodings, UTC))
+    footer = tail.compression.compress(new_footer([*streams, *added], encodings, UTC))
+    own = (stripe.offset + stripe.index_length, stripe.data_length)
+    return OtherStripe(stripe, (), (own, data), footer)
 
 
 def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
@@ -187,7 +177,7 @@ def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
     kind = Message.decode(encoding).number(1)
     if kind not in _ZEROS:
         raise CorruptFile(
-            f"A column of timestamps has the encoding {kind}, which is none of theirs."
+            f"A column of timestamps has the encoding {kind}, which timestamps cannot have."
         )
     plain = _ZEROS[kind] * max(compression.chunk_size // len(_ZEROS[kind]), 1)
     return _compressed(plain, compression) * (compression.plain_limit(nanos) // len(plain) + 1)
@@ -215,29 +205,13 @@ def join_timestamps(
     file = _SplitFile(source, tail, tuple(types), Split.of(types), clock)
     if len(tail.types) != len(file.split.types):
         raise CorruptFile("The ORC file has other columns than its table.")
-    pieces: list[Piece] = [MAGIC]
-    shown: list[Stripe] = []
-    position = len(MAGIC)
-    for stripe in tail.stripes:
-        index, data, footer = file.joined(stripe)
-        pieces += [*index, *data, footer]
-        new = replace(
-            stripe,
-            offset=position,
-            index_length=sum(map(length_of, index)),
-            data_length=sum(map(length_of, data)),
-            footer_length=len(footer),
-        )
-        position += new.length
-        shown.append(new)
-    shown_tail = replace(
+    shown = replace(
         tail,
         types=tuple(types),
-        stripes=tuple(shown),
         stripe_statistics=tuple(map(file.statistics, tail.stripe_statistics)),
         file_statistics=file.statistics(tail.file_statistics),
     )
-    return FileOfPieces(source, [*pieces, shown_tail.encode(position)]), shown_tail
+    return with_other_stripes(source, shown, map(file.joined, tail.stripes))
 
 
 @dataclass(frozen=True)
@@ -248,8 +222,8 @@ class _SplitFile:
     split: Split
     clock: str
 
-    def joined(self, stripe: Stripe) -> tuple[list[Piece], list[Piece], bytes]:
-        """The index, the data and the footer of a stripe."""
+    def joined(self, stripe: Stripe) -> OtherStripe:
+        """A stripe of timestamps."""
         footer = StripeFooter.read(self.source, self.tail, stripe)
         columns = {place: column for column, place in enumerate(self.split.places)}
         # Each timestamp's seconds and nanoseconds.
@@ -282,7 +256,7 @@ class _SplitFile:
             for column, place in enumerate(self.split.places)
         ]
         encoded = new_footer(streams, encodings, self.clock)
-        return index, data, self.tail.compression.compress(encoded)
+        return OtherStripe(stripe, index, data, self.tail.compression.compress(encoded))
 
     def _is_kept(self, stream: PlacedStream, column: int) -> bool:
         """Return whether a stream belongs to its timestamp: neither zeros nor flags without nulls."""

@@ -9,13 +9,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
-from airflow_hiveacid import (
-    HiveAcidCleanOperator,
-    HiveAcidCompactionEventTrigger,
-    HiveAcidCompactOperator,
-    HiveAcidMetastoreHook,
-    compaction_groups,
-)
+from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, compaction_groups
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger
 
 SHOP = Asset(
     "shop",

@@ -11,11 +11,11 @@ from airflow_hiveacid.acid.conflicts import WriteKind
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Base, Delta
-from airflow_hiveacid.engine.write.overlaps import Overlaps
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.overlaps import Overlaps
 
 OVERWRITE, APPEND, CHANGE, MINOR, MAJOR = WriteKind
 COMPACTIONS = {MINOR, MAJOR}
@@ -29,7 +29,7 @@ OPERATIONS = {
 
 
 def meet_at_the_locks(first: WriteKind, later: WriteKind) -> bool:
-    """Whether one of two writers of a partition has to wait for the other one."""
+    """Return whether one of two writers of a partition has to wait for the other one."""
     pair = {first, later}
     return OVERWRITE in pair or pair == {CHANGE} or pair <= COMPACTIONS
 
@@ -91,7 +91,7 @@ class Writer:
         self.begin().commit()
 
     def nothing_new(self) -> bool:
-        """Whether a compaction finds what another one has left."""
+        """Return whether a compaction finds the leftovers of another one."""
         folders = self.client.get_partitions(self.ref, [*self.partitions])
         return any(
             (Path(folder.folder.removeprefix("file:")) / directory.name).exists()

@@ -1,7 +1,7 @@
 """Writers that overlap under the policy strict: all cells of its matrix, without Spark.
 
-What a writer leaves in folders is put there by hand, with a note like that of a job; the
-transactions, the locks and the commits are those of the metastore.
+The files of a writer are created manually, with a note like that of a job; the transactions, the
+locks and the commits are those of the metastore.
 """
 
 import random
@@ -62,7 +62,7 @@ def test_a_cell(client, table, writer, first, later, where):
     if where == ONE and meet_at_the_locks(first, later):
         other.run()
         if {first, later} <= COMPACTIONS:
-            # Else the request in the queue would refuse the next one, whatever the policy.
+            # Otherwise the request in the queue would refuse the next one, under any policy.
             settle(client, table)
         job.begin()
     else:
@@ -78,7 +78,7 @@ def test_a_cell(client, table, writer, first, later, where):
         assert "Airflow task load of DAG orders, run nightly" in said
         assert "Airflow task merge of DAG orders" in said
         assert f"in {ONE}" in said
-        assert said.endswith("run it again on what the other one wrote.")
+        assert said.endswith("run it again on the rows of the other transaction.")
     assert client.show_locks() == []
 
 
@@ -97,7 +97,7 @@ def test_of_two_who_are_about_to_commit_one_waits_until_the_other_has(client, ta
 
 
 @REAL_AND_FAKE
-def test_who_dies_before_the_commit_holds_nobody_up(client, table, writer):
+def test_a_death_before_the_commit_blocks_no_writer(client, table, writer):
     dead = writer(APPEND).begin()
     dead.txn.commit_alone([table], 0)
     client.abort_txn(dead.txn.txn_id)
@@ -106,7 +106,7 @@ def test_who_dies_before_the_commit_holds_nobody_up(client, table, writer):
 
 
 @FAKES
-def test_what_was_open_when_the_job_began_counts_once_it_is_committed(writer):
+def test_transactions_open_at_the_start_count_after_their_commit(writer):
     other = writer(APPEND).begin()
     job = writer(CHANGE).begin()
     other.commit()
@@ -115,7 +115,7 @@ def test_what_was_open_when_the_job_began_counts_once_it_is_committed(writer):
 
 
 @FAKES
-def test_what_was_aborted_meanwhile_does_not_count(writer):
+def test_concurrently_aborted_writes_do_not_count(writer):
     job = writer(CHANGE).begin()
     writer(APPEND).begin().abort()
     job.commit()
@@ -129,12 +129,14 @@ def test_the_rows_that_a_compaction_took_over_since_count_as_somebodys(client, t
     (partition,) = client.get_partitions(table, [ONE])
     for path in Path(partition.folder.removeprefix("file:")).glob("*delta_*"):
         remove(path)
-    with pytest.raises(OverlapRefused, match=r"write id 3 in day=1, somebody whose rows base_"):
+    with pytest.raises(
+        OverlapRefused, match=r"write id 3 in day=1, the writers of the rows in base_"
+    ):
         job.run()
 
 
 @FAKES
-def test_a_compaction_of_what_was_there_is_nobodys_change(client, table, writer):
+def test_a_compaction_of_visible_rows_is_no_change(client, table, writer):
     job = writer(APPEND)
     writer(MAJOR).run()
     job.run()

@@ -1,4 +1,4 @@
-"""What transactions promise each other, on real metastores of both versions."""
+"""The contract of transactions with each other, on real metastores of both versions."""
 
 import re
 import threading
@@ -61,7 +61,7 @@ def open_txns(client: MetastoreClient) -> list[int]:
         (OVERWRITE, SELECT, True),
     ],
 )
-def test_who_waits_for_whom_on_one_partition(
+def test_waits_of_writers_of_one_partition(
     begin: Callable[..., Transaction], first: Operation, second: Operation, waits: bool
 ) -> None:
     with begin(first):
@@ -165,7 +165,7 @@ def test_a_table_that_never_rests_is_an_error(
     assert find_open_transactions(client, "restless") == []
 
 
-def test_a_change_by_somebody_who_takes_no_lock_is_a_conflict(
+def test_a_change_without_a_lock_is_a_conflict(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
 ) -> None:
     removed: list[str] = []
@@ -229,7 +229,7 @@ def test_heartbeats_end_with_a_transaction_whose_abort_is_interrupted(
     transaction._client.abort_txn(transaction.txn_id)
 
 
-def test_what_is_committed_stays(begin: Callable[..., Transaction], table: TableRef) -> None:
+def test_committed_files_are_kept(begin: Callable[..., Transaction], table: TableRef) -> None:
     removed: list[str] = []
     transaction = begin(INSERT)
 

@@ -1,4 +1,4 @@
-"""What the metastore itself makes of two changes of one partition that run side by side.
+"""The metastore's own decision on two concurrent changes of one partition.
 
 This is why changes of different rows of a partition are committed one after the other, each in a
 transaction that was opened after the one before it: nothing else lets both succeed, unless one of
@@ -93,11 +93,11 @@ def test_one_partition_in_common_is_enough_and_none_is_none(change):
 
 
 @REAL_AND_FAKE
-def test_two_deletes_are_told_apart_by_version_4_only(client, change):
+def test_two_deletes_are_distinguished_by_version_4_only(client, change):
     one, two = change(DELETE), change(DELETE)
     one.commit("day=1")
     if client.version is HMS3:
-        # So a merge that called itself a delete would bring back what Hive deletes beside it.
+        # So a merge declared as a delete would restore rows that Hive deletes concurrently.
         two.commit("day=1")
     else:
         with pytest.raises(WriteConflict):

@@ -1,4 +1,4 @@
-"""Who waits to change rows is served in order, on real metastores of both versions."""
+"""Writers that wait to change rows are served in order, on real metastores of both versions."""
 
 import threading
 import time
@@ -61,7 +61,7 @@ def waiting(
 
 
 @pytest.mark.parametrize("operation", [UPDATE, MERGE, OVERWRITE])
-def test_who_waited_for_a_change_begins_on_fresh_data(
+def test_after_a_wait_for_a_change_the_snapshot_is_fresh(
     begin: Callable[..., Transaction],
     waiting: Callable[..., AbstractContextManager[Transaction]],
     table: TableRef,
@@ -78,7 +78,7 @@ def test_who_waited_for_a_change_begins_on_fresh_data(
         second.commit()
 
 
-def test_who_waited_for_nothing_goes_on(
+def test_a_wait_without_a_change_needs_no_restart(
     begin: Callable[..., Transaction],
     waiting: Callable[..., AbstractContextManager[Transaction]],
 ) -> None:
@@ -113,7 +113,7 @@ def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
             for number in range(5):
                 running.append(pool.submit(work, number))
                 eventually(
-                    "the next one stands in line",
+                    "the next one is queued",
                     lambda: (
                         len({lock.lock_id for lock in client.show_locks(queue_of(table))})
                         == len(running)
@@ -128,7 +128,7 @@ def test_waiters_are_served_in_their_order_and_open_one_transaction_each(
     assert client.show_locks() == []
 
 
-def test_who_has_to_begin_again_keeps_the_place(
+def test_a_restarted_writer_keeps_its_place(
     client: MetastoreClient,
     table: TableRef,
     begin: Callable[..., Transaction],
@@ -158,7 +158,7 @@ def test_who_has_to_begin_again_keeps_the_place(
             for number in range(2):
                 running.append(pool.submit(work, number))
                 eventually(
-                    "the next one stands in line",
+                    "the next one is queued",
                     lambda: len(client.show_locks(queue_of(table))) == len(running),
                 )
             first.commit()
@@ -169,7 +169,7 @@ def test_who_has_to_begin_again_keeps_the_place(
 
 
 @pytest.mark.parametrize("operation", [INSERT, SELECT])
-def test_who_stands_in_line_is_in_nobodys_way(
+def test_a_queued_writer_blocks_nothing(
     client: MetastoreClient,
     table: TableRef,
     begin: Callable[..., Transaction],
@@ -188,7 +188,7 @@ def test_who_stands_in_line_is_in_nobodys_way(
         second.commit()
 
 
-def test_nobody_waits_for_an_earlier_try_of_the_same_run_that_stands_in_line(
+def test_queued_earlier_attempts_of_the_same_run_are_not_awaited(
     client: MetastoreClient, table: TableRef, begin: Callable[..., Transaction]
 ) -> None:
     (component,) = lock_components(client.version, OVERWRITE, queue_of(table), True, ["day=1"])
@@ -235,14 +235,14 @@ def test_two_live_tries_of_a_run_do_not_remove_each_others_tickets_for_ever(
     assert client.show_locks() == []
 
 
-def test_who_waits_all_the_same_begins_anew(
+def test_a_writer_that_waits_nevertheless_restarts(
     client: MetastoreClient,
     begin: Callable[..., Transaction],
     other_engine: Callable[[Operation], OtherEngine],
     table: TableRef,
     eventually: Callable[..., None],
 ) -> None:
-    """Other engines stand in no line: they ask for their locks in between."""
+    """Other engines do not queue: they request their locks in between."""
     rivals: list[OtherEngine] = []
     during = At(Phase.LOCK, lambda: rivals.append(other_engine(UPDATE)))
     transaction = begin(UPDATE, during=during, lock_wait_seconds=60)

@@ -1,4 +1,4 @@
-"""What the tests of transactions do to a table, and what they look at."""
+"""The actions and checks on a table that tests of transactions share."""
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.metastore.txn.transaction import Transaction

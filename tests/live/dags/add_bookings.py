@@ -1,16 +1,11 @@
-"""A merge that must be applied exactly once: it adds to what is there."""
+"""A merge that must be applied exactly once: it adds to the existing values."""
 
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param
 
-from airflow_hiveacid import (
-    HiveAcidMergeOperator,
-    MatchedUpdate,
-    MergeJob,
-    NotMatchedInsert,
-    PathSource,
-)
+from airflow_hiveacid import HiveAcidMergeOperator, MatchedUpdate, NotMatchedInsert, PathSource
+from airflow_hiveacid.jobs import MergeJob
 
 with DAG(
     dag_id="add_bookings",

@@ -1,4 +1,4 @@
-"""Merges that tell of what they wrote, and who hears of it; tasks that fail in several ways."""
+"""Merges with outlets and their listeners; tasks that fail in several ways."""
 
 import os
 from datetime import datetime, timedelta
@@ -17,13 +17,13 @@ from airflow.sdk import (
 from airflow_hiveacid import (
     HiveAcidMergeOperator,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
     hive_acid_retry_policy,
     table_asset,
 )
 from airflow_hiveacid.errors import LockTimeout, TableNotFound
+from airflow_hiveacid.jobs import MergeJob
 
 TABLE = "told.orders"
 ORDERS = table_asset(TABLE, os.environ["TOLD_METASTORE"])

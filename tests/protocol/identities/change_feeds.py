@@ -54,7 +54,7 @@ class Exported(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a consumer is with one range."""
+    """The progress of a consumer with one range."""
 
     next: str = "look"
     creation: int = 0
@@ -68,13 +68,13 @@ class State(NamedTuple):
 
     Attributes:
         tables: The creation and the version of each table, by its name.
-        columns: How many columns the first table has.
-        added: How many it should have.
+        columns: The number of columns of the first table.
+        added: The number of columns that it should have.
         cursors: The stored cursors.
         ranges: The folders.
         exported: The changes in them, one entry for each time.
         passed: The changes that a consumer takes for exported.
-        consumers: How far each is.
+        consumers: The progress of each.
     """
 
     tables: tuple[tuple[str, int, int], ...]
@@ -122,14 +122,14 @@ class ChangeFeeds(SmallModel):
                 changed = (*others[0], (name, creation, version + 1), *others[1])
                 yield f"other: change {name}", state._replace(tables=changed)
             if creation < _CREATIONS:
-                # What lies in the folder of the table stays, as after a drop that keeps data.
+                # The files in the folder of the table remain, as after a drop that keeps data.
                 new = (*others[0], (name, creation + 1, 1), *others[1])
                 yield f"other: drop and create {name}", state._replace(tables=new)
         if state.added == 1:
             yield "other: add a column", state._replace(columns=state.columns + 1, added=2)
 
     def broken_in(self, state: State) -> Promise | None:
-        """Compare what consumers have passed with what was exported."""
+        """Compare the ranges of consumers with the exported changes."""
         if not state.passed <= frozenset(state.exported):
             return Promise.EXPORTED
         if len(set(state.exported)) < len(state.exported):

@@ -16,7 +16,7 @@ class State(NamedTuple):
         next: The next step of the cleaner.
         locked: Whether its lock is alive.
         table: The creation of the table.
-        directories: What lies in the folder.
+        directories: The directories in the folder.
         plan: The names that the cleaner is about to remove.
         asked: Whether it has confirmed lock and table once.
         lost: Whether it has removed a directory of another creation.
@@ -37,7 +37,7 @@ class Cleanings(SmallModel):
 
     Attributes:
         drops_without_lock: Whether other clients drop the table although the cleaner holds a lock,
-            which a metastore lets them do.
+            which a metastore allows.
     """
 
     drops_without_lock: bool = False
@@ -48,7 +48,7 @@ class Cleanings(SmallModel):
         return State()
 
     def steps(self, state: State) -> Iterator[Step]:
-        """The cleaner, and what happens while it is paused."""
+        """Return the steps of the cleaner, and those of others while it is paused."""
         if state.next == "list":
             plan = tuple(sorted(state.directories))
             yield "list", state._replace(next="remove", plan=plan)

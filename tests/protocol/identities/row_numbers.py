@@ -1,4 +1,5 @@
-"""Changes under the policy rows, and what gives rows other ids between their read and their commit."""
+"""Changes under the policy rows, and rewrites that change row ids between their read and their
+commit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,13 +34,13 @@ class Writer:
 
 
 class Progress(NamedTuple):
-    """How far a writer is.
+    """The progress of a writer.
 
     Attributes:
         next: Its next step.
         seen: The rows of its snapshot.
         known: The write ids that its snapshot sees.
-        rewrites: How often the files had been rewritten by then.
+        rewrites: The number of rewrites of the files by then.
         write_id: Its write id.
     """
 
@@ -56,12 +57,12 @@ class State(NamedTuple):
     Attributes:
         rows: The rows that a new reader sees.
         deleted: Rows whose delete events are still there beside them.
-        meant: Keys and values, by what was committed and nothing else.
-        rewrites: What has rewritten all files, in order.
-        ids: How many write ids there are.
+        meant: Keys and values, by committed changes only.
+        rewrites: The rewrites of all files, in order.
+        ids: The number of write ids.
         committed: The write ids that were committed.
         highest: The highest number that a row ever had.
-        writers: How far each is.
+        writers: The progress of each.
         left: The maintenance that may still happen.
     """
 
@@ -114,7 +115,7 @@ class RowNumbers(SmallModel):
             yield f"maintenance: {kind}", self._maintained(done, kind)
 
     def broken_in(self, state: State) -> Promise | None:
-        """Compare the rows with what was meant."""
+        """Compare the rows with the intended ones."""
         there = sorted((row.key, row.value) for row in state.rows)
         return None if there == sorted(state.meant) else Promise.RIGHT_ROWS
 
@@ -174,7 +175,7 @@ class RowNumbers(SmallModel):
     def _refuses(
         self, state: State, progress: Progress, old: set[Row], inserts: bool, key: int
     ) -> bool:
-        """Whether what was computed does not hold any more."""
+        """Return whether the computed changes are outdated."""
         new = state.committed - progress.known
         if self.keeps("renumbered rows are refused") and self._is_renumbered(state, progress):
             return True
@@ -184,7 +185,7 @@ class RowNumbers(SmallModel):
         return any(row.id not in ids for row in old)
 
     def _is_renumbered(self, state: State, progress: Progress) -> bool:
-        """Whether the rewrites since the read can have given rows other ids, by their notes."""
+        """Return whether the rewrites since the read can have given rows other ids, by their notes."""
         since = state.rewrites[progress.rewrites :]
         if not self.keeps("a compaction keeps the evidence of earlier rewrites"):
             since = since[-1:]

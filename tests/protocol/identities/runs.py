@@ -25,10 +25,10 @@ class Table(NamedTuple):
 
     Attributes:
         creation: Its creation.
-        write_ids: How many it has given.
+        write_ids: The number of its write ids.
         directories: The write ids of its deltas, and their transactions; 0 is another run.
         notes: The notes in the folder.
-        history: The transactions of the run whose rows it holds, in whatever directories.
+        history: The transactions of the run with rows in it, in any directories.
     """
 
     creation: int
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 
 class Try(NamedTuple):
-    """A try.
+    """An attempt.
 
     Attributes:
         next: Its next step.
@@ -74,8 +74,8 @@ class Runs(SmallModel):
     """Two tries of one run, with their statements in another order.
 
     Attributes:
-        faults: How many tries die.
-        recreated: How many times a table is dropped and created again in its old folder.
+        faults: The number of attempts that die.
+        recreated: The number of times that a table is dropped and created again in its old folder.
     """
 
     faults: int = 1
@@ -88,7 +88,7 @@ class Runs(SmallModel):
         return State((), (Table(1), Table(1)), tries, self.faults, self.recreated)
 
     def steps(self, state: State) -> Iterator[Step]:
-        """Tries, which are one after the other or overlap, and what happens to the tables."""
+        """Return the steps of attempts, in sequence or overlapping, and the changes of the tables."""
         for number, own in enumerate(state.tries):
             if own.next in _ENDED:
                 continue
@@ -108,14 +108,14 @@ class Runs(SmallModel):
             if (cleaned := self._cleaned(state, table)) != table:
                 yield f"{at}: compact and clean", self._with_table(state, at, cleaned)
             if state.recreated:
-                # Where data is kept, the notes stay, and so do directories; write ids begin again.
+                # If data is kept, the notes remain, and so do directories; write ids begin again.
                 new = table._replace(creation=table.creation + 1, write_ids=0, history=frozenset())
                 others = new._replace(write_ids=1, directories=frozenset({(1, 0)}))
                 less = state._replace(recreated=state.recreated - 1)
                 yield f"{at}: drop, create, write", self._with_table(less, at, others)
 
     def broken_in(self, state: State) -> Promise | None:
-        """Count what each creation of a table holds of the run."""
+        """Count the applications of the run in each creation of a table."""
         if any(len(table.history) > 1 for table in state.tables):
             return Promise.ONCE
         return Promise.TRUE if state.lied else None
@@ -233,10 +233,10 @@ class Runs(SmallModel):
         return state, ""
 
     def _judge(self, state: State, at: int, note: Note) -> str:
-        """What a note proves, by its table."""
+        """Return the outcome that a note proves, by its table."""
         table = state.tables[at]
         if note.creation != table.creation and self.keeps("a note names the creation of its table"):
-            # With "a table proves alone" it says nothing; judged with the others it denies.
+            # With "a table proves alone" it proves nothing; together with the others it denies.
             return "" if self.keeps("a table proves alone") else _FAILED
         if note.marked:
             return _FOUND
@@ -249,7 +249,7 @@ class Runs(SmallModel):
         return _FOUND if own else _UNPROVEN
 
     def _told(self, state: State, number: int, how: str) -> State:
-        """End with what the notes prove."""
+        """End with the outcome of the notes."""
         lied = how == _FOUND and not any(table.history for table in state.tables)
         return self._with(state._replace(lied=state.lied or lied), number, next=how)
 
@@ -281,6 +281,7 @@ class Runs(SmallModel):
 
 
 def _has_left(table: Table, txn: int) -> bool:
-    """Whether a table still has something of an aborted transaction, which a cleaning removes first."""
+    """Return whether a table still has files of an aborted transaction, which a cleaning removes
+    first."""
     noted = any((note.txn, note.creation) == (txn, table.creation) for note in table.notes)
     return noted or any(own == txn for _, own in table.directories)

@@ -12,12 +12,12 @@ _RENAMED = {AWAY: ("t", "o"), BACK: ("n", "t")}
 
 
 class Try(NamedTuple):
-    """A try of the script.
+    """An attempt of the script.
 
     Attributes:
         next: Its next step.
         script: The statements that it has been given.
-        at: How many of them are done.
+        at: The number of completed ones.
     """
 
     next: str = "begin"
@@ -30,12 +30,12 @@ class State(NamedTuple):
 
     Attributes:
         tables: The creation of each table, by name.
-        creations: How many there have been.
+        creations: The number of statements.
         done: The digests of the statements that the progress note calls done.
         begun: The digest of the statement that it calls begun, and the creation of its table.
         executed: The statements that were executed, in order.
         own: The try that is at work.
-        tries: How many more there may be.
+        tries: The number of further ones.
         edited: Whether the first statement has been removed from the script.
         taken: Whether another client has created a table.
     """
@@ -56,7 +56,7 @@ class Scripts(SmallModel):
     """Tries of one script under one run token; a lock lets one be at work at a time.
 
     Attributes:
-        edits: Whether somebody removes the first statement between two tries.
+        edits: Whether the first statement is removed between two attempts.
     """
 
     edits: bool = True
@@ -93,7 +93,7 @@ class Scripts(SmallModel):
         return None
 
     def _begin(self, state: State) -> State:
-        """Skip what is done, if that is how the script begins."""
+        """Skip completed statements, if the script begins with them."""
         own = state.own
         done = state.done if self.keeps("a progress note") else ()
         same = own.script[: len(done)] == done
@@ -115,7 +115,7 @@ class Scripts(SmallModel):
             return state._replace(own=own._replace(next="refused"))
         if state.begun is not None and self._is_there(statement, state):
             return state._replace(own=own._replace(next="note"))
-        # A created table carries the digest of its statement: nobody else can have made it.
+        # A created table contains the digest of its statement, which proves its origin.
         creation = -len(state.executed) - 1
         if statement != CREATE:
             creation = dict(state.tables).get(_source(statement), 0)
@@ -124,7 +124,7 @@ class Scripts(SmallModel):
         return state._replace(own=own._replace(next="execute"))
 
     def _is_there(self, statement: str, state: State) -> bool:
-        """Whether a begun statement was executed, by the identity of its table."""
+        """Return whether a begun statement was executed, by the identity of its table."""
         assert state.begun is not None
         creation, tables = state.begun[1], dict(state.tables)
         name = "n" if statement == CREATE else _RENAMED.get(statement, ("", ""))[1]

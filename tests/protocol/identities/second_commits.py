@@ -12,19 +12,19 @@ _ROWS = frozenset({1, 2})
 
 
 class State(NamedTuple):
-    """How far the statement is, and what has happened to the table.
+    """The progress of the statement, and the changes of the table.
 
     Attributes:
         next: The next step.
         txn: The state of the first transaction.
-        listed: How many directories have been read.
+        listed: The number of directories that have been read.
         read: The rows that were found in them.
         confirmed: Whether the transaction was alive after the last read.
-        declares: Whether the statement records what it reads.
+        declares: Whether the statement records its reads.
         files: The files that are still there.
         table: The creation of the table.
-        version: How many changes others have committed.
-        committed: What was committed: the rows, and the creation and the version before it.
+        version: The number of changes that others have committed.
+        committed: The committed rows, and the creation and the version before them.
     """
 
     next: str = "read"
@@ -67,7 +67,7 @@ class SecondCommits(SmallModel):
             yield "other: drop and create the table", state._replace(table=2, files=frozenset())
 
     def broken_in(self, state: State) -> Promise | None:
-        """Compare what was committed with what the snapshot saw."""
+        """Compare the committed rows with those of the snapshot."""
         if state.committed is None:
             return None
         rows, table, version = state.committed
@@ -103,7 +103,7 @@ class SecondCommits(SmallModel):
     def _may_commit_again(self, state: State) -> bool:
         if self.keeps("alive after the last read"):
             return state.confirmed
-        # An empty record of what was read is taken for evidence.
+        # An empty record of reads is taken for evidence.
         return state.confirmed or not state.declares or state.read == _ROWS
 
     def _second(self, state: State) -> State:

@@ -1,4 +1,4 @@
-"""The common part of the small models, each of which has one mechanism and the identities it rests on.
+"""The common part of the small models; each has one mechanism and its identities.
 
 An identity is a number that is never given twice: the creation of a table, the digest of a batch. A
 name, a path, a position and a row id are values that can mean something else later.
@@ -43,7 +43,7 @@ class SmallModel:
     before = ()
 
     def keeps(self, rule: str) -> bool:
-        """Whether a rule is kept."""
+        """Return whether a rule applies."""
         return rule not in self.broken
 
     @property

@@ -1,4 +1,4 @@
-"""Two drivers of one stream, of which one has a copy of the other one's checkpoint."""
+"""Two drivers of one stream; one has a copy of the other one's checkpoint."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         ends: The offset at which each planned batch ends, by its number.
-        committed: How many batches are committed.
+        committed: The number of committed batches.
     """
 
     ends: tuple[int, ...] = ()
@@ -25,9 +25,9 @@ class State(NamedTuple):
     """Everything there is.
 
     Attributes:
-        rows: How many rows the source has.
+        rows: The number of rows in the source.
         checkpoints: The checkpoint of each driver; None until it is copied.
-        place: How many batches the table has, by its position file.
+        place: The number of batches in the table, by its position file.
         last: The digest of the last one, in the same file.
         digests: The digests of the batches whose notes are kept, by number.
         applied: The rows that were written, one entry for each time.
@@ -48,7 +48,7 @@ class Streams(SmallModel):
     """A stream of three rows. Both drivers have the name and the query id of the stream.
 
     Attributes:
-        notes: How many notes on batches are kept.
+        notes: The number of notes on batches that are kept.
     """
 
     notes: int = 2
@@ -59,7 +59,7 @@ class Streams(SmallModel):
         return State()
 
     def steps(self, state: State) -> Iterator[Step]:
-        """Drivers, in any order; each step is kept by what is stored, so a kill loses nothing."""
+        """Return the steps of drivers, in any order; each step is stored, so a kill loses nothing."""
         if state.rows < _ROWS:
             yield "source: add a row", state._replace(rows=state.rows + 1)
         if state.checkpoints[1] is None:
@@ -77,7 +77,7 @@ class Streams(SmallModel):
             yield f"{number}: apply", self._apply(state, number, ends, committed)
 
     def broken_in(self, state: State) -> Promise | None:
-        """Compare what was applied with what the checkpoints call committed."""
+        """Compare the applied batches with the committed ones in the checkpoints."""
         if len(set(state.applied)) < len(state.applied):
             return Promise.ROWS_ONCE
         for checkpoint in filter(None, state.checkpoints):

@@ -8,16 +8,14 @@ from itertools import product
 from airflow.sdk import DAG, Param
 
 from airflow_hiveacid import (
-    CleanJob,
-    CompactJob,
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
     HiveAcidMergeOperator,
     MatchedUpdate,
-    MergeJob,
     NotMatchedInsert,
     PathSource,
 )
+from airflow_hiveacid.jobs import CleanJob, CompactJob, MergeJob
 
 for metastore, first in product(("hms4", "hms3"), ("merge", "deferred_merge")):
     with DAG(
@@ -50,7 +48,9 @@ for metastore, first in product(("hms4", "hms3"), ("merge", "deferred_merge")):
         ]
         before, after = merges if first == "merge" else reversed(merges)
         compact = HiveAcidCompactOperator(
-            task_id="compact", job=CompactJob(target="{{ params.table }}", type="major"), **in_yarn
+            task_id="compact",
+            job=CompactJob(target="{{ params.table }}", type="major", run_in="spark"),
+            **in_yarn,
         )
         clean = HiveAcidCleanOperator(task_id="clean", job=CleanJob(target="{{ params.table }}"))
         before >> after >> compact >> clean

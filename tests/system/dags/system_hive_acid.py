@@ -1,7 +1,7 @@
-"""What a user of the provider does to a table, from its creation to its end.
+"""A user's operations on a table, from its creation to its end.
 
-It takes the connections `hive_acid_default` and `spark_default`, and works in a database of its own,
-which it drops at the end, whatever happens.
+It uses the connections `hive_acid_default` and `spark_default`, and works in a separate database,
+which it always drops at the end.
 """
 
 import os
@@ -11,15 +11,14 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid import (
-    CleanJob,
-    CompactJob,
     HiveAcidCleanOperator,
-    HiveAcidCompactionNeededSensor,
     HiveAcidCompactOperator,
-    HiveAcidMetastoreHook,
     HiveAcidSqlOperator,
     TableScan,
 )
+from airflow_hiveacid.hooks import HiveAcidMetastoreHook
+from airflow_hiveacid.jobs import CleanJob, CompactJob
+from airflow_hiveacid.sensors import HiveAcidCompactionNeededSensor
 
 DATABASE = f"hive_acid_system_{os.environ.get('SYSTEM_TESTS_ENV_ID', 'default').lower()}"
 TABLE = f"{DATABASE}.orders"
@@ -29,7 +28,7 @@ with DAG(
     schedule=None,
     start_date=datetime(2026, 1, 1),
     catchup=False,
-    # What a run before has left is no failure of this one.
+    # Leftovers of an earlier run are no failure of this one.
     max_active_runs=1,
     doc_md=__doc__,
     tags=["hive-acid", "system"],
@@ -65,7 +64,7 @@ with DAG(
 
     @task
     def look(compacted: dict[str, Any], again: dict[str, Any]) -> None:
-        """Compare the rows and the reports with what they must be."""
+        """Compare the rows and the reports with the expected ones."""
         rows = TableScan(TABLE, HiveAcidMetastoreHook().options()).to_arrow().to_pylist()
         found = sorted((row["id"], row["status"], row["day"]) for row in rows)
         expected = [

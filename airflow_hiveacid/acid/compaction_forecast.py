@@ -1,0 +1,48 @@
+"""Predicted work of compactions, and its comparison with the limits of the worker."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from airflow_hiveacid.acid.compaction_policy import WorkerLimits
+from airflow_hiveacid.text.quantities import bytes_in_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Work of one or several compactions.
+
+    Attributes:
+        copied_bytes: The size of the stripes and files that are copied.
+        encoded_bytes: The size of the stripes that are decoded and written again.
+        delete_events: The number of delete events that are read.
+        spark_reason: Why it requires Spark; None if it does not, as far as the footers show.
+    """
+
+    copied_bytes: int = 0
+    encoded_bytes: int = 0
+    delete_events: int = 0
+    spark_reason: str | None = None
+
+    def __add__(self, other: Self) -> Self:
+        """Combine the work of two compactions."""
+        return replace(
+            self,
+            copied_bytes=self.copied_bytes + other.copied_bytes,
+            encoded_bytes=self.encoded_bytes + other.encoded_bytes,
+            delete_events=self.delete_events + other.delete_events,
+            spark_reason=self.spark_reason or other.spark_reason,
+        )
+
+    def excess(self, limits: WorkerLimits) -> str | None:
+        """Return why the work is too much for the worker; None if it is not."""
+        if self.spark_reason is not None:
+            return self.spark_reason
+        for size, limit, what in (
+            (self.copied_bytes, limits.max_copied_bytes, "to copy"),
+            (self.encoded_bytes, limits.max_encoded_bytes, "to encode"),
+        ):
+            if size > limit:
+                return f"{bytes_in_words(size)} {what} (limit {bytes_in_words(limit)})."
+        if self.delete_events > limits.max_delete_events:
+            return f"{self.delete_events} delete events (limit {limits.max_delete_events})."
+        return None

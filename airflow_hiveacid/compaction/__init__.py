@@ -1,0 +1,1 @@
+"""Compaction of partitions, with proof, by pure task functions; independent of Spark."""

@@ -1,0 +1,147 @@
+"""Forecast of the work of a compaction, read from the footers and row ids of its input files."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_forecast import Forecast
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import Delta, may_delete
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range
+from airflow_hiveacid.compaction.input_files import InputFile
+from airflow_hiveacid.compaction.insert_only import format_of
+from airflow_hiveacid.compaction.planner import PlannedCompaction, Planner
+from airflow_hiveacid.compaction.tasks import BucketInputs, stripes_of
+from airflow_hiveacid.errors import NothingToCompact, OutOfOrder, UnsupportedFile
+from airflow_hiveacid.layout.file_columns import orc_row_types
+from airflow_hiveacid.layout.listing import DataFile, read_tail
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.storage.threads import in_threads
+
+
+def reason_for_spark(
+    table: HiveTable, partition: HivePartition | None, type_: CompactionType
+) -> str | None:
+    """Return why any compaction of this type requires Spark, without a look at its files."""
+    name = table.ref.full_name if partition is None else f"{table.ref}/{partition.name}"
+    if type_ is CompactionType.REBALANCE:
+        return f"The rows of {name} must be sorted."
+    form = format_of(table, partition)
+    if form is not StorageFormat.ORC:
+        return f"The rows of {name} are stored as {form.value}."
+    return None
+
+
+def forecast(
+    version: MetastoreVersion,
+    table: HiveTable,
+    partition: HivePartition | None,
+    type_: CompactionType,
+    snapshot: Snapshot,
+) -> Forecast:
+    """Predict the work of the compaction of a partition, without writing.
+
+    Args:
+        version: The version of the metastore.
+        table: The table.
+        partition: The partition; None for a table without partitions.
+        type_: The type of the compaction.
+        snapshot: A snapshot of the table.
+    """
+    reason = reason_for_spark(table, partition, type_)
+    if reason is not None:
+        return Forecast(spark_reason=reason)
+    write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
+    planner = Planner(table, partition, version, write_ids, snapshot.txns)
+    try:
+        planned = planner.plan(type_)
+    except NothingToCompact:
+        return Forecast()
+    return _flat(planner, planned) if planner.is_flat else _acid(planner, planned)
+
+
+def _flat(planner: Planner, planned: PlannedCompaction) -> Forecast:
+    """Predict the work on an insert-only partition: all stripes are copied, or Spark is needed."""
+    files = planner.flat_files(planned)
+    reason = None
+    try:
+        tails = in_threads(lambda file: read_tail(planner.storage, file.path), files)
+        for tail in tails:
+            tail.check_movable()
+            layout = Layout.joint([("", tails[0]), ("", tail)], like=tails[0])
+            if different := layout.differences(tail):
+                reason = f"Its files differ in {', '.join(different)}."
+    except UnsupportedFile as error:
+        reason = error.what
+    return Forecast(copied_bytes=sum(file.size for file in files), spark_reason=reason)
+
+
+def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
+    files = planner.acid_files(planned)
+    deletes = [file for file in files if _holds_deletes(file)]
+    rows = [file for file in files if not _holds_deletes(file)]
+    tails = in_threads(lambda file: read_tail(planner.storage, file.path, file.size), deletes)
+    total = Forecast(
+        # Files without row ids are copied twice: with row ids, and into their bucket.
+        copied_bytes=sum(file.size for file in files if file.raw or file in deletes),
+        delete_events=sum(tail.rows for tail in tails),
+    )
+    applied = deletes if planned.plan.type is CompactionType.MAJOR else []
+    inputs = partial(
+        BucketInputs,
+        planner.storage.location,
+        aborted=planner.write_ids.aborted,
+        types=orc_row_types(planner.table),
+        columns=planner.table.mapped_columns,
+    )
+    for bucket in sorted({file.bucket for file in rows if file.bucket is not None}):
+        of_bucket = [file for file in rows if file.bucket == bucket]
+        if any(file.raw for file in of_bucket):
+            # Their row ids do not exist yet. A delete may hit any stripe.
+            size = sum(file.size for file in of_bucket)
+            total += Forecast(encoded_bytes=size) if applied else Forecast(copied_bytes=size)
+            continue
+        hitting = sorted(
+            (
+                file
+                for file in applied
+                if may_delete(file.bucket, bucket, clustered=planner.clustered)
+            ),
+            key=lambda file: file.bucket or 0,
+        )
+        total += _bucket(
+            inputs(bucket, inserts=_inputs(planner, of_bucket), deletes=_inputs(planner, hitting))
+        )
+    return total
+
+
+def _bucket(inputs: BucketInputs) -> Forecast:
+    try:
+        groups = stripes_of(inputs).groups
+    except OutOfOrder as error:
+        return Forecast(spark_reason=f"Bucket {inputs.bucket} must be sorted: {error.what}")
+    return Forecast(
+        copied_bytes=sum(group.bytes for group in groups if group.copy),
+        encoded_bytes=sum(group.bytes for group in groups if not group.copy),
+    )
+
+
+def _inputs(planner: Planner, files: Sequence[DataFile]) -> tuple[InputFile, ...]:
+    return tuple(
+        InputFile(
+            file.path,
+            file.size,
+            file.directory,
+            planner.aborted(file.directory) is Range.NONE,
+            file.cut_off,
+        )
+        for file in files
+        if file.directory is not None
+    )
+
+
+def _holds_deletes(file: DataFile) -> bool:
+    return isinstance(file.directory, Delta) and file.directory.is_delete

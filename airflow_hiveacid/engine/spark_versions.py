@@ -1,0 +1,338 @@
+"""Differences between the supported versions of Spark, each with its reason.
+
+Every other module of the engine uses the interfaces that all versions have, and the functions here.
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, cast
+
+import pyarrow as pa
+import pyspark
+from pyspark import inheritable_thread_target
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from airflow_hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
+from airflow_hiveacid.text.sql_tokens import parameter_places
+
+SPARK_4_0, SPARK_4_1 = (4, 0), (4, 1)
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+# Spark 4.1 repeats all work that depends on the rows of a stage if the stage, recomputed after its
+# output was lost, has yielded other rows.
+_STABLE_SHUFFLES = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
+_EVENTS_MILLISECONDS = 60_000
+_CATALYST = "org.apache.spark.sql.catalyst"
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+# The texts of these expressions have another meaning, or none, to Spark's parser: a resolved column
+# loses its frame, and a Python function appears only by its name.
+_INCOMPLETE_TEXTS = re.compile(
+    "^Alias$|^AttributeReference$|Python|Subquery|^Exists$|Lambda|^ScalaUDF$|^ScalaAggregator$"
+)
+
+
+def silence(logger: str) -> None:
+    """Turn off a logger of PySpark."""
+    if VERSION >= SPARK_4_0:
+        # Created with Python's own function, it would be of a class that PySpark cannot use.
+        import_module("pyspark.logger").PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
+
+
+def stable_shuffles() -> dict[str, str]:
+    """Settings of a session whose stages yield the same rows when they are recomputed."""
+    return _STABLE_SHUFFLES if VERSION >= SPARK_4_1 else {}
+
+
+@contextmanager
+def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
+    """Refuse the results of jobs in which Spark recomputed a stage whose rows may have changed.
+
+    Spark before 4.1 combines the rows of both runs of the stage, without an error: rows would be
+    missing, or written twice. Later versions have ``stable_shuffles``.
+
+    Args:
+        spark: The session of the jobs.
+        what: The name of the work, at the beginning of the message.
+
+    Raises:
+        SparkJobFailed: A stage was recomputed.
+    """
+    if VERSION >= SPARK_4_1:
+        yield
+        return
+    context: Any = spark.sparkContext
+    # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
+    before = next(_newest_jobs(context), (-1, ()))[0]
+    yield
+    tracker = context.statusTracker()
+    for job, stages in _newest_jobs(context):
+        if job <= before:
+            return
+        for stage in stages:
+            info = tracker.getStageInfo(stage)
+            if info is not None and info.currentAttemptId > 0:
+                raise SparkJobFailed(
+                    f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
+                    "it again; the two results may differ.",
+                    remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
+                    "are equal.",
+                )
+
+
+def _newest_jobs(context: Any) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the ids of the application's jobs and of their stages, the newest job first."""
+    java = context._jsc.sc()
+    # Spark records jobs and the attempts of stages in another thread.
+    java.listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+    jobs = java.statusStore().jobsList(None)
+    for index in range(jobs.size()):
+        job = jobs.apply(index)
+        stages = str(job.stageIds().mkString(","))
+        yield job.jobId(), [int(stage) for stage in stages.split(",") if stage]
+
+
+def java_class(spark: SparkSession, name: str) -> Any:
+    """A Java class by its full name.
+
+    If the name is resolved in parts, Java searches all archives for each part.
+    """
+    return getattr(spark._jvm, name)
+
+
+def _java_object(spark: SparkSession, name: str) -> Any:
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def java_datasets(spark: SparkSession) -> Any:
+    """The companion object of Java's Dataset, which Spark 4 moved."""
+    package = "classic." if VERSION >= SPARK_4_0 else ""
+    return _java_object(spark, f"org.apache.spark.sql.{package}Dataset")
+
+
+def java_sessions(spark: SparkSession) -> Any:
+    """The companion object of Java's SparkSession, which Spark 4 moved."""
+    package = "classic." if VERSION >= SPARK_4_0 else ""
+    return _java_object(spark, f"org.apache.spark.sql.{package}SparkSession")
+
+
+def java_expression(spark: SparkSession, column: Column) -> Any:
+    """The Java expression of a column; the columns of Spark 4 are independent of a session."""
+    java: Any = column._jc
+    return spark._jsparkSession.expression(java) if VERSION >= SPARK_4_0 else java.expr()
+
+
+def is_same_expression(written: Any, read: Any) -> bool:
+    """Whether the text of an expression has the meaning of the expression.
+
+    Args:
+        written: The Java expression of a column.
+        read: The Java expression that Spark's parser made of its text.
+    """
+    if VERSION >= SPARK_4_0:
+        return bool(read.equals(written))
+    # Columns of Spark 3.5 contain expressions that its parser leaves to the analyzer: only their
+    # texts can be compared.
+    return bool(read.sql() == written.sql()) and not any(
+        _INCOMPLETE_TEXTS.search(name) for name in _class_names(written)
+    )
+
+
+def _class_names(tree: Any) -> Iterator[str]:
+    yield str(tree.getClass().getSimpleName())
+    children = tree.children()
+    for index in range(children.size()):
+        yield from _class_names(children.apply(index))
+
+
+def error_condition(error: PySparkException) -> str:
+    """The condition of an error, which Spark 3.5 calls its class; empty if it has none."""
+    return (error.getCondition() if VERSION >= SPARK_4_0 else error.getErrorClass()) or ""
+
+
+def is_calendar_interval(type_: types.DataType) -> bool:
+    """Whether values of a type are intervals of months, days and microseconds."""
+    # Spark 3.5 has no Python class for the type: a frame with such a column has no schema.
+    return VERSION >= SPARK_4_0 and isinstance(type_, types.CalendarIntervalType)
+
+
+def rebalanced(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Redistribute rows into partitions of about equal size.
+
+    Args:
+        frame: The rows.
+        columns: The names of columns, quoted; rows with equal values go together.
+    """
+    if VERSION >= SPARK_4_0:
+        return frame.hint("rebalance", *[F.col(name) for name in columns])
+    # The Python method of Spark 3.5 refuses columns.
+    spark = frame.sparkSession
+    expressions: list[Any] = [java_expression(spark, F.col(name)) for name in columns]
+    sequence = java_class(spark, _PYTHON_UTILS).toSeq(expressions)
+    return DataFrame(frame._jdf.hint("rebalance", sequence), spark)
+
+
+def metadata_column(frame: DataFrame, name: str) -> Column:
+    """A metadata column of a scan, even if another column has its name."""
+    if VERSION >= SPARK_4_0:
+        return frame.metadataColumn(name)
+    made = cast("Callable[..., Column]", Column)
+    return made(frame._jdf.metadataColumn(name))
+
+
+def try_cast(column: Column, type_: types.DataType) -> Column:
+    """Cast values to a type; null where a value has no equivalent."""
+    if VERSION >= SPARK_4_0:
+        return column.try_cast(type_)
+    # The parser of Spark 3.5 knows TRY_CAST, its columns do not.
+    spark, made = SparkSession.active(), cast("Callable[..., Column]", Column)
+    java_type = spark._jsparkSession.parseDataType(type_.json())
+    mode = _java_object(spark, f"{_CATALYST}.expressions.EvalMode").TRY()
+    none = _java_object(spark, "scala.None")
+    make = java_class(spark, f"{_CATALYST}.expressions.Cast")
+    tried = make(java_expression(spark, column), java_type, none, mode)
+    return made(java_class(spark, "org.apache.spark.sql.Column")(tried))
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame as a table of Arrow."""
+    if VERSION >= SPARK_4_0:
+        return frame.toArrow()
+    schema = to_arrow_schema(frame.schema)
+    rows: Any = frame
+    batches = rows._collect_as_arrow()
+    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
+
+
+def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a frame with the rows of a table of Arrow."""
+    if VERSION >= SPARK_4_0:
+        return spark.createDataFrame(table)
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+
+    # Spark 3.5 has the Java side of this, which it uses only for rows of pandas.
+    context: Any = spark.sparkContext
+    java: Any = spark._jvm
+    batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+    rows = context._serialize_to_jvm(
+        batches,
+        ArrowStreamSerializer(),
+        java.PythonSQLUtils.readArrowStreamFromFile,
+        java.ArrowIteratorServer,
+    )
+    schema = from_arrow_schema(table.schema).json()
+    return DataFrame(java.PythonSQLUtils.toDataFrame(rows, schema, spark._jsparkSession), spark)
+
+
+def with_constant(
+    frame: DataFrame, value: pa.Array, use: Callable[[Column, DataFrame], DataFrame]
+) -> DataFrame:
+    """Let every task use one large value, which is the result of a separate query.
+
+    Args:
+        frame: A frame.
+        value: An array with one element, the value.
+        use: Makes a frame of the column with the value and the given frame.
+    """
+    spark = frame.sparkSession
+    only = from_arrow(spark, pa.table({"value": value}))
+    if VERSION >= SPARK_4_0:
+        return use(only.scalar(), frame)
+    # In Spark 3.5 only a text can contain a subquery, and a text can name only a view.
+    view = f"hiveacid_constant_{uuid.uuid4().hex}"
+    only.createTempView(view)
+    try:
+        return use(F.expr(f"(SELECT value FROM {view})"), frame)
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def with_arrow_column(
+    frame: DataFrame,
+    name: str,
+    function: Callable[..., pa.Array],
+    type_: types.DataType,
+    columns: Sequence[str],
+) -> DataFrame:
+    """Append a column that a Python function computes from arrays of Arrow.
+
+    Args:
+        frame: The rows; none of its columns has the new name.
+        name: The name of the new column.
+        function: Computes the column; its parameters are annotated as arrays.
+        type_: The type of the new column.
+        columns: The names of the columns that are the function's arguments.
+    """
+    if VERSION >= SPARK_4_1:
+        from pyspark.sql.pandas.functions import arrow_udf
+
+        udf: Any = arrow_udf  # Its type stubs support at most ten columns.
+        arguments = [F.col(f"`{column.replace('`', '``')}`") for column in columns]
+        return frame.withColumn(name, udf(function, type_)(*arguments))
+    # Other Python functions get values of pandas, which cannot hold all values of Hive.
+    at = [frame.columns.index(column) for column in columns]
+
+    def appended(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            arrays = batch.columns
+            computed = function(*[arrays[index] for index in at])
+            yield pa.RecordBatch.from_arrays([*arrays, computed], [*batch.schema.names, name])
+
+    return frame.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
+
+
+def inheriting_target(spark: SparkSession, target: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the target of a thread, whose jobs get the local properties of the calling thread."""
+    wrap: Any = inheritable_thread_target
+    wrapped: Callable[..., Any] = wrap(spark)(target) if VERSION >= SPARK_4_0 else wrap(target)
+    return wrapped
+
+
+def bound_text(spark: SparkSession, text: str, values: dict[str, Column]) -> str:
+    """Replace the named parameters of a query by the texts of literals.
+
+    Args:
+        spark: The session that will read the text.
+        text: The query.
+        values: The literal of each parameter.
+
+    Raises:
+        BadCondition: A parameter has no value.
+    """
+    literals = {name: java_expression(spark, value) for name, value in values.items()}
+    if VERSION >= SPARK_4_1:
+        handler = java_class(spark, f"{_CATALYST}.parser.ParameterHandler")
+        scala = java_class(spark, _PYTHON_UTILS).toScalaMap(literals)
+        return str(handler.substituteNamedParameters(text, scala)._1())
+    # Earlier versions replace parameters in plans, not in texts.
+    parts, end = [], 0
+    for colon, name in parameter_places(text):
+        if name not in literals:
+            raise BadCondition(
+                f"The parameter :{name} has no value.", remedy="Add it to the parameters."
+            )
+        parts += [text[end:colon], str(literals[name].sql())]
+        end = text.index(name, colon) + len(name)
+    return "".join([*parts, text[end:]])
+
+
+def python_data_sources() -> Any:
+    """The module of data sources in Python.
+
+    Raises:
+        UnsupportedSpark: This Spark has none.
+    """
+    if VERSION < SPARK_4_0:
+        raise UnsupportedSpark(
+            f'spark.read.format("hiveacid") needs Spark 4.0; this is Spark {pyspark.__version__}.',
+            remedy="Read the table by AcidTable(...).to_df().",
+        )
+    return import_module("pyspark.sql.datasource")

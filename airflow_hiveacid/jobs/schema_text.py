@@ -1,0 +1,87 @@
+"""Columns as DDL text, "id bigint, name string", as far as it can be checked without Spark."""
+
+import re
+from collections.abc import Iterator
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.text.spelling import did_you_mean
+
+_SIMPLE = frozenset(
+    {
+        *("boolean", "tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"),
+        *("float", "real", "double", "decimal", "dec", "numeric", "string", "char", "character"),
+        *("varchar", "binary", "date", "time", "timestamp", "timestamp_ntz", "timestamp_ltz"),
+        *("interval", "variant", "void", "geometry", "geography"),
+    }
+)
+_NESTED = frozenset({"array", "map", "struct"})
+_TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
+_OPENING, _CLOSING = frozenset("<("), frozenset(">)")
+
+
+def columns_of_schema(schema: str) -> list[str] | None:
+    """Return the names of the columns; None if Spark alone can read the text."""
+    if is_template(schema):
+        return None
+    return [_name(part[0]) for part in _parts(_TOKEN.findall(schema)) if part]
+
+
+def require_types(schema: str, what: str) -> None:
+    """Refuse misspelled types of columns.
+
+    Anything else that is wrong is left to Spark.
+
+    Args:
+        schema: The columns.
+        what: The name of the schema in the message.
+
+    Raises:
+        InvalidJob: A column has an unknown type.
+    """
+    if is_template(schema):
+        return
+    for name, type_ in _types(_TOKEN.findall(schema)):
+        if re.fullmatch(r"\w+", type_) and type_.lower() not in _SIMPLE | _NESTED:
+            raise InvalidJob(
+                f"{what}: the column {name} has the unknown type {type_!r}.",
+                remedy=did_you_mean(type_.lower(), _SIMPLE | _NESTED),
+            )
+
+
+def _types(tokens: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the first word of the type of each column, and of nested fields."""
+    for part in _parts(tokens):
+        if len(part) > 1:
+            has_colon = len(part) > 2 and part[1] == ":"
+            yield from _nested(_name(part[0]), part[1 + has_colon :])
+
+
+def _nested(name: str, tokens: list[str]) -> Iterator[tuple[str, str]]:
+    yield name, tokens[0]
+    inner = tokens[2:-1] if len(tokens) > 2 and tokens[1] == "<" and tokens[-1] == ">" else []
+    if not inner or tokens[0].lower() not in _NESTED:
+        return
+    if tokens[0].lower() == "struct":
+        yield from _types(inner)
+        return
+    for part in _parts(inner):
+        if part:
+            yield from _nested(name, part)
+
+
+def _parts(tokens: list[str]) -> list[list[str]]:
+    """Split tokens at the commas outside of brackets."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if token == "," and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _name(token: str) -> str:
+    return token[1:-1].replace("``", "`") if token.startswith("`") else token

@@ -1,0 +1,81 @@
+"""Whether the versions and the partitions that a job names exist, before Spark is started."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.history.table_history import version_of
+from airflow_hiveacid.layout.listing import list_files, versions_of
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.text.spelling import did_you_mean
+
+# Listing the folders of more partitions takes longer than the start of Spark.
+_MOST_PARTITIONS = 20
+
+
+def require_known_version(client: MetastoreClient, table: HiveTable, as_of: AsOf | None) -> None:
+    """Refuse a version that does not exist.
+
+    Raises:
+        VersionUnknown: The write id does not exist yet, or the time is in the future.
+        VersionGone: Partitions of the version were dropped later.
+    """
+    if as_of is None or (as_of.time is not None and as_of.time <= datetime.now(UTC)):
+        return  # The files of a past time are listed by the job.
+    version_of(client, table.ref, as_of, _now(client, table).write_ids[table.ref.full_name])
+
+
+def require_version(client: MetastoreClient, table: HiveTable, as_of: AsOf | None) -> None:
+    """Refuse a version that does not exist, or was cleaned.
+
+    Raises:
+        VersionUnknown: The version does not exist.
+        VersionGone: A part of it was compacted and cleaned.
+    """
+    require_known_version(client, table, as_of)
+    if as_of is None or as_of.write_id is None:
+        return
+    snapshot = _now(client, table)
+    now = snapshot.write_ids[table.ref.full_name]
+    version = version_of(client, table.ref, as_of, now)
+    flat = table.kind is TableKind.INSERT_ONLY
+    for folder in _folders(client, table):
+        storage = ReadOnlyStorage.of(folder)
+        files = list_files(storage, missing_ok=True)
+        versions_of(storage, files, now, snapshot.txns, flat=flat).files_of(version)
+
+
+def require_partitions(client: MetastoreClient, table: HiveTable, names: Sequence[str]) -> None:
+    """Refuse names of partitions if none of them exists; the others are compacted.
+
+    Raises:
+        UserError: No partition exists.
+    """
+    if not table.partition_keys:
+        return  # The job refuses each of them by itself.
+    known = client.get_partition_names(table.ref)
+    missing = [name for name in names if name not in known]
+    if len(missing) == len(names):
+        some = f"Its newest ones are {', '.join(known[-3:])}." if known else "It has none."
+        raise UserError(
+            f"{table.ref.full_name} has no partition {', '.join(missing)}.",
+            remedy=did_you_mean(missing[0], known) or some,
+        )
+
+
+def _now(client: MetastoreClient, table: HiveTable) -> Snapshot:
+    return Snapshot.take(client, [table.ref])
+
+
+def _folders(client: MetastoreClient, table: HiveTable) -> list[str]:
+    if not table.partition_keys:
+        return [table.folder]
+    names = client.get_partition_names(table.ref)
+    if len(names) > _MOST_PARTITIONS:
+        return []
+    return [partition.folder for partition in client.get_partitions(table.ref, names)]

@@ -1,0 +1,217 @@
+"""The numbers of rows that differ between two versions of a table, without Spark and without Java.
+
+Rows of a full ACID table are compared by their row ids, which a compaction keeps; those of an
+insert-only table by the files that only one version reads.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+
+from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.directory import AcidDirectory, FileStatus, Rules
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.versions import check_order, precedes
+from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.errors import VersionGone
+from airflow_hiveacid.history.table_history import version_of
+from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.layout.listing import (
+    DataFile,
+    check_kept,
+    data_files,
+    list_files,
+    read_state,
+    read_tail,
+    versions_of,
+)
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.scan.parquet_file import ParquetFile
+from airflow_hiveacid.scan.visible_rows import VisibleRows, are_valid
+from airflow_hiveacid.scan.visible_table import PartitionDirectory, see_table
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+
+# Counts the rows in files of text, given the partition and the paths of the files.
+CountText = Callable[[PartitionDirectory, Sequence[str]], int]
+
+_READERS = 8
+
+
+@dataclass(frozen=True)
+class TwoReaders:
+    """The snapshots of two readers of a table, and the rules for reading them.
+
+    Attributes:
+        then: The write ids of the earlier version.
+        later: Those of the later version.
+        now: Those that a new reader sees.
+        txns: The visible transactions.
+        rules: The rules of the engine version for reading directories.
+    """
+
+    then: ValidWriteIdList
+    later: ValidWriteIdList
+    now: ValidWriteIdList
+    txns: ValidTxnList
+    rules: Rules
+
+    def flat_states(self, storage: ReadOnlyStorage) -> tuple[AcidDirectory, AcidDirectory]:
+        """Return the files of both versions in a partition of an insert-only table.
+
+        Raises:
+            VersionGone: One of the versions is not available any more.
+        """
+        listed = list_files(storage)
+        versions = versions_of(storage, listed, self.now, self.txns, flat=True)
+
+        def read(
+            files: Sequence[FileStatus],
+            version: ValidWriteIdList,
+            now: ValidWriteIdList | None = None,
+        ) -> AcidDirectory:
+            return read_state(
+                storage, files, version, self.txns, rules=self.rules, now=now, flat=True
+            )
+
+        try:
+            files = versions.files_between(self.then, self.later)
+        except VersionGone:
+            # Versions in between cannot be distinguished any more; both versions may be available.
+            return read(listed, self.then, self.now), read(listed, self.later, self.now)
+        states = read(files, self.then), read(files, self.later)
+        if versions.overwrites(self.then, self.later) or len(files) < len(listed):
+            check_kept(storage, states)
+        return states
+
+    def acid_states(self, storage: ReadOnlyStorage) -> tuple[AcidDirectory, AcidDirectory]:
+        """Return the files of both versions in a partition of a full ACID table.
+
+        Raises:
+            VersionGone: One of the versions is not available any more.
+        """
+        listed = list_files(storage)
+        versions = versions_of(storage, listed, self.now, self.txns, flat=False)
+        files = versions.files_between(self.then, self.later)
+        then, later = (
+            read_state(storage, files, version, self.txns, rules=self.rules)
+            for version in (self.then, self.later)
+        )
+        if versions.overwrites(self.then, self.later) or len(files) < len(listed):
+            check_kept(storage, [then, later])
+        return then, later
+
+
+def count_differences(
+    client: MetastoreClient,
+    txn: Transaction,
+    table: HiveTable,
+    versions: tuple[AsOf, AsOf | None],
+    count_text: CountText,
+) -> tuple[PartitionDifference, ...]:
+    """Count the rows of each partition that only one of two versions has.
+
+    Args:
+        client: The metastore.
+        txn: The transaction that reads.
+        table: The table.
+        versions: The versions; None for the newest. The first one may be the later one.
+        count_text: Counts the rows in files of text, which need the table's SerDe.
+
+    Raises:
+        VersionGone: One of the versions is not available any more.
+        VersionUnknown: A version does not exist, or the table has never gone from one to the other.
+    """
+    visible = see_table(client, txn, table)
+    now = txn.snapshot.write_ids[table.ref.full_name]
+    first, second = (
+        now if as_of is None else version_of(client, table.ref, as_of, now) for as_of in versions
+    )
+    then, later = (first, second) if precedes(first, second) else (second, first)
+    check_order(table.ref.full_name, then, later)
+    readers = TwoReaders(then, later, now, txn.snapshot.txns, visible.rules)
+
+    reading_text = Lock()  # One Spark reads all files of text.
+
+    def count_alone(partition: PartitionDirectory, paths: Sequence[str]) -> int:
+        with reading_text:
+            return count_text(partition, paths)
+
+    def count(partition: PartitionDirectory) -> PartitionDifference:
+        if table.kind is TableKind.INSERT_ONLY:
+            added, gone = _count_files(readers, partition, count_alone)
+        else:
+            added, gone = _count_rows(readers, partition)
+        inserted, deleted = (added, gone) if then is first else (gone, added)
+        return PartitionDifference(partition.name, inserted=inserted, deleted=deleted)
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = [one for one in pool.map(count, visible.partitions) if one.inserted or one.deleted]
+    return tuple(sorted(found, key=lambda one: one.partition or ""))
+
+
+def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int, int]:
+    """Return the numbers of rows that only the later, and only the earlier version shows.
+
+    A row id is never used again: rows of write ids that the earlier version sees were in it, and
+    those of other write ids were not.
+    """
+    storage = partition.storage
+    before, after = (list(data_files(storage, state)) for state in readers.acid_states(storage))
+    if set(filter(_is_delete, before)) == set(filter(_is_delete, after)):
+        same = {file for file in before if _is_whole(file, readers.then)}.intersection(after)
+        before, after = ([file for file in files if file not in same] for files in (before, after))
+
+    def count(files: Iterable[DataFile], version: ValidWriteIdList) -> tuple[int, int]:
+        """All rows, and those of write ids that the earlier version sees."""
+        rows = known = 0
+        visible = VisibleRows(storage, version, readers.rules, (), clustered=partition.clustered)
+        for batch in visible.of(files):
+            rows += len(batch)
+            known += int(are_valid(batch.write_ids, readers.then).sum())
+        return rows, known
+
+    earlier, _ = count(before, readers.then)
+    newer, kept = count(after, readers.later)
+    return newer - kept, earlier - kept
+
+
+def _is_delete(file: DataFile) -> bool:
+    return isinstance(file.directory, Delta) and file.directory.is_delete
+
+
+def _is_whole(file: DataFile, then: ValidWriteIdList) -> bool:
+    """Whether a version sees all rows of a file that it reads, apart from deleted rows."""
+    delta = file.directory
+    if not isinstance(delta, Delta):
+        return True
+    return then.range_valid(delta.min_write_id, delta.max_write_id) is Range.ALL
+
+
+def _count_files(
+    readers: TwoReaders, partition: PartitionDirectory, count_text: CountText
+) -> tuple[int, int]:
+    """Return the numbers of rows in files of only the later, and only the earlier version."""
+    before, after = map(flat_paths, readers.flat_states(partition.storage))
+
+    def count(paths: Sequence[str]) -> int:
+        if paths and partition.format.is_text:
+            return count_text(partition, paths)
+        if partition.format is StorageFormat.PARQUET:
+            return sum(ParquetFile(partition.storage, path).rows for path in paths)
+        return sum(read_tail(partition.storage, path).rows for path in paths)
+
+    return (
+        count([path for path in after if path not in set(before)]),
+        count([path for path in before if path not in set(after)]),
+    )
+
+
+def flat_paths(state: AcidDirectory) -> list[str]:
+    """Return the files of a directory of an insert-only table, without empty ones."""
+    names = ["", *filter(None, [state.base]), *state.deltas]
+    return [file.path for name in names for file in state.files(name) if file.size]

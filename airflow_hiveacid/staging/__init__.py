@@ -1,0 +1,1 @@
+"""Files of a transaction that are written under hidden names, then published."""

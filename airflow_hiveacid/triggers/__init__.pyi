@@ -1,0 +1,8 @@
+"""Public event triggers."""
+
+from airflow_hiveacid.triggers.compaction_event import (
+    HiveAcidCompactionEventTrigger as HiveAcidCompactionEventTrigger,
+)
+from airflow_hiveacid.triggers.new_data import (
+    HiveAcidNewDataEventTrigger as HiveAcidNewDataEventTrigger,
+)

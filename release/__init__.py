@@ -1,0 +1,1 @@
+"""A release, performed and verified except for the upload: ``make release``."""

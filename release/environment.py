@@ -1,0 +1,138 @@
+"""A clean environment with an installed distribution, and the checks that run in it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# Prints the installed version and the folder of the package.
+_IMPORT = (
+    "import airflow_hiveacid, importlib.metadata as m; "
+    "print(m.version('airflow-hiveacid'), airflow_hiveacid.__version__, airflow_hiveacid.__file__)"
+)
+
+
+class CleanEnvironment:
+    """A virtual environment that sees neither the repository nor the user's packages.
+
+    Args:
+        folder: A folder that does not exist.
+        python: The Python to create it with.
+    """
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.folder = folder.absolute()
+        self._uv("venv", "--quiet", "--python", python, str(self.folder))
+        # No program runs in the repository, whose modules it would import.
+        self.work = self.folder / "work"
+        self.work.mkdir()
+
+    @property
+    def python(self) -> Path:
+        """The environment's Python."""
+        return self.folder / "bin" / "python"
+
+    def install(self, requirements: Sequence[str], constraints: Path) -> None:
+        """Install requirements, and verify that all their dependencies are present and match."""
+        self._uv("pip", "install", "--quiet", "--constraint", str(constraints), *requirements)
+        self._uv("pip", "check", "--quiet")
+
+    def install_with_spark(self, wheel: Path, spark: str, constraints: Path) -> None:
+        """Install the wheel beside the `pyspark` of a version, as docs/spark.md describes.
+
+        Args:
+            wheel: The wheel.
+            spark: The version, such as 4.1.
+            constraints: Constraints for all other packages.
+        """
+        package = f"airflow-hiveacid[spark] @ {wheel.as_uri()}"
+        if int(spark.partition(".")[0]) >= 4:
+            # Their files overlap, so that only equal versions work, and the client may be published later.
+            self.install([f"pyspark-client=={spark}.*"], constraints)
+            version = self.installed()["pyspark-client"]
+            pair = [f"pyspark=={version}", f"pyspark-client=={version}"]
+            self.install([package, *pair], constraints)
+        else:
+            self.install([package, f"pyspark=={spark}.*"], constraints)
+            # The client of another version has overwritten files of pyspark.
+            self._uv("pip", "uninstall", "--quiet", "pyspark-client")
+            again = ["--reinstall", "--no-deps", f"pyspark=={spark}.*"]
+            self._uv("pip", "install", "--quiet", *again)
+
+    def installed(self) -> dict[str, str]:
+        """Return the version of each installed distribution."""
+        listed = self._uv("pip", "list", "--quiet", "--format", "json")
+        return {entry["name"].lower(): entry["version"] for entry in json.loads(listed)}
+
+    def verify(self, version: str) -> None:
+        """Verify that package, command, and provider have this version.
+
+        Raises:
+            SystemExit: One of them does not.
+        """
+        installed, imported, file = self.run("python", "-c", _IMPORT).split()
+        if (installed, imported) != (version, version):
+            raise SystemExit(f"{file} has the versions {installed} and {imported}, not {version}.")
+        if not Path(file).is_relative_to(self.folder):
+            raise SystemExit(f"{file} is not in the clean environment {self.folder}.")
+        self.run("hiveacid", "--help")
+        providers = json.loads(self.run("airflow", "providers", "list", "--output", "json"))
+        found = {entry["package_name"]: entry["version"] for entry in providers}
+        if found.get("airflow-hiveacid") != version:
+            raise SystemExit(f"Airflow does not list the provider with the version {version}.")
+
+    def resolve(self, requirement: str) -> dict[str, str]:
+        """Return the versions that an installation without constraints selects."""
+        source = self.work / "requirement.txt"
+        source.write_text(requirement, encoding="utf-8")
+        python = ("--python", str(self.python))
+        pins = self._uv(
+            "pip", "compile", "--quiet", "--no-header", "--no-annotate", *python, str(source)
+        )
+        return dict(re.findall(r"^([\w.-]+)==(\S+)", pins, re.MULTILINE))
+
+    def run(self, program: str, *arguments: str, timeout: float = 600) -> str:
+        """Run a program of the environment, and return its output.
+
+        Raises:
+            SystemExit: The program fails; the message contains its output.
+        """
+        command = [str(self.folder / "bin" / program), *arguments]
+        ended = subprocess.run(
+            command,
+            cwd=self.work,
+            env=self._variables(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+        if ended.returncode:
+            raise SystemExit(f"{' '.join(command)} failed:\n{ended.stdout}{ended.stderr}")
+        return ended.stdout
+
+    def _variables(self) -> Mapping[str, str]:
+        """Return the variables of this process without those that select other packages or servers."""
+        other = ("AIRFLOW", "HADOOP", "HIVEACID", "MAKE", "PYTHON", "SPARK", "VIRTUAL_ENV")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(other)}
+        return {
+            **own,
+            "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "AIRFLOW_HOME": str(self.work / "airflow"),
+        }
+
+    def _uv(self, *arguments: str) -> str:
+        uv = Path(sys.executable).with_name("uv")
+        ended = subprocess.run(
+            [str(uv), *arguments],
+            env={**os.environ, "VIRTUAL_ENV": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ended.returncode:
+            raise SystemExit(f"uv {' '.join(arguments)} failed:\n{ended.stdout}{ended.stderr}")
+        return ended.stdout

@@ -1,0 +1,155 @@
+"""Compactions without Spark: the same files by every way, and none of Java and Spark."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.compaction.table import TableCompactor
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
+
+FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+Made = Callable[..., WrittenTable]
+
+
+@pytest.fixture
+def make(client: MetastoreClient, database: str) -> Made:
+    names = iter("abcdefgh")
+    return lambda: twelve_deltas(client, f"{database}.{next(names)}")
+
+
+def compact(table: WrittenTable, type_: str, *, pool: bool = False, **more: Any) -> CompactReport:
+    job = CompactJob(target=str(table.ref), type=type_, run_in="worker", **more)
+    with WorkerScheduler(2, 0 if pool else 1 << 30) as scheduler:
+        return TableCompactor(scheduler, table.client, job).run()
+
+
+@FAKE
+@pytest.mark.parametrize("type_", ["minor", "major"])
+def test_other_processes_write_the_same_files(make: Made, type_: str) -> None:
+    tables = [make(), make()]
+    for table, pool in zip(tables, (False, True), strict=True):
+        (done,) = compact(table, type_, pool=pool).partitions
+        assert done.outcome == "compacted", done
+        assert done.proof is not None
+        assert done.proof.rows_written + done.proof.rows_deleted == 550
+        assert table.rows() == expected_rows()
+        table.clean()
+        assert len(table.directories()) == len(done.published)
+    inline, pooled = (table.files() for table in tables)
+    assert inline == pooled
+    assert inline
+
+
+@FAKE
+def test_insert_only_files_are_joined(client: MetastoreClient, database: str) -> None:
+    table = WrittenTable.create(client, f"{database}.t", TableKind.INSERT_ONLY)
+    for number in range(12):
+        table.insert(2 * number, 2 * number + 1)
+    (done,) = compact(table, "major").partitions
+    assert (done.outcome, done.stripes_copied, done.rows) == ("compacted", 12, 24)
+    table.clean()
+    assert table.directories() == list(done.published)
+    assert table.rows() == list(range(24))
+
+
+@FAKE4
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+def test_what_only_spark_can_do_is_refused_and_leaves_nothing(
+    client: MetastoreClient, database: str, kind: TableKind
+) -> None:
+    table = WrittenTable.create(client, f"{database}.t", kind)
+    table.insert(1), table.insert(2, codec="zstd")
+    if kind is TableKind.FULL_ACID:
+        table.insert_in_disorder()
+    before = table.directories()
+    (done,) = compact(table, "major").partitions
+    assert done.error is not None
+    assert (done.outcome, done.error.id) == ("failed", "SparkNeeded")
+    assert "run_in='spark'" in done.error.remedy
+    assert table.directories() == before
+    assert [path.name for path in table.root.iterdir() if path.name.startswith("_tmp")] == []
+    assert client.show_locks(table.ref) == []
+
+
+@FAKE
+def test_a_partition_of_nothing_but_empty_files_gets_an_empty_base(
+    client: MetastoreClient, database: str
+) -> None:
+    table = WrittenTable.create(client, f"{database}.t", TableKind.INSERT_ONLY)
+    for _ in range(2):
+        table.insert()
+    (done,) = compact(table, "major").partitions
+    assert (done.outcome, done.rows) == ("compacted", 0)
+    table.insert(5)
+    assert table.rows() == [5]
+
+
+# Python without Spark: an import of it is an error, also in the processes that Python starts.
+_NO_SPARK = """
+import sys
+for name in ("pyspark", "py4j"):
+    sys.modules[name] = None
+"""
+
+
+@pytest.fixture
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine that has neither Java nor Spark."""
+    (tmp_path / "sitecustomize.py").write_text(_NO_SPARK)
+    (tmp_path / "bin").mkdir()
+    left_out = ("PATH", "JAVA_HOME", "SPARK_HOME", "PYTHONPATH")
+    environment = {name: text for name, text in os.environ.items() if name not in left_out}
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    return {**environment, "PATH": str(tmp_path / "bin"), "PYTHONPATH": paths}
+
+
+@FAKE
+@pytest.mark.parametrize("run_in", ["auto", "worker"])
+def test_commands_without_java_and_spark(
+    make: Made, run_in: str, without_java: dict[str, str], client: MetastoreClient
+) -> None:
+    table = make()
+
+    def hiveacid(*arguments: str) -> dict[str, Any]:
+        options = ["--metastore", client.options.uris, "--json"]
+        command = [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, *options]
+        done = subprocess.run(
+            command, env=without_java, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    (planned,) = hiveacid("plan", str(table.ref))["partitions"]
+    assert (planned["type"], planned["forecast"]["spark_reason"]) == ("major", None)
+    assert planned["run_in"] == "worker"
+    (done,) = hiveacid("compact", str(table.ref), "--run-in", run_in)["partitions"]
+    assert (done["outcome"], done["type"], done["rows"]) == ("compacted", "major", 548)
+    assert len(hiveacid("clean", str(table.ref))["removed"]) >= 12
+    assert table.rows() == expected_rows()
+    assert table.directories() == done["published"]
+
+
+@FAKE
+def test_a_small_compaction_by_a_program_starts_no_spark(
+    make: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make()
+    monkeypatch.setattr(AcidTable, "_spark", property(lambda _: pytest.fail("Spark was started")))
+    with AcidTable(str(table.ref), table.client.options) as acid:
+        (done,) = acid.compact("major").partitions
+    assert (done.outcome, done.rows) == ("compacted", 548)
+    assert table.rows() == expected_rows()

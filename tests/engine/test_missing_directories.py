@@ -1,0 +1,69 @@
+"""Tables whose directories were removed without the metastore: an error, and never an empty table."""
+
+import shutil
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.errors import DirectoryMissing
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.engine.acid_tables import create, folder, left_behind
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+@pytest.mark.parametrize("lost", ["", "day=mon"])
+def test_a_missing_directory_is_an_error_until_it_is_overwritten(
+    spark: SparkSession,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    database: str,
+    kind: TableKind,
+    lost: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keys = {"day": "string"} if lost else {}
+    columns = {"id": "int"} if lost else {"id": "int", "day": "string"}
+    table = create(client, f"{database}.t", columns, keys, kind=kind)
+    rows = spark.sql("SELECT 1 AS id, 'mon' AS day")
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(rows)
+        gone = folder(table) / lost
+        shutil.rmtree(gone)
+        calls = {
+            "read": acid.to_df,
+            "read without Spark": acid.to_arrow,
+            "append": lambda: acid.append(rows),
+            "compact": lambda: acid.compact("major"),
+            "changes": lambda: acid.changes(0),
+            "difference": lambda: acid.diff(0),
+        }
+        if kind is TableKind.FULL_ACID:
+            calls["update"] = lambda: acid.update({"id": "2"}, "id = 1")
+        for what, call in calls.items():
+            with pytest.raises(DirectoryMissing, match=f"{gone.name} does not exist"):
+                pytest.fail(f"{what}: {call()}")
+            assert not gone.exists(), what
+        assert main(["cat", f"{database}.t", "--metastore", hms.uri]) == DirectoryMissing.exit_code
+        assert "does not exist, although the metastore has a table" in capsys.readouterr().err
+        acid.overwrite(rows)
+        assert acid.to_arrow().num_rows == 1
+    assert left_behind(client) == []
+
+
+def test_an_insert_into_a_new_partition_does_not_hide_that_the_others_are_lost(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> None:
+    table = create(client, f"{database}.t", {"id": "int"}, {"day": "string"})
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
+        acid.append(spark.sql("SELECT 1 AS id, 'mon' AS day"))
+        shutil.rmtree(folder(table))
+        with pytest.raises(DirectoryMissing):
+            acid.append(spark.sql("SELECT 1 AS id, 'tue' AS day"))
+    assert not folder(table).exists()
+    assert left_behind(client) == []

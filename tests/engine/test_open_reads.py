@@ -1,0 +1,213 @@
+"""How long the transactions of frames stay open, and that no program waits for itself."""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid import register_views
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.python.read_together import read_together
+from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.run import run
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.errors import LockTimeout
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
+from airflow_hiveacid.sql.script import to_script
+from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+AT_ONCE = WriteOptions(lock_wait_seconds=0)
+
+PROGRAM = """
+import subprocess, sys
+from airflow_hiveacid import AcidTable, HiveAcidDataSource
+from airflow_hiveacid.engine.write.statement import WriteOptions
+from pyspark.sql import SparkSession
+
+uri, name, *more = sys.argv[1:]
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+
+def opened():
+    return AcidTable(name, uri, options=WriteOptions(lock_wait_seconds=0))
+
+def rows(*ids):
+    return spark.createDataFrame([(each,) for each in ids], "id int")
+
+orders = opened()
+orders.truncate()
+orders.append(rows(1, 2, 3))
+before = orders.to_df()
+assert before.count() == 3
+opened().overwrite(rows(4, 5))
+after = opened().to_df().where("id > 4")
+assert after.count() == 1
+changes = orders.changes(orders.detail().newest_version)
+orders.merge(rows(5, 6), "t.id = s.id").when_not_matched_insert_all().execute()
+assert orders.to_df().count() == 3
+if more:
+    # A later program overwrites what this one still has in its variables.
+    del before, after, changes
+    subprocess.run([sys.executable, __file__, uri, name], check=True)
+"""
+
+
+@pytest.fixture
+def table(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str
+) -> AcidTable:
+    create(client, f"{database}.t", {"id": "int"})
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark, options=AT_ONCE)
+    acid.append(_rows(spark, 1, 2, 3))
+    return acid
+
+
+def _rows(spark: SparkSession, *ids: int) -> Any:
+    return spark.createDataFrame([(each,) for each in ids], "id int")
+
+
+def _readers(client: MetastoreClient, table: AcidTable) -> int:
+    return len({lock.txn_id for lock in client.show_locks(table.ref)})
+
+
+@FAKE
+def test_a_read_ends_with_its_last_frame(table: AcidTable, client: MetastoreClient) -> None:
+    frame = table.to_df()
+    chosen = frame.where("id > 1").groupBy().count()
+    changes = table.changes(0)
+    assert _readers(client, table) == 2
+    del frame, changes
+    gc.collect()
+    assert _readers(client, table) == 1
+    assert chosen.first()[0] == 2
+    del chosen
+    gc.collect()
+    assert left_behind(client) == []
+
+
+@FAKE
+def test_a_with_statement_keeps_all_reads_until_its_end(
+    table: AcidTable, client: MetastoreClient
+) -> None:
+    with table:
+        assert table.to_df().count() == 3
+        gc.collect()
+        assert _readers(client, table) == 1
+    assert left_behind(client) == []
+
+
+@FAKE
+def test_closing_a_table_ends_the_reads_of_its_frames(
+    table: AcidTable, client: MetastoreClient
+) -> None:
+    frame = table.to_df()
+    table.close()
+    assert left_behind(client) == []
+    assert frame.count() == 3
+
+
+@FAKE
+def test_a_read_that_fails_leaves_no_transaction(table: AcidTable, client: MetastoreClient) -> None:
+    with pytest.raises(Exception, match="nope"):
+        table.to_df("nope = 1")
+    assert left_behind(client) == []
+
+
+@pytest.mark.parametrize(*ONLY_HIVE4, indirect=True)
+def test_an_exclusive_lock_ends_the_reads_of_this_process_on_its_table(
+    table: AcidTable, hms: EmbeddedMetastore, client: MetastoreClient, spark: SparkSession
+) -> None:
+    name, database = table.ref.full_name, table.ref.database
+    create(client, f"{database}.other", {"id": "int"})
+    other = AcidTable(f"{database}.other", hms.uri, spark=spark)
+    kept = other.to_df()
+    for change in (
+        lambda: AcidTable(name, hms.uri, spark=spark, options=AT_ONCE).overwrite(
+            _rows(spark, 1, 2)
+        ),
+        lambda: run(spark, _script("TRUNCATE TABLE t", table, hms)),
+        lambda: run(spark, _script("ALTER TABLE t ADD COLUMNS (v int)", table, hms)),
+        lambda: run(spark, _script("DROP TABLE t", table, hms)),
+    ):
+        frame = table.to_df()
+        views = register_views(hms.uri, {"v": name}, spark=spark.newSession())
+        change()
+        assert [lock.table for lock in client.show_locks()] == [other.ref]
+        views.close()
+    assert frame.schema.names == ["id", "v"]
+    assert kept.count() == 0
+    other.close()
+    assert left_behind(client) == []
+
+
+def _script(sql: str, table: AcidTable, hms: EmbeddedMetastore) -> Any:
+    script = to_script(sql, table.ref.database)
+    return type(script)(
+        target=script.target,
+        statements=script.statements,
+        metastore=hms.options,
+        lock_wait_seconds=0,
+    )
+
+
+@FAKE
+def test_the_error_states_that_a_program_waits_for_itself(
+    table: AcidTable,
+    hms: EmbeddedMetastore,
+    client: MetastoreClient,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/opt/load.py", "--all"])
+    with read_together([table.ref.full_name], hms.uri, spark=spark):
+        (lock,) = client.show_locks(table.ref)
+        with pytest.raises(
+            LockTimeout, match=rf"Transaction {lock.txn_id} belongs to this process"
+        ):
+            table.overwrite(_rows(spark, 4))
+        assert is_of_this_process(client, lock.txn_id)
+        assert lock.agent_info is not None
+        program, process, number = lock.agent_info.split(":")
+        assert (program, process, len(number)) == (
+            "load.py",
+            str(os.getpid()),
+            12,
+        )
+    assert not is_of_this_process(client, lock.txn_id)
+    assert not is_of_this_process(client, None)
+
+
+@FAKE
+def test_a_child_process_does_not_end_the_reads_of_its_parent(
+    table: AcidTable, client: MetastoreClient
+) -> None:
+    frame = table.to_df()
+    if (child := os.fork()) == 0:
+        del frame
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert _readers(client, table) == 1
+    table.close()
+
+
+@pytest.mark.server
+@FAKE
+def test_a_program_without_with_never_waits_for_itself_and_leaves_nothing_open(
+    hms: EmbeddedMetastore, client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    name = TableRef(database, "t").full_name
+    create(client, name, {"id": "int"})
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program), hms.uri, name, "again"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert left_behind(client) == []

@@ -1,0 +1,105 @@
+"""Scenarios of statements that change definitions of partitions, columns and views."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import HiveAcidError
+from tests.faults.after import After
+from tests.faults.driver import ESCAPED, Told
+from tests.faults.effects import Strike
+from tests.faults.operations import ADDED, DROPPED, Rows
+from tests.faults.run import Run
+
+_DROP_CALL = "call drop_partitions_req"
+
+
+class DefinitionRun(Run):
+    """A change of definitions is not part of a transaction: an attempt that failed may be complete."""
+
+    def _check_told(self, told: Told) -> None:
+        seen = self._rows()
+        assert seen in (self._old, self._new), f"neither old nor new rows: {seen}"
+        assert told.error != ESCAPED, told.message
+        if told.report is not None:
+            self._done = True
+            self._expect(self._new)
+            self._check_definition()
+
+    def _check_report(self, report: Any) -> None:
+        self._check_definition()
+
+    def _check_definition(self) -> None:
+        """Compare the definitions with those that the job makes."""
+        raise NotImplementedError
+
+
+class DropPartitionRun(DefinitionRun):
+    """A retry keeps rows that others have written since the drop, or is refused because of them."""
+
+    @property
+    def _final_errors(self) -> Sequence[str]:
+        return [*super()._final_errors, "UnprovenRun"]
+
+    def _expected(self, rows: Rows) -> Rows:
+        return {name: [row for row in own if row.p != DROPPED] for name, own in rows.items()}
+
+    def _check_definition(self) -> None:
+        """The rows show it; others may have created the partition again."""
+
+    def _check_zombies(self, seen: Rows) -> None:
+        if self._drops_without_lock:
+            without = self._expected(seen)
+            assert without in (self._expected(self._old), self._expected(self._new)), seen
+            if seen == without:
+                self._old = self._new = seen
+                return
+        super()._check_zombies(seen)
+
+    @property
+    def _drops_without_lock(self) -> bool:
+        """Whether a process slept between its last look at its lock and the call."""
+        faults = (self.scenario.fault, self.scenario.again)
+        places = [each.place for each in faults if isinstance(each, Strike)]
+        return any(
+            told.changes[place : place + 1] == [_DROP_CALL]
+            for told in self._woken
+            for place in places
+        )
+
+    def _check_refusal(self, error: HiveAcidError) -> None:
+        if error.id != "UnprovenRun" or self._done or self.scenario.after is After.NOTHING:
+            raise error
+        seen = self._rows()
+        assert seen in (self._old, self._new), seen
+        self._old = self._new = seen
+
+
+class AddPartitionsRun(DefinitionRun):
+    """Rows stay, and the partitions are there."""
+
+    def _check_definition(self) -> None:
+        names = self.client.get_partition_names(self.tables.main)
+        assert {f"p={p}" for p in ADDED} <= set(names), names
+
+
+class RenameColumnRun(DefinitionRun):
+    """Rows stay, and every partition has the new name."""
+
+    def _check_definition(self) -> None:
+        main = self.tables.main
+        for each in (self.client.get_table(main), *self.client.get_partitions(main)):
+            assert [column.name for column in each.columns] == ["id", "w"], each
+
+
+class ViewsRun(DefinitionRun):
+    """Rows stay, one view is replaced, one is created, and one is gone."""
+
+    def _check_definition(self) -> None:
+        database = self.tables.main.database
+        names = self.client.get_tables(database)
+        assert sorted(names) == ["created", "main", "replaced"], names
+        for name, number in (("replaced", 2), ("created", 3)):
+            view = self.client.get_table(TableRef(database, name))
+            assert view.raw.viewOriginalText.startswith(f"SELECT {number} AS a"), view
+            assert [column.name for column in view.columns] == ["id", "v", "p"], view

@@ -1,0 +1,192 @@
+"""The page in a real browser, with answers of Airflow that the test decides: what changes meanwhile.
+
+The list and the details come from different requests, and several processes of Airflow measure by
+themselves. So the answers are of one process, or of two.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.maintenance.health import TableHealth
+from airflow_hiveacid.plugin.page import page
+from airflow_hiveacid.plugin.table_list import TableQuery, listing
+from tests.live.chromium import Chromium
+
+BUSY = TableHealth(
+    table="shop.orders",
+    kind="full_acid",
+    score=80,
+    deltas=12,
+    delta_bytes=5 << 20,
+    verdict="minor: 12 deltas are more than 10.",
+    measured_at=1_795_000_000.0,
+)
+CALM = TableHealth(table="shop.calm", kind="full_acid", score=100, measured_at=1_795_000_000.0)
+REPORT = CleanReport(
+    target="shop.orders",
+    dry_run=True,
+    removed=(RemovedDirectory("delta_0000001_0000001_0000", 3 << 20, "base_5 has replaced it"),),
+    kept=(KeptDirectory("base_0000002", "transaction 7 may read it"),),
+    bytes=3 << 20,
+)
+
+
+class Answers:
+    """The answers of Airflow, which a test may change at any time."""
+
+    def __init__(self) -> None:
+        self.list = [BUSY, CALM]
+        self.details = {health.table: health for health in self.list}
+        self.started: list[dict[str, Any]] = []
+
+    def of(self, path: str) -> Any:
+        steps = path.partition("?")[0].strip("/").split("/")
+        match steps:
+            case ["hiveacid", "api", "tables"]:
+                known = {"connections": ["hms"], "measured": True, "measured_at": 1.8e9}
+                known |= {"seconds": 0.1, "running": False, "done": 0, "error": None}
+                return known | listing(self.list, TableQuery())
+            case ["hiveacid", "api", "maintenance"]:
+                return {"dag_id": "care", "allowed": True, "there": True, "paused": False}
+            case ["hiveacid", "api", "tables", name]:
+                return codec.encode(self.details[name]) | {"instance": ""}
+            case ["hiveacid", "api", "tables", _, "history"]:
+                return {"instance": "", "entries": [], "error": None}
+            case ["hiveacid", "api", "tables", _, "streams"]:
+                return {"instance": "", "streams": [], "error": None}
+            case [*_, "taskInstances"]:
+                ended = {"chosen": "success", "clean": "success", "compact": "skipped"}
+                tasks = [{"task_id": task, "state": state} for task, state in ended.items()]
+                return {"task_instances": tasks}
+            case [*_, "clean", "xcomEntries", "return_value"]:
+                return {"value": REPORT.to_dict()}
+            case [*_, "chosen", "xcomEntries", "return_value"]:
+                return {"value": "clean"}
+        return None
+
+    def start(self, run: dict[str, Any]) -> Any:
+        self.started.append(run)
+        return {"dag_run_id": run["dag_run_id"], "state": "success"}
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+@pytest.fixture
+def address(answers: Answers) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] == "/hiveacid/":
+                self._send(page().encode(), "text/html")
+            elif self.path == "/favicon.ico":
+                self._send(b"", "image/x-icon")
+            elif (answer := answers.of(self.path)) is None:
+                self.send_error(404)
+            else:
+                self._send(json.dumps(answer).encode(), "application/json")
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(json.dumps(answers.start(json.loads(body))).encode(), "application/json")
+
+        def _send(self, content: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/hiveacid/"
+        server.shutdown()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chromium]:
+    with Chromium(tmp_path / "profile") as browser:
+        yield browser
+        assert browser.complaints == []
+
+
+ROW = "document.querySelector('[data-table=\"shop.orders\"] .score')?.innerText"
+PANEL = "document.querySelector('#details .points .score')?.innerText"
+BUTTONS = "document.querySelectorAll('#maintenance button')"
+SAID = "document.querySelector('.said')?.innerText"
+
+
+def show(browser: Chromium, address: str, table: str = "shop.orders") -> None:
+    browser.open(f"{address}?table={table}")
+    browser.wait_until(f"{BUTTONS}.length === 2")
+
+
+def changed(score: int, at: float) -> TableHealth:
+    return replace(BUSY, score=score, measured_at=BUSY.measured_at + at)
+
+
+def test_list_and_details_agree_after_a_change_from_outside(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    show(browser, address)
+    assert (browser.evaluate(ROW), browser.evaluate(PANEL)) == ("80", "80")
+    answers.list[0] = answers.details["shop.orders"] = changed(90, at=60)
+    browser.evaluate("document.querySelector('#details').scrollTop = 5")
+    browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    browser.wait_until(f"{PANEL} === '90'")
+    assert browser.evaluate(ROW) == "90"
+    # The details have newer figures than the list, of another process.
+    answers.details["shop.orders"] = changed(100, at=120)
+    browser.evaluate("document.querySelector('[data-table=\"shop.orders\"] button').click()")
+    browser.wait_until(f"{PANEL} === '100'")
+    browser.wait_until(f"{ROW} === '100'")
+
+
+def test_the_result_of_a_dry_run_is_shown(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    show(browser, address)
+    browser.evaluate(f"{BUTTONS}[1].click()")
+    browser.wait_until(f"{SAID}?.includes('A cleaning would remove 1 directory, 3.0 MiB.')")
+    (run,) = answers.started
+    assert run["conf"]["action"] == "clean"
+    assert run["dag_run_id"].startswith("clean__shop.orders__20")
+    browser.evaluate(
+        "document.querySelectorAll('.said details').forEach((d) => { d.open = true; })"
+    )
+    told = browser.evaluate(SAID)
+    assert "base_5 has replaced it" in told
+    assert "transaction 7 may read it" in told
+
+
+def test_a_compaction_is_offered_only_if_there_is_something_to_compact(
+    browser: Chromium, address: str
+) -> None:
+    show(browser, address)
+    assert browser.evaluate(f"{BUTTONS}[0].disabled") is False
+    show(browser, address, "shop.calm")
+    assert browser.evaluate(f"{BUTTONS}[0].disabled") is True
+    assert browser.evaluate(f"{BUTTONS}[0].title") == "There are no deltas to compact."
+
+
+def test_empty_columns_leave_their_space_to_the_reason(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    heads = "[...document.querySelectorAll('#head th')].map((head) => head.innerText.trim())"
+    show(browser, address)
+    assert not {"Queue", "Oldest transaction"} & set(browser.evaluate(heads))
+    cut = "[...document.querySelectorAll('.clamped')].filter((e) => e.scrollHeight > e.clientHeight + 1)"
+    assert browser.evaluate(f"{cut}.length") == 0

@@ -1,0 +1,51 @@
+"""The page of releases supports the versions that the project declares and tests."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from airflow_hiveacid.cluster.spark_support import SUPPORTED_TEXT
+from airflow_hiveacid.metastore.dev.releases import RELEASES
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def supported(page: str) -> dict[str, str]:
+    """Return the versions of each component in the first table of a page that lists Airflow's."""
+    rows = re.findall(r"^\| ([\w ]+) \| (.+?) \|", (ROOT / page).read_text(), re.M)
+    return dict(reversed(rows))
+
+
+def limits(versions: list[str]) -> tuple[str, str]:
+    numbers = sorted([[*map(int, version.split(".")[:2])] for version in versions])
+    return ".".join(map(str, numbers[0])), ".".join(map(str, numbers[-1]))
+
+
+def test_pythons_are_those_of_the_package() -> None:
+    declared = [
+        line.split(" :: ")[-1] for line in PROJECT["classifiers"] if " Python :: 3." in line
+    ]
+    assert supported("docs/releases.md")["Python"] == "{} to {}".format(*limits(declared))
+
+
+def test_airflows_are_those_of_the_workflow() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    tested = workflow["jobs"]["versions"]["strategy"]["matrix"]["airflow"]
+    expected = "{} to {}".format(*limits(tested))
+    assert supported("docs/releases.md")["Airflow"] == expected
+    assert supported("README.md")["Airflow"].startswith(expected)
+
+
+def test_metastores_are_those_that_the_tests_start() -> None:
+    started = [release for release in RELEASES if not release.startswith("2.")]
+    assert supported("docs/releases.md")["Hive Metastore"] == "{} to {}".format(*limits(started))
+
+
+def test_sparks_are_those_that_a_job_accepts_and_a_release_tries() -> None:
+    accepted = re.findall(r"\d\.\d", SUPPORTED_TEXT)
+    assert supported("docs/releases.md")["Spark"].split(", ") == accepted
+    (tried,) = re.findall(r"^SPARK \?= (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert tried.split() == accepted

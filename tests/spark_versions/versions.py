@@ -1,0 +1,39 @@
+"""The supported versions of Spark, each with the Python packages of its newest release."""
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.engine.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
+from airflow_hiveacid.metastore.dev.distribution import cache_folder
+
+# Beside the installed version, with which all tests run.
+OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5"}
+
+# docs/spark.md lists what the older versions lack.
+NEEDS_SPARK_4_0 = pytest.mark.skipif(VERSION < SPARK_4_0, reason="needs Spark 4.0")
+NEEDS_SPARK_4_1 = pytest.mark.skipif(VERSION < SPARK_4_1, reason="needs Spark 4.1")
+
+
+def packages(version: str) -> Path:
+    """Return a folder with pyspark, for PYTHONPATH; it is downloaded once."""
+    release = OTHERS[version]
+    folder = cache_folder() / f"spark-{release}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-warn-conflicts"]
+            subprocess.run(
+                [*pip, "--upgrade", "--target", str(partial), f"pyspark=={release}"], check=True
+            )
+            partial.rename(folder)
+    return folder
+
+
+if __name__ == "__main__":
+    print(packages(sys.argv[1]))
