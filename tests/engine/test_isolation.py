@@ -20,6 +20,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import LockState
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
 from tests.observers import At
@@ -222,7 +223,7 @@ def test_inserts_wait_neither_for_each_other_nor_for_an_update(opened, frame, ta
     reports = [
         pool.submit(beside().append, frame((7, 70, "mon"))),
         pool.submit(beside().append, frame((6, 60, "mon"), (9, 90, "fri"))),
-        pool.submit(beside().update, {"v": "v + 1"}),
+        pool.submit(beside().update, {"v": "v + 1"}, all_rows=True),
     ]
     assert [report.result().restarts for report in reports] == [0, 0, 0]
     updated = [(number, v + 1, day) for number, v, day in OLD]
@@ -256,15 +257,14 @@ def test_a_merge_whose_source_has_moved_locks_the_whole_table(
 
 
 def test_an_overwrite_waits_for_readers(client, opened, frame, table, rows, pool, somebody_waits):
-    reader = opened()
-    before = reader.to_df()
-    (held,) = client.show_locks(table)
-    with pytest.raises(LockTimeout, match=rf"held since .* by transaction {held.txn_id} "):
-        opened().overwrite(frame((7, 70, "mon")))
+    # A transaction like that of another process: a write ends the reads of its own process.
+    with Transaction(client, reads=[table]) as read:
+        before = opened().to_df()
+        with pytest.raises(LockTimeout, match=rf"held since .* by transaction {read.txn_id} "):
+            opened().overwrite(frame((7, 70, "mon")))
 
-    overwrite = pool.submit(opened(wait=WAIT_SECONDS).overwrite, frame((7, 70, "mon")))
-    somebody_waits()
-    assert collected(before) == OLD
-    reader.close()
+        overwrite = pool.submit(opened(wait=WAIT_SECONDS).overwrite, frame((7, 70, "mon")))
+        somebody_waits()
+        assert collected(before) == OLD
     assert overwrite.result().partitions == ("day=mon",)
     assert rows() == [*OLD[2:4], (7, 70, "mon"), OLD[4]]
