@@ -1,4 +1,4 @@
-"""Table properties that record drops of partitions.
+"""Table property that records the last drop of partitions.
 
 A dropped partition leaves no directory: an earlier version would be read without its rows. So
 versions before the drop are refused.
@@ -13,8 +13,6 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import UnsupportedTable, VersionGone
 
 PARTITIONS_DROPPED = "hiveacid.partitions_dropped"
-# The drops of the last runs, for their later attempts.
-DROPS_OF_RUNS = "hiveacid.drops_of_runs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ STREAM_PLACES = "_hiveacid_streams"
 CONSUMER_CURSORS = "_hiveacid_consumers"
 # Progress of scripts, in the folder of a database or a table.
 SCRIPT_NOTES = "_hiveacid_scripts"
+# Folder of a table with the records of runs that drop partitions.
+RUN_DROPS = "_hiveacid_drops"
 # Prefix of a small file until it is complete.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"

@@ -1,15 +1,11 @@
 """ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_hiveacid.acid.dropped_partitions import (
-    DROPS_OF_RUNS,
-    PARTITIONS_DROPPED,
-    DroppedPartitions,
-)
+from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
 from airflow_hiveacid.acid.locks import LockType, TableRef
 from airflow_hiveacid.acid.names import parse_directory, parse_partition_name
 from airflow_hiveacid.acid.partition_filter import (
@@ -36,7 +32,7 @@ from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.run_drops import RunDrop, RunDrops
+from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _NAMED = 5
@@ -135,7 +131,8 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
 
 
 def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
-    earlier = RunDrops.of(table.parameters).of_run(job.run_token)
+    record = None if job.run_token is None else RunDropFile(table, job.run_token)
+    earlier = None if record is None else record.read()
     if earlier is not None and earlier.done:
         warning = f"The partitions of {table.ref} were dropped by an earlier attempt."
         return ChangedPartitions((), (warning,), already_done=True)
@@ -151,7 +148,8 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, partitions=dropped
     ) as held:
-        earlier = RunDrops.of(require_same_table(client, table).parameters).of_run(job.run_token)
+        require_same_table(client, table)
+        earlier = None if record is None else record.read()
         seen = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
         if earlier is not None:
             kept = _written_since(client, table, dropped, earlier, seen)
@@ -160,31 +158,26 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         require_own_folders(client, table, dropped)
         write_id = client.allocate_write_id(held.txn_id, table.ref)
         last = DroppedPartitions(write_id, datetime.now(UTC))
-        if earlier is None and job.run_token is not None:
-            settled = min(seen.open, default=seen.high_watermark + 1) - 1
-            earlier = RunDrop.begun(job.run_token, settled)
         held.confirm_alive()
+        if earlier is None and record is not None:
+            earlier = record.begin(min(seen.open, default=seen.high_watermark + 1) - 1)
         # First: a version without the rows is refused even if this ends in the middle of the drop.
-        _record(client, table.ref, last, earlier)
+        _record(client, table.ref, last)
         client.drop_partitions(table.ref, dropped, held.confirm_alive)
-        if earlier is not None:
+        if record is not None and earlier is not None:
             held.confirm_alive()
-            _record(client, table.ref, last, replace(earlier, done=True))
+            record.complete(earlier)
     return ChangedPartitions(dropped, (*warnings, *held.warnings))
 
 
-def _record(
-    client: MetastoreClient, ref: TableRef, last: DroppedPartitions, drop: RunDrop | None
-) -> None:
-    """Record the version of a drop, and its run, in the properties of the table."""
+def _record(client: MetastoreClient, ref: TableRef, last: DroppedPartitions) -> None:
+    """Record the version of a drop in the properties of the table."""
 
     def change(raw: Any) -> bool:
         before = DroppedPartitions.of(raw.parameters)
         # An attempt that was paused may have a smaller write id than the one that overtook it.
         if before is None or before.version < last.version:
             raw.parameters[PARTITIONS_DROPPED] = str(last)
-        if drop is not None:
-            raw.parameters[DROPS_OF_RUNS] = str(RunDrops.of(raw.parameters).with_drop(drop))
         mark_changed(raw)
         return True
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.dropped_partitions import DROPS_OF_RUNS, PARTITIONS_DROPPED
+from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
@@ -42,7 +42,6 @@ _RESERVED = {
     "transient_lastddltime": "The metastore keeps the time of the last change in it.",
     RUN_PROPERTY: _OURS,
     PARTITIONS_DROPPED: _OURS,
-    DROPS_OF_RUNS: _OURS,
 }
 
 

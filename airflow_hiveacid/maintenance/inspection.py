@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
+from airflow_hiveacid.acid.names import RUN_DROPS, RUN_NOTES, SCRIPT_NOTES
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     RETENTION,
@@ -209,24 +209,27 @@ class Inspection:
         now = min(newest, int(self._now.timestamp() * 1e9))
         return now - int(keep_days * _NANOSECONDS_PER_DAY)
 
-    def inspect_scripts(self, keep_notes_days: float) -> list[InspectedFolder]:
-        """Find old progress of scripts, in the table and beside the tables of its database.
+    def inspect_progress(self, keep_notes_days: float) -> list[InspectedFolder]:
+        """Find old progress of scripts and of drops of partitions.
+
+        Progress is stored in the table, that of scripts also beside the tables of its database.
 
         Args:
             keep_notes_days: Younger progress stays.
         """
         table, database = self._table.folder, self._client.get_database(self._table.ref.database)
         beside = database.managed_location or database.location or table
-        folders = [PartitionFolder(None, table, table, "")]
-        folders.append(PartitionFolder(None, beside, beside, beside))
-        why = f"This progress of a script is {keep_notes_days:g} days older than the newest one."
+        own = PartitionFolder(None, table, table, "")
+        places = [(own, SCRIPT_NOTES), (own, RUN_DROPS)]
+        places.append((PartitionFolder(None, beside, beside, beside), SCRIPT_NOTES))
+        why = f"This progress of a run is {keep_notes_days:g} days older than the newest one."
         found = []
-        for folder in folders:
+        for folder, name in places:
             storage = ReadOnlyStorage.of(folder.location)
             try:
-                files = [] if storage.is_link(SCRIPT_NOTES) else list(storage.walk(SCRIPT_NOTES))
+                files = [] if storage.is_link(name) else list(storage.walk(name))
             except StorageError as error:
-                found.append(InspectedFolder(folder, keep=(KeptPath(SCRIPT_NOTES, str(error)),)))
+                found.append(InspectedFolder(folder, keep=(KeptPath(name, str(error)),)))
                 continue
             expired = self._expiry(files, keep_notes_days)
             garbage = [

@@ -85,7 +85,7 @@ def clean(
             inspection = Inspection(client, table, retention=retention)
             waiting = inspection.inspect(folders)
             waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
-            waiting += inspection.inspect_scripts(job.keep_notes_days)
+            waiting += inspection.inspect_progress(job.keep_notes_days)
         return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
@@ -154,7 +154,7 @@ class _Cleaner:
                 for request in requests:
                     if request.partition == inspected.folder.partition:
                         self._mark_cleaned(request, inspected, inspection.txns)
-        for progress in inspection.inspect_scripts(job.keep_notes_days):
+        for progress in inspection.inspect_progress(job.keep_notes_days):
             try:
                 cleaned.append(self._remove(progress))
             except StorageError as error:  # The folder of the database may be that of others.

@@ -1,22 +1,21 @@
-"""Record of the drops of partitions by the last runs of a table, for later attempts of these runs.
+"""Record of a run that drops partitions, for its later attempts.
 
 A drop is not part of a transaction: an attempt that was killed has dropped some partitions, all, or
 none. Others may have written into them since, and a later attempt must not drop those rows.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.acid.dropped_partitions import DROPS_OF_RUNS
-from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
+from airflow_hiveacid.acid.names import RUN_DROPS
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.errors import InvalidJob, StorageError, UnprovenRun
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.records.numbered_file import NumberedFile
 from airflow_hiveacid.records.proofs import digest_of
-
-# Some databases of metastores limit a property to 4,000 characters.
-_MOST = 30
-_DIGEST_LENGTH = 16
+from airflow_hiveacid.storage.folder import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,61 +23,91 @@ class RunDrop:
     """Drop of partitions by one run.
 
     Attributes:
-        run: A digest of the run token.
+        run_token: The run.
+        table: The creation of the table.
         settled: When the first attempt began, no transaction was open that could still commit this
             write id or a smaller one. Greater ones may be those of later writes.
         done: Whether all of its partitions were dropped.
     """
 
-    run: str
+    run_token: str
+    table: TableIdentity
     settled: int
     done: bool = False
 
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        return json.dumps(codec.to_record(self), indent=1).encode()
+
     @classmethod
-    def begun(cls, run_token: str, settled: int) -> Self:
-        """Describe a drop that is about to begin."""
-        return cls(run=digest_of(run_token)[:_DIGEST_LENGTH], settled=settled)
+    def parse(cls, content: bytes) -> Self | None:
+        """Parse a record; None if it is not valid."""
+        try:
+            return codec.from_record(cls, json.loads(content), "drop")
+        except (ValueError, RecursionError, InvalidJob):
+            return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDrops:
-    """Drops by the last runs, the oldest first.
+class RunDropFile:
+    """Record of one run in the folder of a table.
 
-    Attributes:
-        drops: One for each run.
+    Args:
+        table: The table.
+        run_token: The run.
     """
 
-    drops: tuple[RunDrop, ...] = ()
+    def __init__(self, table: HiveTable, run_token: str) -> None:
+        self._table = table
+        self._run_token = run_token
+        self._file = NumberedFile(Storage.of(table.folder), RUN_DROPS, f"{digest_of(run_token)}.")
+        self._number = -1
 
-    @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Self:
-        """Read the property of a table.
+    def read(self) -> RunDrop | None:
+        """Return the record; None if no attempt of the run has begun to drop partitions.
+
+        A record about an earlier table of this name is replaced, like a missing one.
 
         Raises:
-            UnsupportedTable: The value of the property is invalid.
+            StorageError: The record exists and cannot be read.
         """
-        text = parameters.get(DROPS_OF_RUNS)
-        if text is None:
-            return cls()
-        try:
-            return codec.from_record(cls, json.loads(text), "drops")
-        except (ValueError, RecursionError, InvalidJob) as error:
-            raise UnsupportedTable(
-                f"The table has the property {DROPS_OF_RUNS}={text[:100]!r}, which cannot be read.",
-                remedy="Remove the property if no attempt of a run that drops partitions was killed.",
-            ) from error
-
-    def of_run(self, run_token: str | None) -> RunDrop | None:
-        """Return the drop of a run; None if no attempt of it has begun."""
-        if run_token is None:
+        found = self._file.read()
+        if found is None:
             return None
-        own = digest_of(run_token)[:_DIGEST_LENGTH]
-        return next((drop for drop in self.drops if drop.run == own), None)
+        self._number, content = found
+        drop = None if content is None else RunDrop.parse(content)
+        if drop is None or drop.run_token != self._run_token:
+            raise StorageError(
+                f"{self._location} cannot be read as the record of a run that drops partitions of"
+                f" {self._table.ref}.",
+                remedy="If the partitions to drop have no rows to keep, delete the file and run the"
+                " statement again.",
+            )
+        return drop if drop.table.is_same(self._table.identity) else None
 
-    def with_drop(self, drop: RunDrop) -> Self:
-        """Return the record with one more drop, or with a new state of a known one."""
-        others = (each for each in self.drops if each.run != drop.run)
-        return replace(self, drops=(*others, drop)[-_MOST:])
+    def begin(self, settled: int) -> RunDrop:
+        """Record that the first attempt begins.
 
-    def __str__(self) -> str:
-        return json.dumps(codec.to_record(self), separators=(",", ":"))
+        Args:
+            settled: No transaction is open that could commit this write id or a smaller one.
+
+        Raises:
+            UnprovenRun: Another attempt has begun meanwhile.
+        """
+        drop = RunDrop(run_token=self._run_token, table=self._table.identity, settled=settled)
+        self._number += 1
+        if not self._file.write(self._number, drop.to_bytes()):
+            raise UnprovenRun(
+                f"Another attempt has written {self._location} and drops the partitions of"
+                f" {self._table.ref}.",
+                remedy="Run the statement again after that attempt has ended.",
+            )
+        return drop
+
+    def complete(self, drop: RunDrop) -> None:
+        """Record that all partitions were dropped; another attempt may have recorded it already."""
+        done = RunDrop(run_token=drop.run_token, table=drop.table, settled=drop.settled, done=True)
+        self._file.write(self._number + 1, done.to_bytes())
+
+    @property
+    def _location(self) -> str:
+        return f"{self._table.folder}/{self._file.path(max(self._number, 0))}"

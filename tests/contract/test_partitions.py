@@ -1,5 +1,6 @@
 """ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.dropped_partitions import DROPS_OF_RUNS
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.names import RUN_DROPS
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl
@@ -21,7 +22,7 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     NotTransactional,
     SharedLocation,
-    SqlError,
+    StorageError,
     TableExists,
     TableNotFound,
     UnprovenRun,
@@ -30,14 +31,16 @@ from airflow_hiveacid.errors import (
     VersionGone,
 )
 from airflow_hiveacid.history.table_history import table_history, version_of
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.records.run_drops import RunDrops
+from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.sql.questions import Explain
 from airflow_hiveacid.sql.script import to_jobs, to_steps
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -95,6 +98,11 @@ def path_of(location: str) -> Path:
 
 def names(client: MetastoreClient, ref: TableRef) -> list[str]:
     return sorted(client.get_partition_names(ref))
+
+
+def records(client: MetastoreClient, ref: TableRef) -> list[Path]:
+    """List the records of runs that dropped partitions."""
+    return list((path_of(client.get_table(ref).folder) / RUN_DROPS).iterdir())
 
 
 NULL = "day=__HIVE_DEFAULT_PARTITION__"
@@ -308,28 +316,63 @@ def test_a_retry_drops_a_partition_into_which_others_have_only_failed_to_write(
     assert run(client, drop, run_token="d/r/t/-1")[0].partitions == (DAYS[1],)
 
 
+@REAL_AND_FAKE
+def test_a_run_drops_partitions_of_a_table_that_was_created_again(client, table) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
+    run(client, drop, run_token="d/r/t/-1")
+    (record,) = records(client, table)
+    # A copy of a folder brings records of the earlier table.
+    content, was = record.read_text(), client.get_table(table).identity
+    while client.get_table(table).identity.created == was.created:  # In whole seconds.
+        client.drop_table(table)
+        run(client, f"CREATE TABLE {table} (id bigint) PARTITIONED BY (day date)")
+    run(client, f"ALTER TABLE {table} ADD PARTITION (day = '2026-01-01')")
+    record.parent.mkdir()
+    record.write_text(content)
+    (report,) = run(client, drop, run_token="d/r/t/-1")
+    assert (report.already_done, report.partitions) == (False, (DAYS[0],))
+    (report,) = run(client, drop, run_token="d/r/t/-1")
+    assert (report.already_done, report.partitions) == (True, ())
+
+
 @FAKE
-def test_the_drops_of_many_runs_are_recorded_in_a_short_property(client, table) -> None:
-    for number in range(40):
+def test_a_record_of_a_drop_that_cannot_be_read_is_refused(client, table) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
+    run(client, drop, run_token="d/r/t/-1")
+    (record,) = records(client, table)
+    record.write_text(record.read_text().replace('"settled": ', '"settled": "'))
+    with pytest.raises(StorageError, match=r"cannot be read as the record of a run .* delete the"):
+        run(client, drop, run_token="d/r/t/-1")
+
+
+@FAKE
+def test_the_second_of_two_attempts_that_begin_at_once_is_refused(
+    client, table, monkeypatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
+    begin = RunDropFile.begin
+
+    def overtaken(file: RunDropFile, settled: int) -> RunDrop:
+        begin(RunDropFile(client.get_table(table), "d/r/t/-1"), settled)
+        return begin(file, settled)
+
+    monkeypatch.setattr(RunDropFile, "begin", overtaken)
+    with pytest.raises(UnprovenRun, match=r"Another attempt has written .*_hiveacid_drops"):
+        run(client, drop, run_token="d/r/t/-1")
+    assert DAYS[0] in names(client, table)
+
+
+@FAKE
+def test_a_cleaning_removes_records_of_drops_when_notes_expire(client, table) -> None:
+    for number in range(3):
         run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
         drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
         run(client, drop, run_token=f"d/{number}/t/-1")
-    drops = RunDrops.of(client.get_table(table).parameters)
-    assert drops.of_run("d/39/t/-1").done
-    assert drops.of_run("d/0/t/-1") is None
-    assert len(str(drops)) < 4000
-    run(client, f"CREATE TABLE {table}_2 LIKE {table}")
-    assert (
-        DROPS_OF_RUNS
-        not in client.get_table(TableRef(table.database, f"{table.name}_2")).parameters
-    )
-    with pytest.raises(SqlError, match="cannot be changed"):
-        run(client, f"ALTER TABLE {table} SET TBLPROPERTIES ('{DROPS_OF_RUNS}' = '')")
-
-
-def test_an_unreadable_record_of_drops_is_refused() -> None:
-    with pytest.raises(UnsupportedTable, match="cannot be read"):
-        RunDrops.of({DROPS_OF_RUNS: '{"drops": 1}'})
+    old = sorted(records(client, table), key=lambda path: path.stat().st_mtime_ns)[0]
+    os.utime(old, (0, 0))
+    clean(client, CleanJob(target=str(table), keep_notes_days=1))
+    assert old not in records(client, table)
+    assert len(records(client, table)) == 2
 
 
 @FAKE

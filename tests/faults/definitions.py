@@ -37,6 +37,9 @@ class DefinitionRun(Run):
 class DropPartitionRun(DefinitionRun):
     """A retry keeps rows that others have written since the drop, or is refused because of them."""
 
+    # The record of the run stays until it is old.
+    _stays = ("_hiveacid_drops/",)
+
     @property
     def _final_errors(self) -> Sequence[str]:
         return [*super()._final_errors, "UnprovenRun"]
