@@ -30,7 +30,7 @@ from tests.faults.scenario import Counts, Net, Scenario
 from tests.proxy import Harm, Proxy
 
 TOKEN = "a run"
-_NO_TOKEN = re.compile("(?:^|/)[0-9a-f]{32}$")
+_NO_TOKEN = re.compile("(?:^|/)[^/:]+:[0-9]+:[0-9a-f]{12}$")
 # Errors that declare that the outcome is unknown.
 _UNCERTAIN = {"CommitUncertain"}
 _PAUSES = (Kind.PAUSE, Kind.PAUSE_READING)
