@@ -178,37 +178,6 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
-    "docs/from-hiveserver.md": World(
-        sql=ORDERS + "CREATE DATABASE stage; CREATE TABLE stage.orders LIKE sales.orders"
-    ),
-    "docs/from-pyhive.md": World(
-        sql="""
-        CREATE DATABASE sales; CREATE DATABASE stage;
-        CREATE TABLE sales.orders (id bigint, status string) PARTITIONED BY (day string);
-        CREATE TABLE stage.changes LIKE sales.orders;
-        INSERT INTO stage.changes SELECT 1, 'new', cast(current_date() AS string);
-        """
-    ),
-    "docs/from-rewriting.md": World(
-        sql="""
-        CREATE DATABASE sales; CREATE DATABASE stage;
-        CREATE TABLE stage.corrections (id bigint, status string, amount decimal(10,2))
-        PARTITIONED BY (day string);
-        INSERT INTO stage.corrections VALUES (1, 'new', 2, '2026-11-20');
-        """,
-        # A plain table.
-        code="""
-columns = [HiveColumn("id", "bigint"), HiveColumn("status", "string")]
-columns += [HiveColumn("amount", "decimal(10,2)")]
-plain = HiveTable.new(
-    TableRef("sales", "orders"),
-    columns,
-    partition_keys=[HiveColumn("day", "string")],
-    kind=TableKind.NOT_ACID,
-)
-MetastoreClient(metastore).create_table(plain)
-""",
-    ),
     "docs/insert-only.md": World(
         sql="""
         CREATE DATABASE web;
@@ -231,6 +200,29 @@ MetastoreClient(metastore).create_table(plain)
             "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
             "/feeds/forget/2026-11-20/requests.json": '{"customer": 7}',
         },
+    ),
+    "docs/migrating.md": World(
+        sql="""
+        CREATE DATABASE shop; CREATE DATABASE sales; CREATE DATABASE stage;
+        CREATE TABLE shop.orders (id bigint, status string) PARTITIONED BY (day string);
+        CREATE TABLE stage.orders LIKE shop.orders; CREATE TABLE stage.changes LIKE shop.orders;
+        INSERT INTO stage.changes SELECT 1, 'new', cast(current_date() AS string);
+        CREATE TABLE stage.corrections (id bigint, status string, amount decimal(10,2))
+        PARTITIONED BY (day string);
+        INSERT INTO stage.corrections VALUES (1, 'new', 2, '2026-11-20');
+        """,
+        # A plain table.
+        code="""
+columns = [HiveColumn("id", "bigint"), HiveColumn("status", "string")]
+columns += [HiveColumn("amount", "decimal(10,2)")]
+plain = HiveTable.new(
+    TableRef("sales", "orders"),
+    columns,
+    partition_keys=[HiveColumn("day", "string")],
+    kind=TableKind.NOT_ACID,
+)
+MetastoreClient(metastore).create_table(plain)
+""",
     ),
     "docs/operating.md": World(sql=ORDERS, code=HELD),
     "docs/production.md": World(sql=ORDERS, code=JOB.format("sales.orders", "sales.orders")),
