@@ -194,8 +194,13 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         CREATE TABLE dw.orders (order_id bigint, shop bigint) PARTITIONED BY (day string);
         CREATE TABLE sales.shops LIKE dw.shops; CREATE TABLE sales.facts LIKE dw.orders;
         INSERT INTO sales.shops VALUES (1, 'Rome');
-        """,
-        code="shops, orders = TableSource('sales.shops'), TableSource('sales.facts')",
+        """
+        + SHOP,
+        code="""
+shops, orders = TableSource("sales.shops"), TableSource("sales.facts")
+new_customers = spark.sql("SELECT 9L id, 'Eve' name")
+new_sales = spark.sql("SELECT 9L id, 1 amount")
+""",
         files={
             "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
             "/feeds/forget/2026-11-20/requests.json": '{"customer": 7}',
@@ -292,10 +297,6 @@ new_customers, sales = spark.table("range(1)") if False else spark.sql("SELECT 9
         files={"s3a://landing/orders/o.json": '{"id": 2, "status": "new"}'},
     ),
     "docs/to-iceberg.md": World(sql=ORDERS),
-    "docs/transactions.md": World(
-        sql=SHOP,
-        code="new_customers, new_sales = spark.sql(\"SELECT 9L id, 'Eve' name\"), spark.sql('SELECT 9L id, 1 amount')",
-    ),
     "docs/types.md": World(
         sql="CREATE DATABASE shop; CREATE TABLE shop.orders (id bigint)",
         files={"/feeds/orders/2026-11-20/orders.json": '{"id": 1, "note": "new column"}'},
