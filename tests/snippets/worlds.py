@@ -178,14 +178,6 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
-    "docs/insert-only.md": World(
-        sql="""
-        CREATE DATABASE web;
-        CREATE TABLE web.clicks (at string, page string) STORED AS PARQUET
-        TBLPROPERTIES ('transactional_properties' = 'insert_only');
-        """,
-        files={"/landing/clicks/2026-01-05/clicks.json": '{"at": "09:00", "page": "/"}'},
-    ),
     "docs/loads.md": World(
         sql=ORDERS
         + """
@@ -231,7 +223,15 @@ MetastoreClient(metastore).create_table(plain)
     ),
     "docs/operating.md": World(sql=ORDERS, code=HELD),
     "docs/production.md": World(sql=ORDERS, code=JOB.format("sales.orders", "sales.orders")),
-    "docs/reading.md": World(sql=PRICES),
+    "docs/reading.md": World(
+        sql=PRICES
+        + """
+        CREATE DATABASE web;
+        CREATE TABLE web.clicks (at string, page string) STORED AS PARQUET
+        TBLPROPERTIES ('transactional_properties' = 'insert_only');
+        """,
+        files={"/landing/clicks/2026-01-05/clicks.json": '{"at": "09:00", "page": "/"}'},
+    ),
     "docs/reference/jobs.md": World(
         sql=SHOP + "CREATE TABLE shop.orders (id bigint); CREATE DATABASE archive;"
         "CREATE TABLE archive.orders LIKE shop.orders; INSERT INTO shop.orders VALUES (1)"
