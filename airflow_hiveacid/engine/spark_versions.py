@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, types
@@ -73,19 +74,31 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
     # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
     before = next(_newest_jobs(context), (-1, ()))[0]
     yield
-    tracker = context.statusTracker()
+    seen: set[int] = set()
+    oldest = before + 1
+    written: set[str] = set()
     for job, stages in _newest_jobs(context):
+        oldest = job
         if job <= before:
-            return
-        for stage in stages:
-            info = tracker.getStageInfo(stage)
-            if info is not None and info.currentAttemptId > 0:
+            break
+        for stage in set(stages) - seen:
+            seen.add(stage)
+            recorded = _newest_attempt(context, stage)
+            if recorded is None:
+                raise _unrecorded(what, "stage")
+            rdds = str(recorded.rddIds().mkString(","))
+            # A stage that a later job computes for lost output has another id, but the same RDDs.
+            if recorded.attemptId() > 0 or rdds in written:
                 raise SparkJobFailed(
                     f"{what}: Spark {pyspark.__version__} lost the output of a stage and computed "
                     "it again; the two results may differ.",
                     remedy="Repeat the job. Spark 4.1 compares the results, and continues if they "
                     "are equal.",
                 )
+            if recorded.shuffleWriteRecords() > 0:
+                written.add(rdds)
+    if oldest > before + 1:
+        raise _unrecorded(what, "job")
 
 
 def _newest_jobs(context: Any) -> Iterator[tuple[int, Sequence[int]]]:
@@ -98,6 +111,24 @@ def _newest_jobs(context: Any) -> Iterator[tuple[int, Sequence[int]]]:
         job = jobs.apply(index)
         stages = str(job.stageIds().mkString(","))
         yield job.jobId(), [int(stage) for stage in stages.split(",") if stage]
+
+
+def _newest_attempt(context: Any, stage: int) -> Any:
+    """Return Spark's record of the newest attempt of a stage; None if it was removed."""
+    try:
+        return context._jsc.sc().statusStore().lastStageAttempt(stage)
+    except Py4JJavaError as error:
+        if "NoSuchElement" in str(error.java_exception.getClass().getName()):
+            return None
+        raise
+
+
+def _unrecorded(what: str, kind: str) -> SparkJobFailed:
+    return SparkJobFailed(
+        f"{what}: Spark {pyspark.__version__} has removed the record of a {kind}, so that it is "
+        "unknown whether it was computed twice.",
+        remedy="Increase spark.ui.retainedJobs and spark.ui.retainedStages, or use Spark 4.1.",
+    )
 
 
 def java_class(spark: SparkSession, name: str) -> Any:

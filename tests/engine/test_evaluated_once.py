@@ -36,6 +36,7 @@ from tests.engine.acid_tables import (
     rows_of,
 )
 from tests.observers import At
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 HIVE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 BOTH = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -248,6 +249,7 @@ STRANGE = {
 }
 
 
+@NEEDS_SPARK_4_0
 @HIVE4
 @pytest.mark.parametrize("rows", [3, 0])
 def test_kept_rows_are_the_same_in_every_bit(spark, client, database, rows):
@@ -285,6 +287,7 @@ def test_kept_rows_are_the_same_in_every_bit(spark, client, database, rows):
     assert not staged.exists()
 
 
+@NEEDS_SPARK_4_0
 @HIVE4
 def test_types_that_no_file_can_store_are_refused(spark, client, database):
     table = create(client, f"{database}.t", COLUMNS)

@@ -19,9 +19,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DecimalType, IntegerType, LongType
 
+from airflow_hiveacid.engine import spark_versions
 from airflow_hiveacid.engine.session import SQL_SETTINGS, scan_session
 from airflow_hiveacid.engine.spark_versions import (
     SPARK_4_0,
+    SPARK_4_1,
     VERSION,
     bound_text,
     error_condition,
@@ -32,13 +34,14 @@ from airflow_hiveacid.engine.spark_versions import (
     metadata_column,
     python_data_sources,
     rebalanced,
+    requiring_stages_run_once,
     to_arrow,
     try_cast,
     with_arrow_column,
     with_constant,
 )
 from airflow_hiveacid.engine.statements.conditions import as_sql
-from airflow_hiveacid.errors import BadCondition, UnsupportedSpark
+from airflow_hiveacid.errors import BadCondition, SparkJobFailed, UnsupportedSpark
 
 pytestmark = pytest.mark.every_spark
 
@@ -254,3 +257,56 @@ def test_a_number_of_a_bucket_is_exact(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(2**53 + 1,), (None,)], "n bigint")
     made = with_arrow_column(frame, "less", doubled, LongType(), ["n"])
     assert [row.less for row in made.collect()] == [2**53, None]
+
+
+@pytest.mark.skipif(VERSION >= SPARK_4_1, reason="Spark 4.1 compares the rows itself")
+def test_a_stage_that_a_later_job_computes_again_is_refused(spark: SparkSession) -> None:
+    rows = spark.sparkContext.parallelize([(number % 7, number) for number in range(100)], 4)
+    shuffled = rows.partitionBy(3)
+    with requiring_stages_run_once(spark, "INSERT INTO db.t"):
+        assert shuffled.count() == shuffled.count() == 100
+
+    def compute_again() -> None:
+        again = rows.partitionBy(3)
+        assert again.count() == 100
+        # The loss of an executor between two jobs has the same effect.
+        tracker = spark._jvm.org.apache.spark.SparkEnv.get().mapOutputTracker()
+        newest = max(map(int, tracker.shuffleStatuses().keySet().mkString(",").split(",")))
+        tracker.unregisterAllMapAndMergeOutput(newest)
+        assert again.count() == 100
+
+    lost = r"^INSERT INTO db.t: Spark .* lost the output of"
+    with (
+        pytest.raises(SparkJobFailed, match=lost),
+        requiring_stages_run_once(spark, "INSERT INTO db.t"),
+    ):
+        compute_again()
+
+
+@pytest.mark.skipif(VERSION >= SPARK_4_1, reason="Spark 4.1 compares the rows itself")
+@pytest.mark.parametrize("removed", ["job", "stage"])
+def test_a_removed_record_of_a_job_is_no_proof(spark: SparkSession, monkeypatch, removed) -> None:
+    def missing(*_: object) -> None:
+        return None
+
+    if removed == "stage":
+        monkeypatch.setattr(spark_versions, "_newest_attempt", missing)
+    newest = spark_versions._newest_jobs
+
+    def without_oldest(context: Any) -> Any:
+        jobs = list(newest(context))
+        return iter(jobs[:1] if removed == "job" and len(started) else jobs)
+
+    started: list[bool] = []
+    monkeypatch.setattr(spark_versions, "_newest_jobs", without_oldest)
+
+    def run_jobs() -> None:
+        for _ in range(3):
+            spark.sparkContext.parallelize([1], 1).count()
+        started.append(True)
+
+    with (
+        pytest.raises(SparkJobFailed, match=f"has removed the record of a {removed}"),
+        requiring_stages_run_once(spark, "INSERT INTO db.t"),
+    ):
+        run_jobs()
