@@ -15,9 +15,9 @@ from typing import Any
 
 WORKS = {
     "append": "Append all rows",
-    "merge_spread_first": "Merge all over, first of a driver",
-    "merge_spread": "Merge all over, warm",
-    "merge_neighbours": "Merge 2,000 neighbours",
+    "merge_spread_first": "Scattered merge, first of a driver",
+    "merge_spread": "Scattered merge, warm",
+    "merge_neighbours": "Merge 2,000 adjacent rows",
     "delete": "Delete a list of keys",
     "compact": "Compact everything",
     "sum": "Sum of one column",
@@ -78,7 +78,7 @@ def chart(result: dict[str, Any]) -> str:
             lines += picture(work, seconds, MARGIN + column * WIDTH, top)
         top += 24 + BAR * max(map(len, medians)) + MARGIN
     width = COLUMNS * WIDTH + MARGIN
-    text = f"Seconds of {len(works)} works on {result['rows']:,} rows, by engine; shorter is better"
+    text = f"Seconds of {len(works)} operations on {result['rows']:,} rows, by engine; shorter is better"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" '

@@ -63,7 +63,7 @@ def chart(figures: dict[str, Any]) -> str:
     waits, deltas = figures["waits"], figures["deltas"]
     seconds = max(at for at, _ in deltas)
     title = (
-        "Seconds until the rows of a batch can be read: most, and half"
+        "Seconds until the rows of a batch can be read: maximum and median"
         f" (of all rows: p50 {figures['p50']:.1f}, p99 {figures['p99']:.1f})"
     )
     first = Picture(title, 0, seconds, 15)
@@ -75,7 +75,7 @@ def chart(figures: dict[str, Any]) -> str:
         first.line([(at, half) for at, half, _ in waits], "#35a27c"),
         *second.frame(figures["compactions"]),
         second.line(deltas, "#5b7fb5"),
-        f'<text x="{NUMBERS}" y="{2 * HEIGHT + 78}">Marks below: a compaction has ended.</text>',
+        f'<text x="{NUMBERS}" y="{2 * HEIGHT + 78}">Marks below the diagrams: ends of compactions.</text>',
     ]
     height = 2 * HEIGHT + 90
     return (

@@ -41,7 +41,7 @@ class CleanEnvironment:
         self._uv("pip", "check", "--quiet")
 
     def install_with_spark(self, wheel: Path, spark: str, constraints: Path) -> None:
-        """Install the wheel beside the `pyspark` of a version, as docs/spark.md describes.
+        """Install the wheel beside the `pyspark` of a version, as docs/platforms.md describes.
 
         Args:
             wheel: The wheel.

@@ -107,7 +107,7 @@ KINDS = (
     _kind(
         "ANALYZE",
         "ANALYZE TABLE t [PARTITION (k = v)] COMPUTE STATISTICS [FOR COLUMNS [a, b]]",
-        "stores [statistics](statistics.md)",
+        "stores [statistics](operating.md#statistics)",
         analyze_job,
     ),
     _kind(

@@ -51,7 +51,7 @@ def test_the_readme_of_a_wheel_leads_nowhere_that_an_index_has_not(wheel):
     targets = re.findall(r"\]\(([^)]*)\)", text)
     assert [target for target in targets if not target.startswith(("http", "#"))] == []
     # Nothing else is missing.
-    assert "| Start | tutorial, playground, concepts, questions |" in text
+    assert "| Start | playground, tutorial, concepts |" in text
     assert "MERGE INTO shop.orders t USING shop.corrections s" in text
     assert "Project-URL" not in text
 

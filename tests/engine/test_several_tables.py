@@ -220,8 +220,9 @@ def test_a_transaction_without_statements_does_nothing(shop):
 
 def test_the_statements_of_the_docs_have_the_documented_effects(shop, hms, client, database):
     """Its job and its notebook, with the tables of the test."""
-    text = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
-    operator, notebook = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    text = (Path(__file__).parents[2] / "docs" / "loads.md").read_text()
+    snippets = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    operator, notebook = [snippet for snippet in snippets if "shop.sales" in snippet]
     text = operator.replace("stage.", f"{database}.stage_").replace("shop.", f"{database}.")
     create(client, f"{database}.stage_customers", {"id": "int", "name": "string"})
     create(client, f"{database}.stage_sales", {"id": "int", "customer": "int", "day": "string"})

@@ -178,20 +178,32 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
         },
     ),
-    "docs/from-hiveserver.md": World(
-        sql=ORDERS + "CREATE DATABASE stage; CREATE TABLE stage.orders LIKE sales.orders"
-    ),
-    "docs/from-pyhive.md": World(
-        sql="""
-        CREATE DATABASE sales; CREATE DATABASE stage;
-        CREATE TABLE sales.orders (id bigint, status string) PARTITIONED BY (day string);
-        CREATE TABLE stage.changes LIKE sales.orders;
-        INSERT INTO stage.changes SELECT 1, 'new', cast(current_date() AS string);
+    "docs/loads.md": World(
+        sql=ORDERS
+        + """
+        CREATE DATABASE dw;
+        CREATE TABLE dw.shops (shop bigint, name string);
+        CREATE TABLE dw.orders (order_id bigint, shop bigint) PARTITIONED BY (day string);
+        CREATE TABLE sales.shops LIKE dw.shops; CREATE TABLE sales.facts LIKE dw.orders;
+        INSERT INTO sales.shops VALUES (1, 'Rome');
         """
+        + SHOP,
+        code="""
+shops, orders = TableSource("sales.shops"), TableSource("sales.facts")
+new_customers = spark.sql("SELECT 9L id, 'Eve' name")
+new_sales = spark.sql("SELECT 9L id, 1 amount")
+""",
+        files={
+            "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
+            "/feeds/forget/2026-11-20/requests.json": '{"customer": 7}',
+        },
     ),
-    "docs/from-rewriting.md": World(
+    "docs/migrating.md": World(
         sql="""
-        CREATE DATABASE sales; CREATE DATABASE stage;
+        CREATE DATABASE shop; CREATE DATABASE sales; CREATE DATABASE stage;
+        CREATE TABLE shop.orders (id bigint, status string) PARTITIONED BY (day string);
+        CREATE TABLE stage.orders LIKE shop.orders; CREATE TABLE stage.changes LIKE shop.orders;
+        INSERT INTO stage.changes SELECT 1, 'new', cast(current_date() AS string);
         CREATE TABLE stage.corrections (id bigint, status string, amount decimal(10,2))
         PARTITIONED BY (day string);
         INSERT INTO stage.corrections VALUES (1, 'new', 2, '2026-11-20');
@@ -209,32 +221,17 @@ plain = HiveTable.new(
 MetastoreClient(metastore).create_table(plain)
 """,
     ),
-    "docs/insert-only.md": World(
-        sql="""
+    "docs/operating.md": World(sql=ORDERS, code=HELD),
+    "docs/production.md": World(sql=ORDERS, code=JOB.format("sales.orders", "sales.orders")),
+    "docs/reading.md": World(
+        sql=PRICES
+        + """
         CREATE DATABASE web;
         CREATE TABLE web.clicks (at string, page string) STORED AS PARQUET
         TBLPROPERTIES ('transactional_properties' = 'insert_only');
         """,
         files={"/landing/clicks/2026-01-05/clicks.json": '{"at": "09:00", "page": "/"}'},
     ),
-    "docs/loads.md": World(
-        sql=ORDERS
-        + """
-        CREATE DATABASE dw;
-        CREATE TABLE dw.shops (shop bigint, name string);
-        CREATE TABLE dw.orders (order_id bigint, shop bigint) PARTITIONED BY (day string);
-        CREATE TABLE sales.shops LIKE dw.shops; CREATE TABLE sales.facts LIKE dw.orders;
-        INSERT INTO sales.shops VALUES (1, 'Rome');
-        """,
-        code="shops, orders = TableSource('sales.shops'), TableSource('sales.facts')",
-        files={
-            "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
-            "/feeds/forget/2026-11-20/requests.json": '{"customer": 7}',
-        },
-    ),
-    "docs/operating.md": World(sql=ORDERS, code=HELD),
-    "docs/production.md": World(sql=ORDERS, code=JOB.format("sales.orders", "sales.orders")),
-    "docs/reading.md": World(sql=PRICES),
     "docs/reference/jobs.md": World(
         sql=SHOP + "CREATE TABLE shop.orders (id bigint); CREATE DATABASE archive;"
         "CREATE TABLE archive.orders LIKE shop.orders; INSERT INTO shop.orders VALUES (1)"
@@ -300,10 +297,6 @@ new_customers, sales = spark.table("range(1)") if False else spark.sql("SELECT 9
         files={"s3a://landing/orders/o.json": '{"id": 2, "status": "new"}'},
     ),
     "docs/to-iceberg.md": World(sql=ORDERS),
-    "docs/transactions.md": World(
-        sql=SHOP,
-        code="new_customers, new_sales = spark.sql(\"SELECT 9L id, 'Eve' name\"), spark.sql('SELECT 9L id, 1 amount')",
-    ),
     "docs/types.md": World(
         sql="CREATE DATABASE shop; CREATE TABLE shop.orders (id bigint)",
         files={"/feeds/orders/2026-11-20/orders.json": '{"id": 1, "note": "new column"}'},

@@ -13,7 +13,7 @@ from airflow_hiveacid.metastore.dev.distribution import cache_folder
 # Beside the installed version, with which all tests run.
 OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5"}
 
-# docs/spark.md lists what the older versions lack.
+# docs/platforms.md lists what the older versions lack.
 NEEDS_SPARK_4_0 = pytest.mark.skipif(VERSION < SPARK_4_0, reason="needs Spark 4.0")
 NEEDS_SPARK_4_1 = pytest.mark.skipif(VERSION < SPARK_4_1, reason="needs Spark 4.1")
 
