@@ -61,7 +61,7 @@ def test_every_snippet_of_a_page_runs(page: Path, page_run: PageRun) -> None:
 def test_excluded_snippets_exist() -> None:
     texts = [each.text for page in PAGES for each in to_run(page)]
     assert [part for part in CANNOT_RUN if not any(part in text for text in texts)] == []
-    assert len([text for text in texts if why_not(text)]) <= 23
+    assert len([text for text in texts if why_not(text)]) <= 25
 
 
 @pytest.mark.snippets

@@ -13,6 +13,8 @@ ADDRESSES = {
 
 # Snippets that no test can run unchanged, by their content, and the reason.
 CANNOT_RUN = {
+    "pip uninstall": "wants a fresh environment; tests/spark_versions has those of other versions",
+    "AnalyzeJob": "stores statistics, which a fake metastore lacks; tests/engine/test_analyze.py runs it",
     "pip install": "wants a fresh environment; bench/first_hour.py installs the package in one",
     "make quickstart": "tests/airflow/test_quickstart.py runs it",
     "make release": "takes minutes, and builds the last commit; tests/release tests its steps",
@@ -172,7 +174,13 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         """
     ),
     "docs/first-merge.md": World(
-        code=JOB.format("demo.customers", "demo.customers"),
+        sql="CREATE DATABASE shop; CREATE TABLE shop.orders (id bigint);",
+        code=JOB.format("demo.customers", "demo.customers")
+        + """
+new_customers = spark.sql("SELECT 7L id, 'Pal' name, 'P@x' email, 'hu' country")
+changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' op")
+new_orders = spark.sql("SELECT 1L id")
+""",
         files={
             "/feeds/customers/%Y-%m-%dT%H/changes.json": FEED_OF_CUSTOMERS,
             "/feeds/customers/hour/changes.json": FEED_OF_CUSTOMERS,
@@ -187,7 +195,11 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         CREATE TABLE sales.shops LIKE dw.shops; CREATE TABLE sales.facts LIKE dw.orders;
         INSERT INTO sales.shops VALUES (1, 'Rome');
         """
-        + SHOP,
+        + SHOP
+        + """
+        CREATE TABLE shop.orders (order_id int, country string, price double);
+        CREATE TABLE shop.rejected (line string, order_id int);
+        """,
         code="""
 shops, orders = TableSource("sales.shops"), TableSource("sales.facts")
 new_customers = spark.sql("SELECT 9L id, 'Eve' name")
@@ -196,6 +208,7 @@ new_sales = spark.sql("SELECT 9L id, 1 amount")
         files={
             "/feeds/customers/2026-11-20T09/c.json": '{"id": 1, "seq": 1}\n{"id": 1, "seq": 2}',
             "/feeds/forget/2026-11-20/requests.json": '{"customer": 7}',
+            "s3a://landing/orders/%Y-%m-%d/orders.csv": "1,de,2.5\n2,fr,much",
         },
     ),
     "docs/migrating.md": World(
@@ -221,7 +234,10 @@ plain = HiveTable.new(
 MetastoreClient(metastore).create_table(plain)
 """,
     ),
-    "docs/operating.md": World(sql=ORDERS, code=HELD),
+    "docs/operating.md": World(
+        sql=CUSTOMERS + ORDERS,
+        code=HELD + "replaced['4712'] = str(at_work.open_txn('etl', 'worker-1', None))",
+    ),
     "docs/production.md": World(sql=ORDERS, code=JOB.format("sales.orders", "sales.orders")),
     "docs/reading.md": World(
         sql=PRICES
