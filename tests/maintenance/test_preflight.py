@@ -1,6 +1,5 @@
 """The errors before the start of Spark: with the class and the text of the job's own error."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -372,52 +371,6 @@ def test_an_empty_folder_is_refused_only_if_it_has_to_show_the_columns(
     assert check(replace(empty, source=replace(empty.source, schema="id int"))) == []
     (tmp_path / "part.csv").write_text("id\n1\n")
     assert check(empty) == []
-
-
-@pytest.mark.parametrize(
-    ("header", "error"),
-    [
-        ("id,statsu", "has no column status, which is in the schema. Did you mean statsu?"),
-        ("id", "has no column status, which is in the schema."),
-        ("id,status,day", "has the column 'day', which is not in the schema."),
-        ("status,id", "has the columns status, id, unlike the schema."),
-    ],
-)
-def test_a_header_of_csv_other_than_the_schema_is_refused(
-    check: Check, tmp_path: Path, header: str, error: str
-) -> None:
-    file = tmp_path / "part.csv"
-    file.write_text(f"{header}\n1,a\n")
-    source = PathSource(f"file:{tmp_path}", "csv", {"header": "true"}, "id int, status string")
-    job = replace(INSERT, source=source)
-    with pytest.raises(UnknownColumn, match=re.escape(f"The header of {file} {error}")):
-        check(job)
-    for options in ({}, {"header": "true", "enforceSchema": "true"}):
-        assert check(replace(job, source=replace(source, options=options))) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        (b"ID,Status\r\n1,a\r\n", {}),
-        (b'\xef\xbb\xbf\n"id",status', {}),
-        (b"id|status\n", {"sep": "|"}),
-        (b"id\tstatus\n", {"sep": "\t"}),
-        (b"", {}),
-        (b"\x1f\x8b\x08", {}),
-        # Spark alone decides these.
-        (b"#\nid,status\n", {"comment": "#"}),
-        (b'"i\nd",status\n', {}),
-        ("id,status\n".encode("utf-16"), {"encoding": "utf-16"}),
-    ],
-)
-def test_a_header_that_is_the_schema_or_is_uncertain_passes(
-    check: Check, tmp_path: Path, content: bytes, options: dict[str, str]
-) -> None:
-    (tmp_path / "part.csv").write_bytes(content)
-    schema = "id int, status string, _corrupt_record string"
-    source = PathSource(f"file:{tmp_path}", "csv", {"header": "true", **options}, schema)
-    assert check(replace(MERGE, source=source)) == []
 
 
 def test_a_version_that_was_cleaned_is_refused(client: MetastoreClient, check: Check) -> None:
