@@ -47,9 +47,9 @@ def test_a_file_that_spark_cannot_read_is_identified_by_its_first_bytes(
     ("said", "found"),
     [
         (
-            "CSV header does not conform to the schema.\n Header: id, nmae\n Schema: id, name\n"
-            "Expected: name but found: nmae",
-            ": it has nmae instead of name.",
+            "CSV header does not conform to the schema.\n Header: id, label\n Schema: id, name\n"
+            "Expected: name but found: label",
+            ": it has label instead of name.",
         ),
         (
             "Number of column in CSV header is not equal to number of fields in the schema:\n"
