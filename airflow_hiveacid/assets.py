@@ -44,15 +44,17 @@ def table_asset(table: str, metastore: str, *, by_partition: bool = False, **opt
     :param by_partition: Whether it represents each partition separately: as an outlet it has an
         event for each written partition, whose key is its name, ``day=2026-11-20`` (since Airflow
         3.3).
-    :param options: Further arguments of an Asset, such as ``name``, ``group``, ``extra`` or
-        ``watchers``.
+    :param options: Further arguments of an Asset, such as ``group``, ``extra``, ``watchers`` or
+        ``name``, which is the table's by default. Names are unique in an Airflow: a table with the
+        same name in a second metastore needs another one.
     """
     ref = TableRef.parse(table)
     server = metastore.split(",")[0].strip()
     parts = urlsplit(server if "://" in server else f"thrift://{server}")
     port = parts.port or _PORTS.get(parts.scheme, _DEFAULT_PORT)
     uri = f"{SCHEME}://{_host(parts)}:{port}/{ref.database}/{ref.name}"
-    return Asset(uri=f"{uri}/{_BY_PARTITION}" if by_partition else uri, **options)
+    suffix = f"/{_BY_PARTITION}" if by_partition else ""
+    return Asset(**{"name": f"{ref.full_name}{suffix}", **options}, uri=f"{uri}{suffix}")
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:

@@ -30,7 +30,10 @@ class _PushedLink(BaseOperatorLink):
 
 @attrs.define
 class SparkApplicationLink(_PushedLink):
-    """Leads to the application in its cluster, or in Spark's history server."""
+    """Leads to the application in its cluster, or in Spark's history server.
+
+    An address of the driver itself is removed when the driver has ended.
+    """
 
     name = "Spark application"
 

@@ -13,7 +13,12 @@ from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_run import SparkRun
 from airflow_hiveacid.cluster.spark_submission import SparkSubmission
-from airflow_hiveacid.cluster.task_xcoms import TaskXComs, push_application, push_started
+from airflow_hiveacid.cluster.task_xcoms import (
+    TaskXComs,
+    push_application,
+    push_end_of_driver,
+    push_started,
+)
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import Report
 
@@ -64,6 +69,9 @@ class LocalRun(SparkRun):
                 self._submission.run()
             except AirflowException as error:
                 self._failure = error
+            finally:
+                if self._started is not None:
+                    push_end_of_driver(self._xcoms, self._started.application_id)
             self._report = _with_end(files.read_report(job.report), Path(location))
 
     def poll(self) -> Application | None:

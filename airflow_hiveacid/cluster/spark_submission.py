@@ -141,7 +141,7 @@ class SparkSubmission:
                 remedy="Its complete output is above.",
             )
             # The message of the Spark provider repeats the command, and pages of output.
-            raise AirflowException(str(failed)) from None
+            raise AirflowException(failed.lines) from None
         finally:
             # Stop all processes after any end of the wait, for example a timeout of the task.
             self.kill()

@@ -33,6 +33,16 @@ def push_application(xcoms: TaskXComs, application_id: str, page: str | None) ->
         xcoms.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
 
 
+def push_end_of_driver(xcoms: TaskXComs, application_id: str) -> None:
+    """Replace the page of a driver that has ended: by the history server, or by nothing.
+
+    :param xcoms: The destination.
+    :param application_id: The application.
+    """
+    url = spark_application_url(application_id, None) or ""
+    xcoms.xcom_push(key=SparkApplicationLink().xcom_key, value=url)
+
+
 def push_started(xcoms: TaskXComs, started: "Started") -> None:
     """Push the work that an application has begun.
 

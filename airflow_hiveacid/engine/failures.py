@@ -29,6 +29,7 @@ from airflow_hiveacid.errors import (
     TypeMismatch,
     UnknownColumn,
 )
+from airflow_hiveacid.jobs.schema_text import HEADER_REMEDY
 from airflow_hiveacid.storage.filesystems import filesystem_of, translated_errors
 
 # Marks in the text of errors that are raised inside of a Spark expression.
@@ -64,6 +65,10 @@ _QUOTA = re.compile(r"(?:The \w+ quota|Quota by storage type)[^\n]*? is exceeded
 _AWAY = re.compile(
     r"Call From \S+ to \S+ failed on [^\n;]+|(?:SafeMode|Retriable|Standby)Exception\)?: [^\n]+"
     r"|StorageUnreachable: [^\n]+"
+)
+_CSV_HEADER = re.compile(
+    r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)"
+    r"(?:.*\n){1,4}?\s*CSV file: (?P<file>.*)"
 )
 _FILES = re.compile(r"^(org\.apache\.hadoop\.(fs|hdfs)|java\.(nio\.file|io))\.")
 
@@ -119,6 +124,12 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return TypeMismatch(f"{what}: {first_line}")
     if data_error := _DATA_ERROR.search(text):
         return BadCondition(f"{what}: {data_error.group()}")
+    if header := _CSV_HEADER.search(text):
+        return UnknownColumn(
+            f"{what}: the header of {header['file']} differs from the schema"
+            f"{_of_header(header[0])}.",
+            remedy=HEADER_REMEDY,
+        )
     if "Malformed ORC file" in text or "FAILED_READ_FILE" in text:
         return CorruptFile(f"{what}: {_reading(text) or first_line}")
     causes = _CAUSE.findall(text)
@@ -142,6 +153,11 @@ def _translate_analysis(error: AnalysisException, what: str, first_line: str) ->
             remedy="Give every table of the query a name in the source's inputs.",
         )
     return BadCondition(f"{what} does not resolve: {first_line}")
+
+
+def _of_header(text: str) -> str:
+    names = re.search(r"Expected: (.*) but found: (.*)", text)
+    return f": it has {names[2]} instead of {names[1]}" if names else " in the number of columns"
 
 
 def _reading(text: str) -> str:

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import wraps
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +17,7 @@ from airflow_hiveacid.engine.spark_versions import (
     stable_shuffles,
 )
 from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.metastore.txn.open_reads import end_all_reads
 
 SCAN_SETTINGS = {
     # ORC resolves a pushed filter against the row struct, not against the whole file: with the
@@ -107,6 +110,22 @@ def session_holding(spark: SparkSession, kept: object) -> SparkSession:
     same = copy(spark)
     vars(same)["_kept"] = kept
     return same
+
+
+def end_reads_on_stop(spark: SparkSession) -> None:
+    """End the reads of frames before Spark is stopped, as no frame can be computed afterwards."""
+    context: Any = spark.sparkContext
+    stop = context.stop
+    if getattr(stop, "ends_reads", False):
+        return
+
+    @wraps(stop)
+    def stop_after_reads() -> None:
+        end_all_reads()
+        stop()
+
+    vars(stop_after_reads)["ends_reads"] = True
+    context.stop = stop_after_reads
 
 
 def evaluating_session(spark: SparkSession) -> SparkSession:

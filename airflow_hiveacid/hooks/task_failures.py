@@ -20,7 +20,7 @@ class HiveAcidTaskFailure(Exception):
         self.error = error
 
     def __str__(self) -> str:
-        return str(self.error)
+        return self.error.lines
 
 
 class HiveAcidTaskConflict(HiveAcidTaskFailure):

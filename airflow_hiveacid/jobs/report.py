@@ -56,6 +56,12 @@ class ErrorReport:
         return f"{text} See {self.link}"
 
     @property
+    def lines(self) -> str:
+        """The problem, the remedy, and the documentation in lines, for the end of a task's log."""
+        parts = (f"{self.id}: {self.message}", self.remedy, f"See {self.link}")
+        return "\n".join(filter(None, parts))
+
+    @property
     def link(self) -> str:
         """The documentation of this kind of error, with an address if HIVEACID_DOCS is set."""
         site = os.environ.get(DOCS_VARIABLE, "").rstrip("/")

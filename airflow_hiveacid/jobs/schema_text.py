@@ -1,9 +1,9 @@
 """Columns as DDL text, "id bigint, name string", as far as it can be checked without Spark."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.text.spelling import did_you_mean
 
@@ -18,6 +18,12 @@ _SIMPLE = frozenset(
 _NESTED = frozenset({"array", "map", "struct"})
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|\S")
 _OPENING, _CLOSING = frozenset("<("), frozenset(">)")
+
+
+HEADER_REMEDY = (
+    "Name the columns in the schema as in the header, in its order; or set the option enforceSchema"
+    " to true, which assigns columns by their position."
+)
 
 
 def columns_of_schema(schema: str) -> list[str] | None:
@@ -47,6 +53,32 @@ def require_types(schema: str, what: str) -> None:
                 f"{what}: the column {name} has the unknown type {type_!r}.",
                 remedy=did_you_mean(type_.lower(), _SIMPLE | _NESTED),
             )
+
+
+def require_header(file: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse a header of a CSV file with columns other than those of the schema.
+
+    Args:
+        file: The file.
+        header: The columns of the header.
+        columns: The columns of the schema.
+
+    Raises:
+        UnknownColumn: A column is missing or additional, or the order differs.
+    """
+    found, wanted = [name.lower() for name in header], [name.lower() for name in columns]
+    if found == wanted:
+        return
+    missing = [name for name in columns if name.lower() not in found]
+    additional = [name for name in header if name.lower() not in wanted]
+    if missing:
+        what = f"has no column {missing[0]}, which is in the schema"
+        guess = did_you_mean(missing[0], additional)
+    elif additional:
+        what, guess = f"has the column {additional[0]!r}, which is not in the schema", ""
+    else:
+        what, guess = f"has the columns {', '.join(header)}, unlike the schema", ""
+    raise UnknownColumn(f"The header of {file} {what}.", remedy=f"{guess} {HEADER_REMEDY}".strip())
 
 
 def _types(tokens: list[str]) -> Iterator[tuple[str, str]]:

@@ -113,7 +113,8 @@ class PathSource:
         path: A file, a folder or a pattern that Spark can read.
         format: "orc", "parquet", "csv" or "json".
         options: Spark's options of the format. Without ``mode``, a malformed line of CSV or JSON is
-            an error.
+            an error. So is a header that differs from the schema, unless ``enforceSchema`` is
+            "true", which assigns columns by their position.
         schema: Columns as DDL text, "id bigint, name string"; None lets Spark infer them. A column
             ``_corrupt_record string`` receives malformed lines.
     """

@@ -86,9 +86,9 @@ class StreamJob(StatementsJob):
         name: The name of the stream, unique for its first table.
         source: The source of the rows.
         statements: The jobs for every batch.
-        checkpoint: The folder for Spark's read position, with its scheme, like
-            "hdfs://nn/checkpoints/orders". It is a part of the stream, like the table: without it,
-            the position is lost.
+        checkpoint: The folder for Spark's read position, like "hdfs://nn/checkpoints/orders";
+            without a scheme, it is in Spark's default file system, like the path of a PathSource.
+            It is a part of the stream, like the table: without it, the position is lost.
         trigger: The interval between batches, like "10 s"; or "available_now": process everything
             available, in as many batches as the source's limits require, and end.
         run_for: The time after which the stream ends by itself, between two batches, like
@@ -146,10 +146,11 @@ class StreamJob(StatementsJob):
                 remedy="Give at least one of them a BatchSource().",
             )
         require_text(self.checkpoint, "checkpoint")
-        if ":/" not in self.checkpoint and not is_template(self.checkpoint):
+        absolute = ":/" in self.checkpoint or self.checkpoint.startswith("/")
+        if not absolute and not is_template(self.checkpoint):
             raise InvalidJob(
-                f"checkpoint {self.checkpoint!r} does not name its file system.",
-                remedy=f"Write file:{self.checkpoint}, for example.",
+                f"checkpoint {self.checkpoint!r} is relative to the folder of a process.",
+                remedy=f"Write an absolute path, /{self.checkpoint}, for example.",
             )
         for text, what in ((self.trigger, "trigger"), (self.run_for, "run_for")):
             if text is None or (what, text) == ("trigger", AVAILABLE_NOW) or is_template(text):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseOperator
+from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.authorization import audit, require_job_access
@@ -15,6 +15,7 @@ from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.operators.outcome import outcome
 
@@ -26,7 +27,7 @@ JobT = TypeVar("JobT", bound=Job)
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9_.-]{1,20}")
 
 
-class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
+class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
     """Runs one job and returns its report.
 
     The job is checked while the DAG is parsed, without a server.
@@ -74,7 +75,12 @@ class HiveAcidJobOperator(BaseOperator, Generic[JobT]):
         dag = self.get_dag()
         # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
         texts = dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
-        return content.render(lambda text: texts.from_string(text).render(context))
+        try:
+            return content.render(lambda text: texts.from_string(text).render(context))
+        except InvalidJob as error:
+            if isinstance(error.__cause__, TemplateError):
+                raise task_failure(error) from None
+            raise
 
     def execute(self, context: "Context") -> dict[str, Any]:
         """Run the job and return its report."""

@@ -1,13 +1,16 @@
 """The files of a source as far as this machine sees them."""
 
+import csv
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
 from airflow_hiveacid.acid.file_kinds import HEAD, kind_of_file, mistaken_for
 from airflow_hiveacid.errors import CorruptFile, StorageError
+from airflow_hiveacid.jobs.schema_text import columns_of_schema, require_header
 from airflow_hiveacid.jobs.sources import PathSource
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -15,6 +18,14 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _MOST_FILES = 20
 _MOST_BYTES = 4 << 20
+_MOST_HEADER_BYTES = 1 << 16
+# Other options of CSV files may change how Spark reads the header.
+_WITHOUT_EFFECT_ON_HEADERS = frozenset(
+    {
+        *("header", "enforceschema", "sep", "delimiter", "mode", "columnnameofcorruptrecord"),
+        *("dateformat", "timestampformat", "timestampntzformat", "nullvalue", "nanvalue"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class DriverFiles:
         Raises:
             StorageError: Its path does not exist, or has no file that shows the columns.
             CorruptFile: All files have another format than declared.
+            UnknownColumn: The header of a file has columns other than the schema.
         """
         path = self.path_of(source.path)
         if path is None:
@@ -61,7 +73,9 @@ class DriverFiles:
             ) from None
         except OSError:
             return
-        if source.schema is None:
+        if source.schema is not None:
+            _require_header(source, path)
+        else:
             _require_any_file(source, path)
             if not source.options:
                 _require_format(source, path)
@@ -114,6 +128,40 @@ def _require_format(source: PathSource, path: str) -> None:
             f"The source {source.path}: {wrong[0]}.",
             remedy="Give the source the format of its files, or a path without others.",
         )
+
+
+def _require_header(source: PathSource, path: str) -> None:
+    """Refuse a CSV file whose header differs from the schema, as Spark will."""
+    options = {name.lower(): value for name, value in source.options.items()}
+    is_set = [options.get(name, "").lower() == "true" for name in ("header", "enforceschema")]
+    columns = columns_of_schema(source.schema or "")
+    if source.format != "csv" or is_set != [True, False] or not columns:
+        return
+    separator = options.get("sep", options.get("delimiter", ","))
+    if len(separator) != 1 or options.keys() - _WITHOUT_EFFECT_ON_HEADERS:
+        return
+    rejected = options.get("columnnameofcorruptrecord", "_corrupt_record").lower()
+    columns = [name for name in columns if name.lower() != rejected]
+    with suppress(OSError, ValueError, csv.Error):
+        for file in _files(path):
+            if (header := _header(file, separator)) is not None:
+                require_header(file, header, columns)
+
+
+def _header(file: str, separator: str) -> list[str] | None:
+    """Return the columns in the first line of a CSV file; None if they are uncertain."""
+    with open(file, "rb") as opened:
+        head = opened.read(_MOST_HEADER_BYTES)
+    if not (kind_of_file(head[:HEAD]) or "").startswith("a text"):
+        return None  # It may be compressed.
+    lines = re.split(r"\r\n|\r|\n", head.decode("utf-8-sig", "surrogateescape"))
+    at = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if at is None or (at + 1 == len(lines) and len(head) == _MOST_HEADER_BYTES):
+        return None
+    line = lines[at]
+    if line.count('"') % 2 or "\\" in line or not line.replace(separator, "").isprintable():
+        return None  # It may continue in the next line, or have another encoding.
+    return next(csv.reader([line], delimiter=separator))
 
 
 def _files(path: str) -> Iterator[str]:

@@ -10,13 +10,14 @@ from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import READ, Access
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class PatientSensor(BaseSensorOperator):
+class PatientSensor(NamedTemplateFields, BaseSensorOperator):
     """Polls again after a short outage of the metastore.
 
     :param metastore_patience: How long that may be, see the sensors.

@@ -118,6 +118,7 @@ def to_jobs(
 
 
 def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
+    statement.refuse_names_in_double_quotes()
     try:
         if is_question(statement):
             return with_parameters(question_of(statement), statement.params, statement.trusted)

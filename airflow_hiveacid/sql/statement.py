@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.jobs.parameters import Parameters, partition_text
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
+from airflow_hiveacid.text.sql_tokens import name_in_double_quotes, remedy_for_quotes
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
 _DEEPEST = 40
@@ -120,6 +121,19 @@ class SqlStatement:
             if one.token_type is other.token_type is TokenType.STRING:
                 self.refuse(other, "Expected one text, and not two in a row.")
 
+    def refuse_names_in_double_quotes(self) -> None:
+        """Refuse texts in double quotes that can only be meant as names."""
+        start = self.tokens[0].start
+        quoted = name_in_double_quotes(self.text[start : self.tokens[-1].end + 1])
+        if quoted is not None:
+            self.refuse_name_in_double_quotes(start + quoted.start)
+
+    def refuse_name_in_double_quotes(self, start: int) -> None:
+        """Refuse a text in double quotes in the place of a name, if there is one."""
+        if self.text[start] == '"':
+            quoted = next(self.text[t.start : t.end + 1] for t in self.tokens if t.start == start)
+            self.refuse(start, f"{quoted} is a text, not a name.", remedy_for_quotes(quoted))
+
     def table(self, node: exp.Expr | None, what: str) -> str:
         """The full name of a table that is written.
 
@@ -135,6 +149,8 @@ class SqlStatement:
 
     def full_name(self, node: exp.Table) -> str:
         """The name of a table with its database, as the metastore keeps it."""
+        for part in node.find_all(exp.Identifier):
+            self.refuse_name_in_double_quotes(part.meta.get("start", self.tokens[0].start))
         try:
             return TableRef(*_checked(node.db or self.database, node.name)).full_name
         except HiveAcidError as error:

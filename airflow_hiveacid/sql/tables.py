@@ -258,6 +258,7 @@ def columns_of(statement: SqlStatement, nodes: Sequence[exp.Expr]) -> list[Colum
     for node in nodes:
         if not isinstance(node, exp.ColumnDef) or node.kind is None:
             statement.refuse(node, "A column is a name and a type.")
+        statement.refuse_name_in_double_quotes(node.this.meta.get("start", 0))
         comment = None
         for constraint in node.constraints:
             kind = constraint.args.get("kind")

@@ -292,6 +292,8 @@ class Words:
             if self.next.token_type is TokenType.IDENTIFIER or word.replace("_", "a").isalnum():
                 self._at += 1
                 return word
+        if not self.done:
+            self._statement.refuse_name_in_double_quotes(self.next.start)
         self._statement.refuse(self.next, f"Expected a name before {self.text()!r}.")
 
     def comparisons(self) -> tuple[KeyComparison, ...]:

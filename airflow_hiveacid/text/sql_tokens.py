@@ -39,6 +39,9 @@ _TYPES = frozenset({"ARRAY", "MAP", "STRUCT"})
 _STRUCT = frozenset({"STRUCT"})
 _AND_OR = frozenset({"AND", "OR"})
 _CLAUSES = frozenset({"WHERE", "ON", "SET", "WHEN"})
+_BEFORE_CONDITION = frozenset({"AND", "NOT", "ON", "OR", "WHEN", "WHERE"})
+_COMPARISONS = frozenset({"=", "==", "<=>", "!=", "<>", "<", "<=", ">", ">="})
+_NAME_IN_QUOTES = re.compile(r'"[^\W\d]\w*"')
 _SHOWN = 60
 
 
@@ -96,6 +99,31 @@ def require_expression(text: str, what: str, *, query: bool = False) -> None:
     wrong = _wrong(text, query)
     if wrong is not None:
         raise BadCondition(f"{what} does not parse: {wrong}.")
+    if (quoted := name_in_double_quotes(text)) is not None:
+        raise BadCondition(
+            f"{what}: {quoted.text} is a text, not a name.", remedy=remedy_for_quotes(quoted.text)
+        )
+
+
+def name_in_double_quotes(text: str) -> Token | None:
+    """Return the first text in double quotes that can only be meant as a name.
+
+    Double quotes are quotes of texts, as in Hive. Other databases use them for names: there,
+    ``"day" = 'x'`` compares a column, which here would be a comparison of two texts.
+    """
+    try:
+        tokens = list(_tokens(text))
+    except _Unreadable:
+        return None
+    return next(
+        (token for at, token in enumerate(tokens) if _is_meant_as_name(tokens, at)),
+        None,
+    )
+
+
+def remedy_for_quotes(quoted: str) -> str:
+    """Return the remedy for a name in double quotes."""
+    return f"Write names in backquotes, `{quoted[1:-1]}`, and texts in single quotes."
 
 
 def columns_of(text: str, alias: str) -> list[str]:
@@ -291,6 +319,25 @@ def _no_expression(text: str, tokens: Sequence[Token]) -> str | None:
         if side_by_side and _is_dot(tokens, index - 1) and _is_dot(tokens, index + 2):
             return f"an operand is missing between {one.text} and {other.text} in {_shown(text)}"
     return None
+
+
+def _is_meant_as_name(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a text in double quotes stands where a text is invalid or without effect."""
+    if tokens[index].kind is not TokenKind.TEXT or tokens[index].text[0] != '"':
+        return False
+    if _is_dot(tokens, index - 1) or _is_dot(tokens, index + 1):
+        return True
+    if index and tokens[index - 1].is_word(frozenset({"AS"})) and not _is_dot(tokens, index - 2):
+        return True
+    begins = index == 0 or tokens[index - 1].is_word(_BEFORE_CONDITION)
+    if not begins or not _NAME_IN_QUOTES.fullmatch(tokens[index].text):
+        return False
+    after = tokens[index + 1 : index + 5]
+    if len(after) > 1 and after[0].is_sign(_COMPARISONS):
+        ends = len(after) == 2 or after[2].kind is TokenKind.WORD or after[2].text == ")"
+        return ends and after[1].kind in (TokenKind.TEXT, TokenKind.NUMBER)
+    words = [token.text.upper() for token in after if token.kind is TokenKind.WORD]
+    return words[:2] == ["IS", "NULL"] or words[:3] == ["IS", "NOT", "NULL"]
 
 
 def _is_and_or(tokens: Sequence[Token], index: int) -> bool:

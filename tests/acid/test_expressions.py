@@ -69,6 +69,12 @@ def test_invalid_expressions_are_refused(text, message):
         require_expression(text, "on")
 
 
+def test_a_name_in_double_quotes_is_refused():
+    with pytest.raises(BadCondition, match=r'on: "a" is a text, not a name.*`a`'):
+        require_expression("\"a\" = 'x'", "on")
+    require_expression('a = "x" AND "x" = b', "on")
+
+
 def test_a_query_may_end_with_a_semicolon_and_has_aliases():
     require_expression(
         "SELECT a.b c, count(*) FROM x.y z JOIN u.v w ON z.a = w.b;", "q", query=True

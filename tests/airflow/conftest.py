@@ -50,6 +50,9 @@ seen = {
 }
 (here / "seen.partial").write_text(json.dumps(seen))
 (here / "seen.partial").rename(here / "seen.json")
+if plan["started"] is not None:
+    started = Path(argv[argv.index("--report") + 1] + ".started")
+    started.write_text(json.dumps(plan["started"]))
 if plan["report"] is not None:
     Path(argv[argv.index("--report") + 1]).write_text(json.dumps(plan["report"]))
 print(plan["output"], flush=True)
@@ -74,11 +77,18 @@ class SparkSubmit:
         self,
         *,
         report: dict[str, Any] | None = None,
+        started: dict[str, Any] | None = None,
         exit_code: int = 0,
         output: str = "",
         hang: bool = False,
     ) -> None:
-        plan = {"report": report, "exit_code": exit_code, "output": output, "hang": hang}
+        plan = {
+            "report": report,
+            "started": started,
+            "exit_code": exit_code,
+            "output": output,
+            "hang": hang,
+        }
         (self.folder / "plan.json").write_text(json.dumps(plan))
 
     @property

@@ -72,6 +72,12 @@ def test_airflow_refuses_a_uri_that_names_no_table(written):
         Asset(uri=written)
 
 
+def test_an_asset_is_named_after_its_table():
+    asset = table_asset("Sales.Orders", "hms-1")
+    assert (asset.name, asset.uri) == ("sales.orders", "hiveacid://hms-1:9083/sales/orders")
+    assert table_asset("sales.orders", "hms-1", by_partition=True).name == "sales.orders/partitions"
+
+
 def test_further_fields_of_assets_can_be_set():
     asset = table_asset("sales.orders", "hms-1", name="orders", extra={"owner": "ada"})
     assert (asset.name, asset.extra) == ("orders", {"owner": "ada"})

@@ -100,12 +100,12 @@ def test_without_a_partition_there_is_nothing_to_compact(run, spark_submit):
 @pytest.mark.parametrize(
     ("name", "returned", "message"),
     [
-        ("hive_acid_insert", None, "has returned None. Return a query"),
-        ("hive_acid_sql", None, "has returned None. Return one statement"),
+        ("hive_acid_insert", None, "has returned None.\nReturn a query"),
+        ("hive_acid_sql", None, "has returned None.\nReturn one statement"),
         ("hive_acid_sql", "SELECT 1", "It only asks something"),
         # All partitions, because of a forgotten return, would be a costly mistake.
-        ("hive_acid_compact", None, "has returned None. Return a list"),
-        ("hive_acid_compact", "id=1", "has returned 'id=1'. Return a list"),
+        ("hive_acid_compact", None, "has returned None.\nReturn a list"),
+        ("hive_acid_compact", "id=1", "has returned 'id=1'.\nReturn a list"),
         ("hive_acid_compact", ["id=1", "id=1"], "is there twice"),
         ("hive_acid_compact", [1], r"partitions\[0\]"),
     ],

@@ -1,11 +1,14 @@
 """The links of a task: pushed while it runs, and kept when it has ended."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from unittest import mock
 
 import pytest
-from airflow.providers.common.compat.sdk import XCom
+from airflow.providers.common.compat.sdk import AirflowException, XCom
 
+from airflow_hiveacid import HiveAcidDeleteOperator
+from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.links import (
     SparkApplicationLink,
     TableHealthLink,
@@ -34,6 +37,30 @@ def test_the_page_of_the_cluster_comes_before_the_history_server(monkeypatch):
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__SPARK_HISTORY_URL", "https://history:18080/")
     assert spark_application_url("app_1", "https://rm/proxy/app_1/") == "https://rm/proxy/app_1/"
     assert spark_application_url("app_1", None) == "https://history:18080/history/app_1/"
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+@pytest.mark.parametrize(
+    ("history", "address"),
+    [("https://history:18080", "https://history:18080/history/local-1/"), ("", "")],
+)
+def test_the_page_of_a_driver_in_the_worker_is_removed_when_the_driver_has_ended(
+    spark_submit, context, monkeypatch, history, address, exit_code
+):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__SPARK_HISTORY_URL", history)
+    pushed = []
+    context["ti"].xcom_push = lambda key, value: pushed.append((key, value))
+    spark_submit.will(
+        report=None if exit_code else {"job": "delete", "target": "db.t"},
+        started={"format": 1, "application_id": "local-1", "ui_url": "http://worker:4040"},
+        output="hiveacid: read the rows that match ...",
+        exit_code=exit_code,
+    )
+    operator = HiveAcidDeleteOperator(task_id="t", job=DeleteJob(target="db.t", where="id = 1"))
+    with pytest.raises(AirflowException) if exit_code else nullcontext():
+        operator.execute(context)
+    links = [value for key, value in pushed if key == SparkApplicationLink().xcom_key]
+    assert links == ["http://worker:4040", address]
 
 
 def test_without_either_an_application_has_no_address():

@@ -145,7 +145,7 @@ def test_partitions_that_failed_fail_the_task_with_their_error(spark_submit, con
         report={"job": "compact", "target": "shop.orders", "error": error}, exit_code=30
     )
     job = CompactJob(target="shop.orders", type="minor", run_in="spark")
-    with pytest.raises(AirflowFailException, match=r"shop.orders/d=1.*Restore it"):
+    with pytest.raises(AirflowFailException, match=r"shop.orders/d=1.*\nRestore it"):
         HiveAcidCompactOperator(task_id="t", job=job).execute(context)
 
 

@@ -86,7 +86,7 @@ def test_all_else_of_the_job_is_a_template_and_the_text_of_a_function_is_not(mer
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (None, "has returned None. Return a query"),
+        (None, "has returned None.\nReturn a query"),
         ([1], r"has returned \[1\]"),
         ({"path": "s3a://landing/feed"}, "source lacks the key 'format'"),
         ({"file": "s3a://landing/feed"}, "source.kind must be one of"),

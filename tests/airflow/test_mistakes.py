@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
 from airflow_hiveacid import (
@@ -42,6 +43,7 @@ from airflow_hiveacid.jobs import (
 from airflow_hiveacid.jobs.report import ErrorReport
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 
 FEED = TableSource("db.feed")
 CLAUSES = [MatchedUpdate(), NotMatchedInsert()]
@@ -341,6 +343,40 @@ def test_a_template_that_fails_names_its_field(context: Any) -> None:
     operator = delete(where="t.id = {{ 1 / 0 }}")
     with pytest.raises(InvalidJob, match=r"job.where: the template .* fails: ZeroDivisionError"):
         operator.render_template(operator.job, context)
+
+
+def sql_task(**fields: Any) -> Any:
+    return HiveAcidSqlOperator(task_id="t", **{"sql": "DELETE FROM db.t WHERE id = 1", **fields})
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("sql", lambda: sql_task(sql="DELETE FROM db.t WHERE id = {{ params.absent }}")),
+        ("sql", lambda: sql_task(sql="DELETE FROM db.t WHERE id = {{ absent }}")),
+        (
+            "parameters",
+            lambda: sql_task(
+                sql="DELETE FROM db.t WHERE id = :id", parameters={"id": "{{ params.absent }}"}
+            ),
+        ),
+        ("once_per", lambda: delete(once_per="{{ absent }}")),
+        ("conf", lambda: delete(conf={"a": ["{{ absent }}"]})),
+        ("job.where", lambda: delete(where="t.id = {{ params.absent }}")),
+        (
+            "consumer",
+            lambda: HiveAcidNewDataSensor(task_id="t", table="db.t", consumer="{{ absent }}"),
+        ),
+    ],
+)
+def test_an_undefined_name_in_a_template_names_the_field(field: str, make: Any) -> None:
+    with DAG("d", params={"day": "2026-01-01"}) as dag:
+        operator = make()
+    with pytest.raises(AirflowFailException) as caught:
+        operator.render_template_fields({"params": dag.params.dump()})
+    assert str(caught.value).startswith(f"InvalidJob: {field}")
+    assert "absent" in str(caught.value)
+    assert "is undefined" in str(caught.value) or "has no attribute" in str(caught.value)
 
 
 def test_duplicate_rows_are_reported_in_sql_notation() -> None:

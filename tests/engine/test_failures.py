@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import (
     DiskFull,
     InvalidConnection,
     StorageUnreachable,
+    UnknownColumn,
 )
 
 FAILED = "An error occurred while calling o31.load.\n: org.apache.spark.SparkException: "
@@ -40,6 +41,35 @@ def test_a_file_that_spark_cannot_read_is_identified_by_its_first_bytes(
         error = translate(RuntimeError(f"{said} SQLSTATE: KD001\n\tat org"), "The source /feed")
         assert type(error) is CorruptFile
         assert error.what == f"The source /feed: {location} cannot be read{kind}"
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (
+            "CSV header does not conform to the schema.\n Header: id, label\n Schema: id, name\n"
+            "Expected: name but found: label",
+            ": it has label instead of name.",
+        ),
+        (
+            "Number of column in CSV header is not equal to number of fields in the schema:\n"
+            " Header length: 1, schema size: 2",
+            " in the number of columns.",
+        ),
+    ],
+)
+def test_a_header_other_than_the_schema_is_reported_with_its_file(said: str, found: str) -> None:
+    text = (
+        f"{FAILED}[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a b.csv. "
+        f"SQLSTATE: KD001\nCaused by: java.lang.IllegalArgumentException: {said}\n"
+        "CSV file: file:///a b.csv\n\tat org"
+    )
+    error = translate(RuntimeError(text), "The source /feed")
+    assert type(error) is UnknownColumn
+    assert error.what == (
+        f"The source /feed: the header of file:///a b.csv differs from the schema{found}"
+    )
+    assert "enforceSchema" in error.remedy
 
 
 def test_a_stopped_context_is_reported_with_its_cause() -> None:

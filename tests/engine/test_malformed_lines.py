@@ -94,6 +94,14 @@ def test_valid_lines_are_read_as_before(insert: Insert) -> None:
         insert('{"id": 2, "other": 1}\n', "json")
 
 
+def test_a_header_other_than_the_schema_is_an_error_that_names_the_file(insert: Insert) -> None:
+    wrong = "id,vv,price\n1,a,1.5\n"
+    with pytest.raises(UnknownColumn, match=r"feed.csv differs from the schema: it has vv instead"):
+        insert(wrong, "csv", schema=SCHEMA, options={"header": "true"})
+    by_position = {"header": "true", "enforceSchema": "true"}
+    assert insert(wrong, "csv", schema=SCHEMA, options=by_position) == [(1, "a", 1.5)]
+
+
 def test_a_file_without_any_valid_line_is_an_error(insert: Insert) -> None:
     with pytest.raises(CorruptFile, match="has no line of valid json"):
         insert('{"id": \n', "json")

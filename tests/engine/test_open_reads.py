@@ -28,8 +28,9 @@ AT_ONCE = WriteOptions(lock_wait_seconds=0)
 
 PROGRAM = """
 import subprocess, sys
-from airflow_hiveacid import AcidTable, HiveAcidDataSource
+from airflow_hiveacid import AcidTable, HiveAcidDataSource, MetastoreOptions
 from airflow_hiveacid.engine.write.statement import WriteOptions
+from airflow_hiveacid.metastore.client import MetastoreClient
 from pyspark.sql import SparkSession
 
 uri, name, *more = sys.argv[1:]
@@ -56,6 +57,11 @@ if more:
     # A later program overwrites what this one still has in its variables.
     del before, after, changes
     subprocess.run([sys.executable, __file__, uri, name], check=True)
+kept = orders.to_df()
+with MetastoreClient(MetastoreOptions(uris=uri)) as client:
+    assert client.show_locks(orders.ref)
+    spark.stop()
+    assert client.show_locks(orders.ref) == []
 """
 
 
@@ -111,6 +117,19 @@ def test_closing_a_table_ends_the_reads_of_its_frames(
     table.close()
     assert left_behind(client) == []
     assert frame.count() == 3
+
+
+@FAKE
+def test_the_reads_of_frames_end_before_spark_is_stopped(
+    table: AcidTable, client: MetastoreClient, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_at_stop: list[int] = []
+    stop = lambda: open_at_stop.append(_readers(client, table))  # noqa: E731
+    monkeypatch.setattr(spark.sparkContext, "stop", stop)
+    frames = [table.to_df(), table.to_df()]
+    assert _readers(client, table) == len(frames)
+    spark.sparkContext.stop()
+    assert open_at_stop == [0]
 
 
 @FAKE

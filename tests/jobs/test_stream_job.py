@@ -89,7 +89,7 @@ def test_the_display_of_a_job_contains_no_secret_option(option: str) -> None:
             {"source": StreamSource("rate", {"rowsPerSecond": 5})},
             "rowsPerSecond is no text; .* '5'",
         ),
-        ({"checkpoint": "/checkpoints"}, "Write file:/checkpoints"),
+        ({"checkpoint": "checkpoints"}, "is relative to .* Write .* /checkpoints"),
         ({"trigger": "often"}, "trigger cannot be 'often'"),
         ({"trigger": "0"}, "trigger"),
         ({"run_for": "an hour"}, "run_for cannot be 'an hour'"),

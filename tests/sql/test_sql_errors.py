@@ -6,7 +6,7 @@ import re
 import pytest
 
 from airflow_hiveacid.errors import InvalidJob, SqlError
-from airflow_hiveacid.sql.script import to_jobs, to_script
+from airflow_hiveacid.sql.script import to_jobs, to_script, to_steps
 from tests.sql.test_sql_jobs import CASES
 
 TANGLED = [
@@ -261,6 +261,47 @@ def test_all_rows_change_only_where_the_condition_is_missing() -> None:
         (None, True),
         ("a = 1", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "quoted"),
+    [
+        ("DELETE FROM t WHERE \"day\" = '2026-01-01'", 21, "day"),
+        ('DELETE FROM t WHERE id = 1 OR t."id" = 2', 33, "id"),
+        ('UPDATE t SET a = 1 WHERE "a" IS NOT NULL', 26, "a"),
+        ('UPDATE t SET "a" = 1 WHERE id = 1', 14, "a"),
+        ('INSERT INTO t ("a") VALUES (1)', 16, "a"),
+        ('INSERT INTO t SELECT a AS "some name" FROM s', 27, "some name"),
+        ('DELETE FROM "t" WHERE id = 1', 13, "t"),
+        ('CREATE TABLE "t" (a int)', 14, "t"),
+        ('CREATE TABLE t ("a" int)', 17, "a"),
+        ('INSERT INTO t SELECT a FROM "s"', 29, "s"),
+        ('EXPLAIN DELETE FROM t WHERE "id" = 1', 29, "id"),
+    ],
+)
+def test_a_name_in_double_quotes_is_refused(text: str, column: int, quoted: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        to_steps(text)
+    assert caught.value.what == f'Line 1, column {column}: "{quoted}" is a text, not a name.'
+    assert caught.value.remedy == (
+        f"Write names in backquotes, `{quoted}`, and texts in single quotes."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'DELETE FROM t WHERE day = "2026-01-01" AND EXTRACT(DAY FROM "2026-01-01") = d',
+        'DELETE FROM t WHERE "2026-01-01" = day OR "a" IN (b, c) OR "a" || b = "ab"',
+        'UPDATE t SET a = "b", c = CASE "x" WHEN d THEN "e" END WHERE f LIKE "g%"',
+        'INSERT INTO t PARTITION (day = "2026-01-01") VALUES (1, "as")',
+        """INSERT INTO t SELECT '{"a": "b"}', "it's" FROM s""",
+        'ALTER TABLE t DROP PARTITION (day = "2026-01-01")',
+        'CREATE TABLE t (a int COMMENT "b") TBLPROPERTIES ("c" = "d")',
+    ],
+)
+def test_texts_in_double_quotes_are_texts(text: str) -> None:
+    assert to_jobs(text)
 
 
 def test_a_quote_without_an_end_is_named() -> None:

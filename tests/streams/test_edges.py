@@ -141,6 +141,14 @@ def test_a_checkpoint_has_one_stream_and_a_name_one_query(stream: StreamCase) ->
     assert stream.rows(stream.events) == stream.every
 
 
+def test_a_checkpoint_without_a_scheme_is_in_the_default_file_system(stream: StreamCase) -> None:
+    stream.arrive((1, "a"))
+    first = stream.run(checkpoint=str(stream.checkpoint))
+    stream.arrive((2, "b"))
+    assert stream.run(checkpoint=f"file:{stream.checkpoint}").query_id == first.query_id
+    assert stream.problems() == []
+
+
 @pytest.mark.parametrize("policy", ["strict", "rows"])
 def test_every_conflict_policy_is_one_for_streams(
     stream: StreamCase, policy: ConflictPolicy

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, scan_session
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -114,6 +114,7 @@ class RegisteredTables:
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
+            end_reads_on_stop(self._spark)
             older, self._reading = self._reading, OpenRead(client, txn, refs)
             failed.pop_all()
         gone = self.names.keys() - wanted.keys()

@@ -21,7 +21,12 @@ from airflow_hiveacid.engine.read.flat_snapshot import text_counter
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.columns import all_columns, spark_struct
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import in_session, scan_session, session_holding
+from airflow_hiveacid.engine.session import (
+    end_reads_on_stop,
+    in_session,
+    scan_session,
+    session_holding,
+)
 from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.statements.restore import RestoreStatement
@@ -238,6 +243,7 @@ class AcidTable(TableChanges[RunReport]):
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=[self.ref]))
             rows = read(TableReader(client, txn), scan_session(self._spark))
+            end_reads_on_stop(self._spark)
             opened = OpenRead(client, txn, [self.ref])
             failed.pop_all()
         self._reads = [*(each for each in self._reads if each.is_open), opened]

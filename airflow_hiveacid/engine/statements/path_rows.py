@@ -37,6 +37,9 @@ def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
     if source.schema is not None:
         with translated_spark_errors(f"The schema of {source.path}"):
             reader = reader.schema(source.schema)
+            # Otherwise Spark ignores a header, and assigns the columns by their position.
+            if "enforceschema" not in {name.lower() for name in source.options}:
+                reader = reader.option("enforceSchema", "false")
     with translated_spark_errors(f"The source {source.path}"):
         if source.format.lower() not in _WITH_LINES:
             return reader.load(source.path)

@@ -6,12 +6,26 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import CheckpointMismatch
 from airflow_hiveacid.records.stream_place import NO_BATCH, CheckpointState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _COMPACTED = ".compact"
 _CHUNK_BYTES = 1 << 20
+
+
+def with_file_system(spark: SparkSession, location: str) -> str:
+    """Return a location with its scheme; a path without one is in Spark's default file system."""
+    if not location.startswith("/"):
+        return location
+    with translated_spark_errors(f"Looking up the file system of {location}"):
+        path = java_class(spark, "org.apache.hadoop.fs.Path")(location)
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()
+        return str(path.getFileSystem(configuration).makeQualified(path).toString())
 
 
 class StreamCheckpoint:

@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.failures import translate, translated_spark_errors
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.from_job import statement_of
-from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint
+from airflow_hiveacid.engine.streaming.checkpoint import StreamCheckpoint, with_file_system
 from airflow_hiveacid.engine.streaming.measures import StreamMeasures
 from airflow_hiveacid.engine.streaming.state_report import StreamStateWriter
 from airflow_hiveacid.engine.write.atomic_write import run_statements
@@ -87,6 +87,7 @@ class StreamRun:
         # The digest of the last batch is computed again by the next run.
         if int(self._spark.conf.get(_OFFSETS_KEPT) or 0) < _LEAST_OFFSETS_KEPT:
             self._spark.conf.set(_OFFSETS_KEPT, _LEAST_OFFSETS_KEPT)
+        job = replace(job, checkpoint=with_file_system(spark, job.checkpoint))
         self._job = job
         self._metastore = metastore
         self._fault = FaultInjector.from_environment()

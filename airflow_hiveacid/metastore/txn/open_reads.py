@@ -1,7 +1,7 @@
 """Reads that outlive the call that began them: those of frames, which are computed later.
 
-Such a read ends with the last frame that needs it, when its owner is closed, when this process ends,
-and before this process requests an exclusive lock on one of its tables: otherwise the process would
+Such a read ends with the last frame that needs it, when its owner is closed, when Spark is stopped,
+when this process ends, and before this process requests an exclusive lock on one of its tables: otherwise the process would
 wait for itself.
 """
 
@@ -9,8 +9,10 @@ import atexit
 import os
 import weakref
 from collections.abc import Collection
+from contextlib import suppress
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
@@ -91,6 +93,9 @@ def end_reads(options: MetastoreOptions, tables: Collection[TableRef]) -> None:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_all_reads() -> None:
+    """End all reads of this process, whose frames cannot be computed any more."""
     for read in list(_OPEN.values()):
-        read.end()
+        # The metastore ends the others after their last heartbeat.
+        with suppress(HiveAcidError):
+            read.end()
