@@ -1,6 +1,7 @@
 """The log of Spark's work during a silence."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -47,13 +48,21 @@ def test_all_active_stages_are_reported_together(stages, told):
     assert told_of(*stages) in (told, f"{told} so far")
 
 
+def require_idle(spark, seconds=60):
+    """Wait for the events of finished stages, which Spark delivers late."""
+    ends = time.monotonic() + seconds
+    while (active := SparkProgressLog(spark).describe()) is not None:
+        assert time.monotonic() < ends, active
+        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+        time.sleep(0.01)
+
+
 def test_a_long_task_is_reported_until_it_ends(spark, tmp_path, capsys):
+    require_idle(spark)
     go = tmp_path / "go"
     told = threading.Event()
 
     def wait(_):
-        import time
-
         while not go.exists():
             time.sleep(0.01)
         return 1
@@ -77,4 +86,4 @@ def test_a_long_task_is_reported_until_it_ends(spark, tmp_path, capsys):
     said = [line for line in capsys.readouterr().out.splitlines() if "Spark has done" in line]
     assert counted == 2
     assert said[0].startswith("hiveacid: Spark has done 0 of 2 tasks")
-    assert SparkProgressLog(spark).describe() is None
+    require_idle(spark)
