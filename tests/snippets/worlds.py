@@ -220,6 +220,7 @@ new_sales = spark.sql("SELECT 9L id, 1 amount")
         CREATE TABLE stage.corrections (id bigint, status string, amount decimal(10,2))
         PARTITIONED BY (day string);
         INSERT INTO stage.corrections VALUES (1, 'new', 2, '2026-11-20');
+        CREATE TABLE sales.clicks (url string) PARTITIONED BY (day string) STORED AS PARQUET;
         """,
         # A plain table.
         code="""
