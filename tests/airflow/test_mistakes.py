@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 
 FEED = TableSource("db.feed")
 HEADER = {"header": "true"}
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CLAUSES = [MatchedUpdate(), NotMatchedInsert()]
 Operator = HiveAcidJobOperator[Any]
 
@@ -274,6 +276,14 @@ MISTAKES = {
         "UnknownColumn",
         "The insert into db.t sets idd, but db.t has no such column. Did you mean id?",
     ),
+    "a data interval of a schedule without intervals": Mistake(
+        "worker",
+        lambda here: sql(
+            "DELETE FROM db.t WHERE a >= '{{ data_interval_start }}' AND a < '{{ data_interval_end }}'"
+        ),
+        "InvalidJob",
+        "sql of HiveAcidSqlOperator 't' selects an empty data interval, and so no rows: ",
+    ),
     "a version that does not exist": Mistake(
         "worker",
         lambda here: insert_from(TableSource("db.orders", as_of="9")),
@@ -338,8 +348,15 @@ def when_told(
             operator = mistake.made(here)
     except HiveAcidError as error:
         return "parse", error
-    with pytest.raises(HiveAcidTaskFailure) as failed:
+    # As in a run of a DAG with the schedule "@daily".
+    values = {**context, "data_interval_start": NOW, "data_interval_end": NOW}
+
+    def run() -> None:
+        operator.render_template_fields(values)
         operator.execute(context)
+
+    with pytest.raises(HiveAcidTaskFailure) as failed:
+        run()
     return "worker", failed.value.error
 
 

@@ -153,7 +153,7 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         + "def post(text, remedy):\n    assert text\n",
     ),
     "docs/backfill.md": World(
-        sql=ORDERS,
+        sql=ORDERS + "CREATE DATABASE bank;",
         code=JOB.format("sales.orders", "sales.orders"),
     ),
     "docs/cleaning.md": World(sql=ORDERS),
