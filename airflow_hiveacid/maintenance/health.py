@@ -22,7 +22,7 @@ from airflow_hiveacid.maintenance.table_cleaning import retention_of
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
-from airflow_hiveacid.metastore.many_tables import transactional_tables
+from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
 from airflow_hiveacid.metastore.table_rules import existing_database
 
 _FAILED = ("failed", "did not initiate")
@@ -74,35 +74,50 @@ class HealthMeter:
             TableNotFound: The database does not exist.
         """
         now = datetime.now(UTC)
-        known = {table.ref: table for table in self._known(database, tables)}
-        wanted = sorted(known if tables is None else map(TableRef.parse, tables))
         queue: dict[TableRef, list[QueuedCompaction]] = {}
-        for entry in CompactionQueue(self._client).show() if wanted else ():
-            queue.setdefault(entry.table, []).append(entry)
-        self._mistrust_compacted(queue)
-        blockers = blockers_by_table(self._client) if wanted else {}
-        for ref, outcome in self._survey.survey_tables(wanted, now=now, described=known):
-            if isinstance(outcome, TableNotFound) and tables is None:
-                continue
-            yield self._health(
-                ref, known.get(ref), outcome, blockers.get(ref, ()), queue.get(ref, ()), now
-            )
+        blockers: Mapping[TableRef, Sequence[Blocker]] | None = None
+        for wanted, known in self._pages(database, tables):
+            if blockers is None:
+                for entry in CompactionQueue(self._client).show():
+                    queue.setdefault(entry.table, []).append(entry)
+                self._mistrust_compacted(queue)
+                blockers = blockers_by_table(self._client)
+            for ref, outcome in self._survey.survey_tables(wanted, now=now, described=known):
+                if isinstance(outcome, TableNotFound) and tables is None:
+                    continue
+                yield self._health(
+                    ref, known.get(ref), outcome, blockers.get(ref, ()), queue.get(ref, ()), now
+                )
 
-    def _known(self, database: str | None, tables: Sequence[str] | None) -> Iterator[HiveTable]:
-        if tables is None:
-            databases = (
-                self._client.get_databases()
-                if database is None
-                else [existing_database(self._client, database).name]
-            )
-            for name in databases:
-                yield from transactional_tables(self._client, name)
+    def _pages(
+        self, database: str | None, tables: Sequence[str] | None
+    ) -> Iterator[tuple[list[TableRef], dict[TableRef, HiveTable]]]:
+        """Yield tables with their descriptions, few at a time: thousands take seconds to describe."""
+        if tables is not None:
+            by_database: dict[str, list[str]] = {}
+            for ref in map(TableRef.parse, tables):
+                by_database.setdefault(ref.database, []).append(ref.name)
+            known: dict[TableRef, HiveTable] = {}
+            for name, names in by_database.items():
+                known |= self._described(name, names)
+            if tables:
+                yield sorted(map(TableRef.parse, tables)), known
             return
-        by_database: dict[str, list[str]] = {}
-        for ref in map(TableRef.parse, tables):
-            by_database.setdefault(ref.database, []).append(ref.name)
-        for name, names in by_database.items():
-            yield from transactional_tables(self._client, name, names)
+        databases = (
+            self._client.get_databases()
+            if database is None
+            else [existing_database(self._client, database).name]
+        )
+        for name in sorted(databases):
+            names = sorted(self._client.get_tables(name))
+            for start in range(0, len(names), TABLES_PER_CALL):
+                known = self._described(name, names[start : start + TABLES_PER_CALL])
+                if known:
+                    yield sorted(known), known
+
+    def _described(self, database: str, names: Sequence[str]) -> dict[TableRef, HiveTable]:
+        found = transactional_tables(self._client, database, names)
+        return {table.ref: table for table in found}
 
     def _mistrust_compacted(self, queue: Mapping[TableRef, Sequence[QueuedCompaction]]) -> None:
         """A compaction moves no write id, but a request for it changes its state."""

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.table_cleaning import clean
@@ -41,6 +42,27 @@ def _calls_of_looks(hms, database: str, tables: list[AcidFolders]) -> list[Count
                 list(meter.measure(database))
             seen.append(calls)
     return seen
+
+
+@FAKES
+def test_the_first_tables_are_measured_before_others_are_described(
+    hms, client, database, monkeypatch
+):
+    monkeypatch.setattr(health, "TABLES_PER_CALL", 2)
+    for number in range(5):
+        AcidFolders.create(client, f"{database}.t{number}").insert()
+    names = [f"{database}.t{number}" for number in range(5)]
+    with MetastoreClient(hms.options) as other:
+        measured = HealthMeter(other).measure(database)
+        with counted_calls() as calls:
+            assert next(measured).table == names[0]
+        assert calls["get_table_objects_by_name_req"] == 1
+        with counted_calls() as calls:
+            assert [each.table for each in measured] == names[1:]
+        assert calls["get_table_objects_by_name_req"] == 2
+        # Asked once, for all tables.
+        assert not calls["show_compact"]
+        assert not calls["show_locks"]
 
 
 @FAKES

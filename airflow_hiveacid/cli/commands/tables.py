@@ -57,19 +57,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     bar = Bar("measuring") if Bar.fits() else None
     measured: list[TableHealth] = []
+    worst: TableHealth | None = None
     with bar or nullcontext(), closing(MetastoreClient(target.metastore(arguments))) as client:
         if bar is None:
             print("hiveacid: measuring ...", file=sys.stderr, flush=True)
         for health in _measure(HealthMeter(client), arguments.names):
             if may_access(system_user(), Access(health.table, (), SHOW)):
                 measured.append(health)
+                worst = health if worst is None else min(worst, health, key=_rank)
             if bar is not None:
-                bar.step(f"measured {health.table}")
+                # All tables take minutes in a large installation, and the list begins with the worst.
+                so_far = "" if worst is None else f"; worst so far: {worst.table}, {worst.score}"
+                bar.step(f"measured {health.table}{so_far}")
                 bar.one_more()
-    healths = sorted(
-        {health.table: health for health in measured}.values(),
-        key=lambda health: (health.score, health.table),
-    )
+    healths = sorted({health.table: health for health in measured}.values(), key=_rank)
     if arguments.json:
         described = [codec.encode(health) for health in healths]
         print(json.dumps({"tables": described}, ensure_ascii=False))
@@ -99,6 +100,10 @@ def _measure(meter: "HealthMeter", names: Sequence[str]) -> Iterator[TableHealth
         yield from meter.measure(database)
     if not names:
         yield from meter.measure()
+
+
+def _rank(health: TableHealth) -> tuple[int, str]:
+    return health.score, health.table
 
 
 def _row(health: TableHealth) -> tuple[str, ...]:
