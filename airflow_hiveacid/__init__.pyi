@@ -30,6 +30,9 @@ from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCl
 from airflow_hiveacid.operators.compact import HiveAcidCompactOperator as HiveAcidCompactOperator
 from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator as HiveAcidDeleteOperator
 from airflow_hiveacid.operators.insert import HiveAcidInsertOperator as HiveAcidInsertOperator
+from airflow_hiveacid.operators.maintain import (
+    HiveAcidMaintainOperator as HiveAcidMaintainOperator,
+)
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator as HiveAcidMergeOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator as HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator

@@ -21,6 +21,7 @@ from airflow_hiveacid.operators.outcome import outcome
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
 JobT = TypeVar("JobT", bound=Job)
 
@@ -150,7 +151,7 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
                 remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
             )
-        return f"{_instance()}{ti.dag_id}/{once_per}/{ti.task_id}/{ti.map_index}"
+        return task_token(ti, once_per)
 
     def _prepare(self, context: "Context") -> JobT:
         job = self._complete(self.job)
@@ -168,6 +169,15 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             # Not after a deferral: the application's commits are final.
             require_job_access(job, context)
         return job
+
+
+def task_token(ti: "RuntimeTaskInstanceProtocol", unit: str) -> str:
+    """Return the run token of a task instance, the same for all of its attempts.
+
+    :param ti: The task instance.
+    :param unit: The unit that is applied only once: the run, unless the task specifies another one.
+    """
+    return f"{_instance()}{ti.dag_id}/{unit}/{ti.task_id}/{ti.map_index}"
 
 
 def _instance() -> str:
