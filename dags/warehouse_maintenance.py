@@ -12,6 +12,7 @@ others.
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
 from airflow_hiveacid import HiveAcidCompactOperator, HiveAcidMaintainOperator
@@ -53,6 +54,8 @@ with DAG(
         """Return the compactions that the worker leaves for Spark."""
         return list(report["on_spark"])
 
+    # Without this last task, the run would succeed although a table failed.
+    maintain >> EmptyOperator(task_id="maintained")
     HiveAcidCompactOperator.partial(
         task_id="compact",
         job=CompactJob(target="{{ task.need[0].table }}", run_in="spark"),

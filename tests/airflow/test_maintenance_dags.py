@@ -7,6 +7,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.cluster.packaged import example_dags
+from airflow_hiveacid.errors import DemoFailed
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
 from tests.compaction.written_table import expected_rows, twelve_deltas
@@ -68,11 +69,11 @@ def test_a_warehouse_is_maintained_although_a_table_is_corrupt(airflow, hms4):
         tables = [twelve_deltas(client, f"dag_warehouse.{name}") for name in ("a", "b", "corrupt")]
         next(tables[-1].root.rglob("bucket_00000")).write_bytes(b"no ORC file")
         options = json.dumps({"tables": "dag_warehouse.*"})
-        log = airflow("dags", "test", "warehouse_maintenance", "--conf", options)
-        print(log)
+        with pytest.raises(DemoFailed) as failed:
+            airflow("dags", "test", "warehouse_maintenance", "--conf", options)
         for table in tables[:2]:
             assert len(table.directories()) == 1
             assert table.rows() == expected_rows()
         assert len(tables[-1].directories()) == DELTAS
-        assert "1 of 3 tables failed (dag_warehouse.corrupt)" in log
+        assert "1 of 3 tables failed (dag_warehouse.corrupt)" in str(failed.value)
         client.drop_database("dag_warehouse", cascade=True)
