@@ -53,6 +53,9 @@ JobT = TypeVar("JobT", bound=Job)
 class JobObserver:
     """Base class of observers of the single jobs; subclasses override the events that they need."""
 
+    def admit(self, table: TableRef) -> None:
+        """Report a table before its survey; an error refuses the table, which then fails."""
+
     def begin(self, job: Job) -> None:
         """Report the beginning of a job; an error refuses the job, and its table then fails."""
 
@@ -227,10 +230,18 @@ class WarehouseMaintainer:
         decisions: list[Decision] = []
         skipped: list[SkippedWork] = []
         failed: list[TableMaintenance] = []
+        admitted: list[TableRef] = []
+        for ref in tables:
+            try:
+                self._jobs.admit(ref)
+            except HiveAcidError as error:
+                failed.append(TableMaintenance(table=ref.full_name, error=ErrorReport.of(error)))
+            else:
+                admitted.append(ref)
         named = {
             TableRef.parse(pattern) for pattern in self._maintenance.tables if "*" not in pattern
         }
-        for ref, outcome in survey.survey_tables(tables):
+        for ref, outcome in survey.survey_tables(admitted):
             if not isinstance(outcome, HiveAcidError):
                 decisions += outcome
             elif isinstance(outcome, TableNotFound) and ref not in named:

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.authorization import audit, require_job_access
+from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
@@ -13,8 +15,9 @@ from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.operators.base import task_token
@@ -178,6 +181,10 @@ def _audited_jobs(context: "Context") -> "JobObserver":
 
     class AuditedJobs(JobObserver):
         """Checks accesses, and writes audit records."""
+
+        def admit(self, table: TableRef) -> None:
+            wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
+            require_access(user_of(context["ti"].dag_id), wanted)
 
         def begin(self, job: Job) -> None:
             require_job_access(job, context)

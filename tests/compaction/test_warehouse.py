@@ -200,6 +200,25 @@ def test_a_stop_ends_the_table_at_work_and_begins_no_other(
         assert table.rows() == expected_rows()
 
 
+def test_a_refused_table_is_not_surveyed(
+    client: MetastoreClient, database: str, make: Callable[[str], WrittenTable]
+) -> None:
+    refused, permitted = make("a"), make("b")
+
+    class Refusing(Recorded):
+        def admit(self, table: TableRef) -> None:
+            if table == refused.ref:
+                raise AccessRefused(f"{table} is refused.")
+
+    jobs = Refusing()
+    report = maintain(client, f"{database}.*", jobs=jobs)
+    first, second = report.tables
+    assert first.error is not None
+    assert (first.table, first.error.id) == (str(refused.ref), "AccessRefused")
+    assert (second.table, second.compacted) == (str(permitted.ref), 1)
+    assert {target for _, target, _ in jobs.ended} == {str(permitted.ref)}
+
+
 def test_the_loss_of_the_metastore_ends_the_maintenance(
     client: MetastoreClient, database: str, make: Callable[[str], WrittenTable]
 ) -> None:
