@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_hiveacid.acid.compaction_decision import PartitionSize
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
@@ -16,6 +15,7 @@ from airflow_hiveacid.acid.names import (
     Delta,
     parse_directory,
 )
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from airflow_hiveacid.errors import HiveAcidError

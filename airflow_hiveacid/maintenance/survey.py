@@ -10,10 +10,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
+from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows

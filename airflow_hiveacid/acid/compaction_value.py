@@ -1,0 +1,213 @@
+"""Value of a compaction: the reading time that it saves until the next one is due, and its cost."""
+
+import math
+from dataclasses import dataclass
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction_forecast import Forecast
+from airflow_hiveacid.acid.partition_size import PartitionSize
+from airflow_hiveacid.acid.read_rates import ReadRate
+
+_DELETES = "delete_delta_"
+# The size of a row, of a delete event, and of a stripe in docs/benchmarks.md.
+_ROW_BYTES = 35
+_EVENT_BYTES = 1.3
+_STRIPE_BYTES = 4_400_000
+# Smaller stripes beside each other are joined, and hence encoded.
+_SMALL_STRIPE = 1 << 20
+# The footer and the statistics of a file of delete events.
+_FOOTER_BYTES = 1000
+_SHORTEST_HOURS, _LONGEST_HOURS = 1.0, 30 * 24.0
+# For directories without a known time.
+_USUAL_HOURS = 24.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRates:
+    """Core-seconds of the parts of a compaction, as docs/benchmarks.md has measured them.
+
+    Attributes:
+        start: Its transaction, plan, and publication.
+        directory: Opening one directory that it replaces.
+        copied_byte: A byte of a stripe that is copied.
+        encoded_byte: A byte of a stripe that is decoded and written again.
+        delete_event: A delete event that is read.
+    """
+
+    start: float = 0.05
+    directory: float = 0.005
+    copied_byte: float = 1 / 250e6
+    encoded_byte: float = 1 / 11e6
+    delete_event: float = 1e-6
+
+    def seconds(self, work: Forecast, directories: int) -> float:
+        """Return the core-seconds of a compaction.
+
+        Args:
+            work: Its work.
+            directories: The number of directories that it replaces.
+        """
+        return (
+            self.start
+            + self.directory * directories
+            + self.copied_byte * work.copied_bytes
+            + self.encoded_byte * work.encoded_bytes
+            + self.delete_event * work.delete_events
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCosts:
+    """Reader-seconds that a compaction can save in one read, as docs/benchmarks.md has measured them.
+
+    Attributes:
+        directory: Opening the files of one more directory.
+        row: Looking up one row among the delete events.
+        byte: Reading a byte.
+    """
+
+    directory: float = 0.01
+    row: float = 0.5 / 4e6
+    byte: float = 1 / 70e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionValue:
+    """Benefit and cost of a compaction.
+
+    Attributes:
+        benefit: The reader-seconds that it saves until the next one is due.
+        cost: Its core-seconds.
+        seconds_per_read: The seconds that it saves in each read.
+        reads: The rate of reads.
+        hours: The time until the next compaction is due.
+    """
+
+    benefit: float
+    cost: float
+    seconds_per_read: float
+    reads: ReadRate
+    hours: float
+
+    @property
+    def ratio(self) -> float:
+        """The reader-seconds that a core-second saves."""
+        return self.benefit / self.cost
+
+
+def value_of(
+    size: PartitionSize,
+    type_: CompactionType,
+    reads: ReadRate,
+    hours: float,
+    work: Forecast | None = None,
+    rates: CostRates | None = None,
+    costs: ReadCosts | None = None,
+) -> CompactionValue:
+    """Predict the benefit and the cost of a compaction.
+
+    Args:
+        size: The measurements of the partition.
+        type_: The type of the compaction.
+        reads: The rate of reads.
+        hours: The time until the next compaction is due.
+        work: The work according to the footers; by default it is estimated from the sizes.
+        rates: The cost of the work.
+        costs: The cost of reads.
+    """
+    work = estimated_work(size, type_) if work is None else work
+    directories = len(size.deltas) + (type_ is not CompactionType.MINOR and size.base is not None)
+    saved = seconds_saved(size, type_, costs or ReadCosts())
+    return CompactionValue(
+        benefit=reads.per_hour * hours * saved,
+        cost=(rates or CostRates()).seconds(work, directories),
+        seconds_per_read=saved,
+        reads=reads,
+        hours=hours,
+    )
+
+
+def seconds_saved(size: PartitionSize, type_: CompactionType, costs: ReadCosts) -> float:
+    """Return the seconds that each read of a partition takes less after a compaction."""
+    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
+    inserts = len(size.deltas) - deletes
+    if type_ is CompactionType.MINOR:
+        return costs.directory * (max(0, inserts - 1) + max(0, deletes - 1))
+    gone = max(0, len(size.deltas) + (size.base_bytes > 0) - 1)
+    if not deletes:
+        return costs.directory * gone
+    data = _data(size, type_)
+    rows = data / _ROW_BYTES if size.base_rows is None else size.base_rows
+    bytes_gone = size.delete_bytes + min(data, _ROW_BYTES * delete_events(size))
+    return costs.directory * gone + costs.row * rows + costs.byte * bytes_gone
+
+
+def estimated_work(size: PartitionSize, type_: CompactionType) -> Forecast:
+    """Estimate the work of a compaction from the sizes of directories, without opening a file.
+
+    Delete events are assumed to be all over the data, which is the most expensive case.
+    """
+    data, events = _data(size, type_), delete_events(size)
+    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
+    inserted = max(0, size.delta_bytes - size.delete_bytes)
+    small = inserted if inserted < _SMALL_STRIPE * (len(size.deltas) - deletes) else 0
+    hit = 0.0
+    if type_ is not CompactionType.MINOR and events:
+        stripes = max(1.0, data / _STRIPE_BYTES)
+        hit = 1.0 if stripes <= 1 else -math.expm1(events * math.log1p(-1 / stripes))
+    encoded = min(data, round(max(hit * data, small + hit * (data - small))))
+    return Forecast(copied_bytes=data - encoded, encoded_bytes=encoded, delete_events=events)
+
+
+def delete_events(size: PartitionSize) -> int:
+    """Estimate the number of delete events from the size of their files."""
+    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
+    return max(deletes, round((size.delete_bytes - deletes * _FOOTER_BYTES) / _EVENT_BYTES))
+
+
+def hours_until_due(size: PartitionSize, max_deltas: int | None, max_ratio: float | None) -> float:
+    """Predict when a partition needs a compaction again, if writes continue as they did until now.
+
+    The rate of writes includes the time since the last one: a partition that is not written any
+    more needs no other compaction for a long time.
+
+    Args:
+        size: The measurements.
+        max_deltas: The threshold of the number of deltas.
+        max_ratio: The threshold of their share of the base.
+    """
+    if size.oldest_delta_hours is None or not size.deltas:
+        return _USUAL_HOURS
+    age = max(size.oldest_delta_hours, _SHORTEST_HOURS)
+    due = []
+    if max_deltas is not None:
+        due.append(age * (max_deltas + 1) / len(size.deltas))
+    if max_ratio is not None and size.delta_bytes and size.base_bytes:
+        base = size.base_bytes + size.delta_bytes
+        due.append(age * max_ratio * base / size.delta_bytes)
+    return min(max(min(due, default=_LONGEST_HOURS), _SHORTEST_HOURS), _LONGEST_HOURS)
+
+
+def hours_waited(size: PartitionSize, max_deltas: int | None) -> float:
+    """Estimate how long a partition has needed a compaction, from the ages of its deltas.
+
+    No record of earlier plans is necessary, which could be lost, or belong to an earlier table of
+    the same name.
+
+    Args:
+        size: The measurements.
+        max_deltas: The threshold of the number of deltas.
+    """
+    newest, oldest = size.newest_delta_hours, size.oldest_delta_hours
+    if newest is None or oldest is None or not size.deltas:
+        return 0.0
+    if max_deltas is None or len(size.deltas) <= max_deltas:
+        return newest
+    # The time of the first delta above the threshold, if all are evenly spaced.
+    spacing = (oldest - newest) / max(1, len(size.deltas) - 1)
+    return oldest - spacing * max_deltas
+
+
+def _data(size: PartitionSize, type_: CompactionType) -> int:
+    inserted = max(0, size.delta_bytes - size.delete_bytes)
+    return inserted + (0 if type_ is CompactionType.MINOR else size.base_bytes)
