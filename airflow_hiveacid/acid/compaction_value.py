@@ -1,7 +1,7 @@
 """Value of a compaction: the reading time that it saves until the next one is due, and its cost."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_forecast import Forecast
@@ -18,6 +18,8 @@ _SMALL_STRIPE = 1 << 20
 # The footer and the statistics of a file of delete events.
 _FOOTER_BYTES = 1000
 _SHORTEST_HOURS, _LONGEST_HOURS = 1.0, 30 * 24.0
+# The CPU time of a Spark application without work.
+_SPARK_START = 20.0
 # For directories without a known time.
 _USUAL_HOURS = 24.0
 
@@ -115,12 +117,18 @@ def value_of(
         rates: The cost of the work.
         costs: The cost of reads.
     """
-    work = estimated_work(size, type_) if work is None else work
+    spark = work is not None and work.spark_reason is not None
+    if work is None or spark:
+        work = estimated_work(size, type_)
+    if spark:
+        # Spark decodes all rows.
+        size_of_all = work.copied_bytes + work.encoded_bytes
+        work = replace(work, copied_bytes=0, encoded_bytes=size_of_all)
     directories = len(size.deltas) + (type_ is not CompactionType.MINOR and size.base is not None)
     saved = seconds_saved(size, type_, costs or ReadCosts())
     return CompactionValue(
         benefit=reads.per_hour * hours * saved,
-        cost=(rates or CostRates()).seconds(work, directories),
+        cost=(rates or CostRates()).seconds(work, directories) + _SPARK_START * spark,
         seconds_per_read=saved,
         reads=reads,
         hours=hours,

@@ -98,10 +98,10 @@ def joint_rate(
     A property has precedence. Own runs hold no shared locks on the tables that they change, so that
     both numbers are added.
     """
-    if by_property is not None:
+    if by_property is not None and by_property.source == "property":
         return by_property
     if by_runs is None or by_locks is None:
-        return by_runs or by_locks or ASSUMED
+        return by_runs or by_locks or by_property or ASSUMED
     larger = max(by_runs, by_locks, key=lambda rate: rate.per_hour)
     return ReadRate(
         by_runs.per_hour + by_locks.per_hour,
