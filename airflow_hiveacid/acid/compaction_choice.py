@@ -57,8 +57,8 @@ def choose(
 def in_threshold_order(decisions: Sequence[Decision], max_core_seconds: float) -> list[Decision]:
     """Take compactions in the order of the thresholds, as long as they fit into the budget.
 
-    Required ones come first, and are not subject to the limit. This is the order with which the one
-    by value is compared.
+    Required ones come first, and are not subject to the limit. The first one always runs, as with
+    the other limits. This is the order with which the one by value is compared.
 
     Args:
         decisions: Decisions with values.
@@ -68,7 +68,7 @@ def in_threshold_order(decisions: Sequence[Decision], max_core_seconds: float) -
     room = max_core_seconds
     for decision in sorted(decisions, key=lambda each: (not each.required, -each.benefit)):
         cost = 0.0 if decision.required or decision.value is None else decision.value.cost
-        if cost <= room:
+        if cost <= room or not taken:
             room -= cost
             taken.append(decision)
     return taken
@@ -90,33 +90,30 @@ def valued(decision: Decision, rates: CostRates | None = None) -> CompactionValu
 
 def _by_value(decisions: Sequence[Decision], budget: Budget, rates: CostRates) -> list[Decision]:
     called = [
-        replace(decision, value=value)
+        (decision, value)
         for decision in decisions
         if (value := valued(decision, rates)) is not None
     ]
     selection = select(
         [
             Candidate(
-                benefit=decision.value.benefit,
-                cost=decision.value.cost,
+                benefit=value.benefit,
+                cost=value.cost,
                 bytes=decision.bytes,
                 waited_hours=decision.waited_hours,
                 required=decision.required,
             )
-            for decision in called
-            if decision.value is not None
+            for decision, value in called
         ],
         budget,
     )
-    waiting = sorted(
-        (
-            replace(called[number], type=None, reason=f"{called[number].reason} {reason}")
-            for number, reason in selection.waiting.items()
-        ),
-        key=lambda each: 0.0 if each.value is None else -each.value.ratio,
-    )
-    return [
-        *(called[number] for number in selection.taken),
-        *waiting,
-        *(decision for decision in decisions if decision.type is None),
-    ]
+    now = []
+    for number in selection.taken:
+        decision, value = called[number]
+        now.append(replace(decision, value=value))
+    later = []
+    for number in sorted(selection.waiting, key=lambda number: -called[number][1].ratio):
+        decision, value = called[number]
+        reason = f"{decision.reason} {selection.waiting[number]}"
+        later.append(replace(decision, type=None, reason=reason, value=value))
+    return [*now, *later, *(decision for decision in decisions if decision.type is None)]

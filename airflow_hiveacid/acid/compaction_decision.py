@@ -167,7 +167,7 @@ def decide(
         benefit=_benefit(size, policy),
         bytes=read,
         required=wrong or _call_of_aborts(size, policy) is not None,
-        waited_hours=hours_waited(size, limit),
+        waited_hours=hours_waited(size, limit, policy.max_delta_ratio),
         hours_until_due=hours_until_due(size, limit, policy.max_delta_ratio),
     )
 

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
-# The share of the budget for compactions that have waited for too long. Without a limit, a budget
-# that is too small would only serve them, in the order of their age.
-_OVERDUE_SHARE = 0.5
+# The share of the budget for compactions that have waited for too long: all of them, if they fit into
+# the first one. Otherwise the budget is too small to limit the wait, and would soon be spent in the
+# order of age alone.
+_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.1
 # A swap with others changes the sum by less than the swap of one of these.
 _SWAPPED = 200
 
@@ -31,6 +33,11 @@ class Candidate:
     bytes: int = 0
     waited_hours: float = 0.0
     required: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """The reader-seconds that a core-second saves."""
+        return self.benefit / self.cost
 
     def aged(self, max_wait_hours: float) -> float:
         """The benefit, which grows without limit while the compaction waits."""
@@ -77,21 +84,23 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
         and aged[number] >= candidates[number].cost
     ]
     overdue.sort(key=lambda number: -candidates[number].waited_hours)
+    costs = sum(candidates[number].cost for number in overdue)
+    share = _OVERDUE_SHARE if costs <= _OVERDUE_SHARE * limit else _OVERLOADED_SHARE
     for position, number in enumerate(overdue):
         own = candidates[number]
-        # One that exceeds the whole budget would never run otherwise.
-        alone = position == 0 and own.cost > limit
-        fits = limit - room.seconds + own.cost <= _OVERDUE_SHARE * limit
-        if (alone or fits) and room.take(own, free=alone):
+        # One that exceeds the share, or the whole budget, would never run otherwise.
+        first, alone = position == 0, position == 0 and own.cost > limit
+        fits = first or limit - room.seconds + own.cost <= share * limit
+        if fits and room.take(own, free=alone):
             taken.append(number)
             room.seconds = 0.0 if alone else room.seconds
     urgent = set(taken)
     rest = sorted(
         (number for number in others if number not in urgent),
-        key=lambda number: -aged[number] / candidates[number].cost,
+        key=lambda number: -candidates[number].ratio,
     )
     greedy = [number for number in rest if room.take(candidates[number])]
-    taken += _swapped(candidates, aged, rest, greedy, room)
+    taken += _swapped(candidates, rest, greedy, room)
     chosen = set(taken)
     return Selection(
         taken=tuple(taken),
@@ -139,7 +148,6 @@ class _Room:
 
 def _swapped(
     candidates: Sequence[Candidate],
-    aged: Sequence[float],
     rest: Sequence[int],
     greedy: Sequence[int],
     room: _Room,
@@ -148,26 +156,26 @@ def _swapped(
 
     Args:
         candidates: All candidates.
-        aged: Their benefits.
         rest: Those that were examined, the best first.
         greedy: Those of them that were taken, the best first.
         room: The rest of the budget.
     """
     chosen = set(greedy)
-    left = sorted((each for each in rest if each not in chosen), key=lambda each: -aged[each])
+    left = [each for each in rest if each not in chosen]
+    left = nlargest(_SWAPPED, left, key=lambda each: candidates[each].benefit)
     worst = list(reversed(greedy))
     best, swap = 0.0, None
-    for number in left[:_SWAPPED]:
+    for number in left:
         own = candidates[number]
         seconds, size, lost = room.seconds, room.bytes + own.bytes, 0.0
         for count, out in enumerate(worst, 1):
             seconds, size = seconds + candidates[out].cost, size - candidates[out].bytes
-            lost += aged[out]
-            if lost >= aged[number] - best:
+            lost += candidates[out].benefit
+            if lost >= own.benefit - best:
                 break
             limit = room.budget.max_bytes
             if own.cost <= seconds and (limit is None or size <= limit or count == len(worst)):
-                best, swap = aged[number] - lost, (number, count)
+                best, swap = own.benefit - lost, (number, count)
                 break
     if swap is None:
         return list(greedy)
@@ -176,7 +184,7 @@ def _swapped(
         room.put_back(candidates[out])
     room.take(candidates[number])
     kept = [*greedy[: len(greedy) - count], number]
-    return sorted(kept, key=lambda each: -aged[each] / candidates[each].cost)
+    return sorted(kept, key=lambda each: -candidates[each].ratio)
 
 
 def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:

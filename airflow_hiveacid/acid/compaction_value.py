@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_forecast import Forecast
@@ -73,6 +74,9 @@ class ReadCosts:
     byte: float = 1 / 70e6
 
 
+_COST_RATES, _READ_COSTS = CostRates(), ReadCosts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionValue:
     """Benefit and cost of a compaction.
@@ -117,60 +121,89 @@ def value_of(
         rates: The cost of the work.
         costs: The cost of reads.
     """
+    own = _Input.of(size, type_)
     spark = work is not None and work.spark_reason is not None
     if work is None or spark:
-        work = estimated_work(size, type_)
+        work = estimated_work(size, type_, own)
     if spark:
         # Spark decodes all rows.
-        size_of_all = work.copied_bytes + work.encoded_bytes
-        work = replace(work, copied_bytes=0, encoded_bytes=size_of_all)
+        work = replace(work, copied_bytes=0, encoded_bytes=own.data)
     directories = len(size.deltas) + (type_ is not CompactionType.MINOR and size.base is not None)
-    saved = seconds_saved(size, type_, costs or ReadCosts())
+    saved = seconds_saved(size, type_, costs or _READ_COSTS, own)
     return CompactionValue(
         benefit=reads.per_hour * hours * saved,
-        cost=(rates or CostRates()).seconds(work, directories) + _SPARK_START * spark,
+        cost=(rates or _COST_RATES).seconds(work, directories) + _SPARK_START * spark,
         seconds_per_read=saved,
         reads=reads,
         hours=hours,
     )
 
 
-def seconds_saved(size: PartitionSize, type_: CompactionType, costs: ReadCosts) -> float:
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Input of a compaction.
+
+    Attributes:
+        inserts: The number of deltas.
+        deletes: The number of delete deltas.
+        data: The bytes of the rows that it reads.
+        events: The estimated number of delete events.
+    """
+
+    inserts: int
+    deletes: int
+    data: int
+    events: int
+
+    @classmethod
+    def of(cls, size: PartitionSize, type_: CompactionType) -> Self:
+        deletes = 0
+        if size.delete_bytes:
+            deletes = len([name for name in size.deltas if name.startswith(_DELETES)])
+        inserted = max(0, size.delta_bytes - size.delete_bytes)
+        return cls(
+            inserts=len(size.deltas) - deletes,
+            deletes=deletes,
+            data=inserted + (0 if type_ is CompactionType.MINOR else size.base_bytes),
+            events=max(
+                deletes, round((size.delete_bytes - deletes * _FOOTER_BYTES) / _EVENT_BYTES)
+            ),
+        )
+
+
+def seconds_saved(
+    size: PartitionSize, type_: CompactionType, costs: ReadCosts, given: _Input | None = None
+) -> float:
     """Return the seconds that each read of a partition takes less after a compaction."""
-    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
-    inserts = len(size.deltas) - deletes
+    own = given or _Input.of(size, type_)
     if type_ is CompactionType.MINOR:
-        return costs.directory * (max(0, inserts - 1) + max(0, deletes - 1))
+        return costs.directory * (max(0, own.inserts - 1) + max(0, own.deletes - 1))
     gone = max(0, len(size.deltas) + (size.base_bytes > 0) - 1)
-    if not deletes:
+    if not own.deletes:
         return costs.directory * gone
-    data = _data(size, type_)
-    rows = data / _ROW_BYTES if size.base_rows is None else size.base_rows
-    bytes_gone = size.delete_bytes + min(data, _ROW_BYTES * delete_events(size))
+    rows = own.data / _ROW_BYTES if size.base_rows is None else size.base_rows
+    bytes_gone = size.delete_bytes + min(own.data, _ROW_BYTES * own.events)
     return costs.directory * gone + costs.row * rows + costs.byte * bytes_gone
 
 
-def estimated_work(size: PartitionSize, type_: CompactionType) -> Forecast:
+def estimated_work(
+    size: PartitionSize, type_: CompactionType, given: _Input | None = None
+) -> Forecast:
     """Estimate the work of a compaction from the sizes of directories, without opening a file.
 
     Delete events are assumed to be all over the data, which is the most expensive case.
     """
-    data, events = _data(size, type_), delete_events(size)
-    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
+    own = given or _Input.of(size, type_)
     inserted = max(0, size.delta_bytes - size.delete_bytes)
-    small = inserted if inserted < _SMALL_STRIPE * (len(size.deltas) - deletes) else 0
+    small = inserted if inserted < _SMALL_STRIPE * own.inserts else 0
     hit = 0.0
-    if type_ is not CompactionType.MINOR and events:
-        stripes = max(1.0, data / _STRIPE_BYTES)
-        hit = 1.0 if stripes <= 1 else -math.expm1(events * math.log1p(-1 / stripes))
-    encoded = min(data, round(max(hit * data, small + hit * (data - small))))
-    return Forecast(copied_bytes=data - encoded, encoded_bytes=encoded, delete_events=events)
-
-
-def delete_events(size: PartitionSize) -> int:
-    """Estimate the number of delete events from the size of their files."""
-    deletes = sum(name.startswith(_DELETES) for name in size.deltas)
-    return max(deletes, round((size.delete_bytes - deletes * _FOOTER_BYTES) / _EVENT_BYTES))
+    if type_ is not CompactionType.MINOR and own.events:
+        stripes = max(1.0, own.data / _STRIPE_BYTES)
+        hit = 1.0 if stripes <= 1 else -math.expm1(own.events * math.log1p(-1 / stripes))
+    encoded = min(own.data, round(small + hit * (own.data - small)))
+    return Forecast(
+        copied_bytes=own.data - encoded, encoded_bytes=encoded, delete_events=own.events
+    )
 
 
 def hours_until_due(size: PartitionSize, max_deltas: int | None, max_ratio: float | None) -> float:
@@ -196,26 +229,24 @@ def hours_until_due(size: PartitionSize, max_deltas: int | None, max_ratio: floa
     return min(max(min(due, default=_LONGEST_HOURS), _SHORTEST_HOURS), _LONGEST_HOURS)
 
 
-def hours_waited(size: PartitionSize, max_deltas: int | None) -> float:
+def hours_waited(size: PartitionSize, max_deltas: int | None, max_ratio: float | None) -> float:
     """Estimate how long a partition has needed a compaction, from the ages of its deltas.
 
     No record of earlier plans is necessary, which could be lost, or belong to an earlier table of
-    the same name.
+    the same name. The deltas are assumed to be of equal size, and evenly spaced in time.
 
     Args:
         size: The measurements.
         max_deltas: The threshold of the number of deltas.
+        max_ratio: The threshold of their share of the base.
     """
     newest, oldest = size.newest_delta_hours, size.oldest_delta_hours
     if newest is None or oldest is None or not size.deltas:
         return 0.0
-    if max_deltas is None or len(size.deltas) <= max_deltas:
-        return newest
-    # The time of the first delta above the threshold, if all are evenly spaced.
-    spacing = (oldest - newest) / max(1, len(size.deltas) - 1)
-    return oldest - spacing * max_deltas
-
-
-def _data(size: PartitionSize, type_: CompactionType) -> int:
-    inserted = max(0, size.delta_bytes - size.delete_bytes)
-    return inserted + (0 if type_ is CompactionType.MINOR else size.base_bytes)
+    # The share of the deltas that existed when the first threshold was exceeded.
+    share = 1.0
+    if max_deltas is not None:
+        share = min(share, max_deltas / len(size.deltas))
+    if max_ratio is not None and size.base_bytes and size.delta_bytes:
+        share = min(share, max_ratio * size.base_bytes / size.delta_bytes)
+    return oldest - share * (oldest - newest)
