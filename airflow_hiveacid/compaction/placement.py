@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.compaction.forecast import forecast, reason_for_spark

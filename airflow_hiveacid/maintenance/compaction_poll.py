@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.survey import Survey

@@ -1,0 +1,207 @@
+"""Selection of the compactions that save the most reading time within a budget of core-seconds."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+from airflow_hiveacid.acid.compaction_policy import Budget
+from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
+
+# The share of the budget for compactions that have waited for too long: all of them, if they fit into
+# the first one. Otherwise the budget is too small to limit the wait, and would soon be spent in the
+# order of age alone.
+_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.1
+# A swap with others changes the sum by less than the swap of one of these.
+_SWAPPED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Compaction that may be selected.
+
+    Attributes:
+        benefit: The reader-seconds that it saves.
+        cost: Its core-seconds; more than 0.
+        bytes: The size of its input.
+        waited_hours: The time since it became necessary.
+        required: It corrects what readers see, and is not subject to the limit of core-seconds.
+    """
+
+    benefit: float
+    cost: float
+    bytes: int = 0
+    waited_hours: float = 0.0
+    required: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """The reader-seconds that a core-second saves."""
+        return self.benefit / self.cost
+
+    def aged(self, max_wait_hours: float) -> float:
+        """The benefit, which grows without limit while the compaction waits."""
+        return self.benefit * (1 + self.waited_hours / max_wait_hours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Selected compactions, by their positions.
+
+    Attributes:
+        taken: Those to run now, in this order.
+        waiting: The reasons why each of the others waits.
+    """
+
+    taken: tuple[int, ...]
+    waiting: Mapping[int, str]
+
+
+def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
+    """Select compactions: required ones, overdue ones, then those with the most benefit per cost.
+
+    The last step takes them one by one, and then replaces some by one that did not fit if this
+    increases the benefit. The result has at least half of the largest possible benefit.
+
+    Args:
+        candidates: The compactions.
+        budget: The limits.
+    """
+    limit = math.inf if budget.max_core_seconds is None else budget.max_core_seconds
+    aged = [each.aged(budget.max_wait_hours) for each in candidates]
+    room = _Room(limit, budget)
+    required = [number for number, each in enumerate(candidates) if each.required]
+    others = [number for number, each in enumerate(candidates) if not each.required]
+    taken = [
+        number
+        for number in sorted(required, key=lambda number: candidates[number].cost)
+        if room.take(candidates[number], free=True)
+    ]
+    overdue = [
+        number
+        for number in others
+        if candidates[number].waited_hours >= budget.max_wait_hours
+        and aged[number] >= candidates[number].cost
+    ]
+    overdue.sort(key=lambda number: -candidates[number].waited_hours)
+    costs = sum(candidates[number].cost for number in overdue)
+    share = _OVERDUE_SHARE if costs <= _OVERDUE_SHARE * limit else _OVERLOADED_SHARE
+    for position, number in enumerate(overdue):
+        own = candidates[number]
+        # One that exceeds the share, or the whole budget, would never run otherwise.
+        first, alone = position == 0, position == 0 and own.cost > limit
+        fits = first or limit - room.seconds + own.cost <= share * limit
+        if fits and room.take(own, free=alone):
+            taken.append(number)
+            room.seconds = 0.0 if alone else room.seconds
+    urgent = set(taken)
+    rest = sorted(
+        (number for number in others if number not in urgent),
+        key=lambda number: -candidates[number].ratio,
+    )
+    greedy = [number for number in rest if room.take(candidates[number])]
+    taken += _swapped(candidates, rest, greedy, room)
+    chosen = set(taken)
+    return Selection(
+        taken=tuple(taken),
+        waiting={
+            number: _reason(own, aged[number], room, budget)
+            for number, own in enumerate(candidates)
+            if number not in chosen
+        },
+    )
+
+
+@dataclass(slots=True)
+class _Room:
+    """The rest of a budget."""
+
+    seconds: float
+    budget: Budget
+    bytes: int = 0
+    count: int = 0
+
+    def take(self, own: Candidate, *, free: bool = False) -> bool:
+        """Take a compaction if it fits; one that is free costs no core-seconds."""
+        if not (free or own.cost <= self.seconds) or self.full(own) is not None:
+            return False
+        self.seconds -= 0.0 if free else own.cost
+        self.bytes += own.bytes
+        self.count += 1
+        return True
+
+    def put_back(self, own: Candidate) -> None:
+        """Undo a compaction that was taken."""
+        self.seconds += own.cost
+        self.bytes -= own.bytes
+        self.count -= 1
+
+    def full(self, own: Candidate) -> str | None:
+        """Return the limit other than core-seconds that a compaction exceeds; None if it fits."""
+        most, size = self.budget.max_partitions, self.budget.max_bytes
+        if most is not None and self.count >= most:
+            return f"{most} partition{'' if most == 1 else 's'}"
+        if size is not None and self.count and self.bytes + own.bytes > size:
+            return bytes_in_words(size)
+        return None
+
+
+def _swapped(
+    candidates: Sequence[Candidate],
+    rest: Sequence[int],
+    greedy: Sequence[int],
+    room: _Room,
+) -> list[int]:
+    """Replace the worst of the taken compactions by one that did not fit, if this is better.
+
+    Args:
+        candidates: All candidates.
+        rest: Those that were examined, the best first.
+        greedy: Those of them that were taken, the best first.
+        room: The rest of the budget.
+    """
+    chosen = set(greedy)
+    left = [each for each in rest if each not in chosen]
+    left = nlargest(_SWAPPED, left, key=lambda each: candidates[each].benefit)
+    worst = list(reversed(greedy))
+    best, swap = 0.0, None
+    for number in left:
+        own = candidates[number]
+        seconds, size, lost = room.seconds, room.bytes + own.bytes, 0.0
+        for count, out in enumerate(worst, 1):
+            seconds, size = seconds + candidates[out].cost, size - candidates[out].bytes
+            lost += candidates[out].benefit
+            if lost >= own.benefit - best:
+                break
+            limit = room.budget.max_bytes
+            if own.cost <= seconds and (limit is None or size <= limit or count == len(worst)):
+                best, swap = own.benefit - lost, (number, count)
+                break
+    if swap is None:
+        return list(greedy)
+    number, count = swap
+    for out in worst[:count]:
+        room.put_back(candidates[out])
+    room.take(candidates[number])
+    kept = [*greedy[: len(greedy) - count], number]
+    return sorted(kept, key=lambda each: -candidates[each].ratio)
+
+
+def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:
+    """Return why a compaction waits."""
+    full = room.full(own)
+    if full is not None or budget.max_core_seconds is None:
+        return f"It waits: this run's budget of {full} is used up."
+    limit = duration_in_words(budget.max_core_seconds)
+    if own.cost > budget.max_core_seconds:
+        return (
+            f"It waits: it costs {duration_in_words(own.cost)}, more than the whole budget of"
+            f" {limit}. It runs first after {duration_in_words(3600 * budget.max_wait_hours)}, if"
+            " it is worth its cost."
+        )
+    if aged < own.cost:
+        return (
+            f"It waits: it costs {own.cost:.2g} core-seconds, and saves readers only"
+            f" {own.benefit:.2g} s until the next one is due."
+        )
+    return f"It waits: this run's budget of {limit} is used up by compactions with more benefit per cost."
