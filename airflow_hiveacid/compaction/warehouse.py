@@ -15,9 +15,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.compaction.placement import partitions_for_spark, why_spark
+from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.errors import (
@@ -191,7 +193,7 @@ class WarehouseMaintainer:
         patterns = self._maintenance.tables
         tables = sorted({ref for pattern in patterns for ref in tables_of(self._client, pattern)})
         decisions, skipped, failed = self._survey(tables)
-        ordered = choose(decisions, self._maintenance.budget)
+        ordered = self._ordered(decisions)
         skipped += [
             SkippedWork(table=each.size.table, partition=each.size.partition, reason=each.reason)
             for each in ordered
@@ -210,6 +212,13 @@ class WarehouseMaintainer:
             skipped=(*skipped, *(reason for work in works for reason in work.skipped)),
             on_spark=tuple(group for work in works for group in work.on_spark),
         )
+
+    def _ordered(self, decisions: Sequence[Decision]) -> Sequence[Decision]:
+        """Order the compactions, and postpone those beyond the budget."""
+        budget = self._maintenance.budget
+        if budget.max_core_seconds is None:
+            return choose(decisions, budget)
+        return rank(self._client, decisions, budget).decisions
 
     def _each(self, run: Callable[[_TableWork], None], works: Sequence[_TableWork]) -> None:
         """Run a step for several tables concurrently."""

@@ -44,7 +44,9 @@ def test_at_least_half_of_the_largest_benefit_is_always_selected(candidates):
     assert benefit(candidates, chosen) >= exact(candidates) / 2 - 1e-6
 
 
-@given(st.lists(st.builds(Candidate, benefit=st.floats(0, 1e6), cost=st.floats(0.1, 10)), max_size=11))
+@given(
+    st.lists(st.builds(Candidate, benefit=st.floats(0, 1e6), cost=st.floats(0.1, 10)), max_size=11)
+)
 def test_small_compactions_fill_the_budget(candidates):
     chosen = select(candidates, Budget(max_core_seconds=30.0))
     # The last one that does not fit costs at most a third of the budget.

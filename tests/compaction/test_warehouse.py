@@ -1,12 +1,14 @@
 """Maintenance of many tables in one process."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.read_rates import READS_PROPERTY
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
@@ -20,6 +22,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -99,6 +102,24 @@ def test_work_beyond_the_budget_is_reported_and_runs_next_time(
     assert "budget of 1 partition is used up" in left.reason
     (then,) = maintain(client, f"{database}.*", budget=Budget(max_partitions=1)).tables
     assert then.table == left.table
+
+
+def test_a_budget_of_core_seconds_selects_by_benefit_per_cost(
+    client: MetastoreClient, database: str, make: Callable[[str], WrittenTable]
+) -> None:
+    tables = [make(name) for name in ("a", "b", "c")]
+
+    def read(reads: int, raw: Any) -> bool:
+        raw.parameters[READS_PROPERTY] = str(reads)
+        return True
+
+    # The tables differ only in how often they are read.
+    for table, reads in zip(tables, (24, 2400, 240), strict=True):
+        alter_table(client, table.ref, partial(read, reads))
+    report = maintain(client, f"{database}.*", budget=Budget(max_core_seconds=0.25))
+    assert [each.table for each in report.tables] == [str(tables[1].ref), str(tables[2].ref)]
+    (left,) = report.skipped
+    assert left.table == str(tables[0].ref)
 
 
 def test_work_beyond_the_limits_of_the_worker_is_left_for_spark(
