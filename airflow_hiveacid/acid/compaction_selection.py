@@ -11,7 +11,7 @@ from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 # The share of the budget for compactions that have waited for too long: all of them, if they fit into
 # the first one. Otherwise the budget is too small to limit the wait, and would soon be spent in the
 # order of age alone.
-_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.1
+_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.05
 # The longest wait is multiplied by this number before a compaction counts twice. A faster growth
 # would also lead to an order of age.
 _SLOW = 10

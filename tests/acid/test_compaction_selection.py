@@ -115,8 +115,8 @@ def test_a_compaction_that_saves_little_becomes_worth_its_cost_by_waiting():
 
 def test_no_small_compaction_waits_forever_in_an_overloaded_warehouse():
     """Each round brings twice as many better ones as fit into the budget."""
-    waiting = [Candidate(benefit=90, cost=10, waited_hours=10) for _ in range(6)]
-    for round_ in range(6):
+    waiting = [Candidate(benefit=90, cost=5, waited_hours=10) for _ in range(11)]
+    for round_ in range(11):
         fresh = [Candidate(benefit=1e6, cost=20) for _ in range(10)]
         taken = select([*waiting, *fresh], BUDGET).taken
         served = [number for number in taken if number < len(waiting)]

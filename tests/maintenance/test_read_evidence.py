@@ -4,16 +4,20 @@ import time
 
 import pytest
 
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.locks import LockType, TableRef, read_lock_components
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.read_evidence import read_locks, run_reads
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.records.run_note import RunNote
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed, write_note
 from airflow_hiveacid.storage.folder import Storage
+from tests.cli.acid_files import ids, write_events
 from tests.fakes.metastore import FakeMetastore
+from tests.places import place_of
 
 REF = TableRef("default", "t")
 
@@ -115,3 +119,33 @@ def test_only_granted_shared_locks_are_reads(client):
 
 def _fields(component):
     return {name: getattr(component, name) for name in component.__slots__}
+
+
+def test_a_poll_with_a_budget_of_core_seconds_learns_from_the_locks_of_readers(client, monkeypatch):
+    for name, count in (("often", 12), ("never", 14)):
+        ref = TableRef("default", name)
+        client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")]))
+        root = place_of(client.get_table(ref).folder)
+        for _ in range(count):
+            txn = client.open_txn("tests", "localhost", "tests")
+            write_id = client.allocate_write_id(txn, ref)
+            client.commit_txn(txn)
+            delta = root / f"delta_{write_id:07d}_{write_id:07d}_0000"
+            write_events(delta / "bucket_00000", [(write_id, 0, write_id)], ids(write_id))
+    often = read_lock_components(TableRef("default", "often"), True)
+    for _ in range(50):
+        txn = client.open_txn("reader", "localhost", "reader")
+        client.lock(often, txn, "reader", "localhost", "x")
+    budget = Budget(max_core_seconds=1.0, max_partitions=1)
+    poll = CompactionPoll(client.options, CompactionPolicy(), budget)
+
+    def first():
+        return poll.survey(["default.often", "default.never"]).needs[0].table
+
+    # Without evidence, the table with more deltas.
+    assert first() == "default.never"
+    began = time.time()
+    for number in range(1, 10):
+        monkeypatch.setattr(time, "time", lambda number=number: began + 600 * number)
+        found = first()
+    assert found == "default.often"
