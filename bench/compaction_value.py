@@ -239,6 +239,7 @@ class Outcome:
     longest: int = 0
     due: int = 0
     due_late: int = 0
+    huge: int = 0
     # The benefit of the choice in each round, and that of an exact solution.
     of_exact: tuple[tuple[float, float], ...] = ()
 
@@ -272,7 +273,10 @@ def replayed(
                 number = number_of(each)
                 waits[number] = 0 if number in chosen else waits.get(number, 0) + 1
                 is_due = bool(each.value.benefit >= each.value.cost)
-                late = is_due and number not in chosen
+                # One above the whole budget runs alone, after a longer time.
+                huge = budget is not None and each.value.cost > (budget.max_core_seconds or 0)
+                late = is_due and number not in chosen and not huge
+                outcome.huge += int(is_due and huge)
                 due_waits[number] = due_waits.get(number, 0) + 1 if late else 0
                 outcome.due += int(is_due)
                 outcome.due_late += due_waits[number] > 3
@@ -349,6 +353,7 @@ def replay(arguments: argparse.Namespace) -> dict[str, Any]:
             "longest_deferral_of_due": by_value.longest_due,
             "due_deferred_longer_than_3": by_value.due_late,
             "due": by_value.due,
+            "due_above_the_whole_budget": by_value.huge,
             "longest_deferral": by_value.longest,
             "longest_deferral_of_due_by_thresholds": before.longest_due,
             "left_by_value": round(by_value.left / rounds, 1),

@@ -11,7 +11,10 @@ from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 # The share of the budget for compactions that have waited for too long: all of them, if they fit into
 # the first one. Otherwise the budget is too small to limit the wait, and would soon be spent in the
 # order of age alone.
-_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.1
+_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.05
+# The longest wait is multiplied by this number before a compaction counts twice. A faster growth
+# would also lead to an order of age.
+_SLOW = 10
 # A swap with others changes the sum by less than the swap of one of these.
 _SWAPPED = 200
 
@@ -34,14 +37,9 @@ class Candidate:
     waited_hours: float = 0.0
     required: bool = False
 
-    @property
-    def ratio(self) -> float:
-        """The reader-seconds that a core-second saves."""
-        return self.benefit / self.cost
-
     def aged(self, max_wait_hours: float) -> float:
         """The benefit, which grows without limit while the compaction waits."""
-        return self.benefit * (1 + self.waited_hours / max_wait_hours)
+        return self.benefit * (1 + self.waited_hours / max_wait_hours / _SLOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,6 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
     aged = [each.aged(budget.max_wait_hours) for each in candidates]
     room = _Room(limit, budget)
     required = [number for number, each in enumerate(candidates) if each.required]
-    others = [number for number, each in enumerate(candidates) if not each.required]
     taken = [
         number
         for number in sorted(required, key=lambda number: candidates[number].cost)
@@ -79,28 +76,26 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
     ]
     overdue = [
         number
-        for number in others
-        if candidates[number].waited_hours >= budget.max_wait_hours
-        and aged[number] >= candidates[number].cost
+        for number, each in enumerate(candidates)
+        if not each.required
+        and each.waited_hours >= budget.max_wait_hours
+        and aged[number] >= each.cost
     ]
-    overdue.sort(key=lambda number: -candidates[number].waited_hours)
-    costs = sum(candidates[number].cost for number in overdue)
-    share = _OVERDUE_SHARE if costs <= _OVERDUE_SHARE * limit else _OVERLOADED_SHARE
-    for position, number in enumerate(overdue):
-        own = candidates[number]
-        # One that exceeds the share, or the whole budget, would never run otherwise.
-        first, alone = position == 0, position == 0 and own.cost > limit
-        fits = first or limit - room.seconds + own.cost <= share * limit
-        if fits and room.take(own, free=alone):
-            taken.append(number)
-            room.seconds = 0.0 if alone else room.seconds
-    urgent = set(taken)
-    rest = sorted(
-        (number for number in others if number not in urgent),
-        key=lambda number: -candidates[number].ratio,
-    )
-    greedy = [number for number in rest if room.take(candidates[number])]
-    taken += _swapped(candidates, rest, greedy, room)
+    taken += _longest_waiting(candidates, overdue, limit, room)
+    urgent = {*taken, *required}
+    rest = [number for number in range(len(candidates)) if number not in urgent]
+    rest.sort(key=lambda number: -aged[number] / candidates[number].cost)
+    if (
+        rest
+        and rest[0] in overdue
+        and candidates[rest[0]].cost > limit
+        and len(taken) == len(required)
+    ):
+        # It would never run otherwise.
+        taken += [rest[0]] if room.take(candidates[rest[0]], free=True) else []
+    else:
+        greedy = [number for number in rest if room.take(candidates[number])]
+        taken += _swapped(candidates, aged, rest, greedy, room)
     chosen = set(taken)
     return Selection(
         taken=tuple(taken),
@@ -110,6 +105,20 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
             if number not in chosen
         },
     )
+
+
+def _longest_waiting(
+    candidates: Sequence[Candidate], overdue: Sequence[int], limit: float, room: "_Room"
+) -> list[int]:
+    """Take overdue compactions within their share of the budget, the longest waiting first."""
+    costs = sum(candidates[number].cost for number in overdue if candidates[number].cost <= limit)
+    share = _OVERDUE_SHARE if costs <= _OVERDUE_SHARE * limit else _OVERLOADED_SHARE
+    return [
+        number
+        for number in sorted(overdue, key=lambda number: -candidates[number].waited_hours)
+        if limit - room.seconds + candidates[number].cost <= share * limit
+        and room.take(candidates[number])
+    ]
 
 
 @dataclass(slots=True)
@@ -148,6 +157,7 @@ class _Room:
 
 def _swapped(
     candidates: Sequence[Candidate],
+    aged: Sequence[float],
     rest: Sequence[int],
     greedy: Sequence[int],
     room: _Room,
@@ -156,13 +166,14 @@ def _swapped(
 
     Args:
         candidates: All candidates.
+        aged: Their benefits.
         rest: Those that were examined, the best first.
         greedy: Those of them that were taken, the best first.
         room: The rest of the budget.
     """
     chosen = set(greedy)
     left = [each for each in rest if each not in chosen]
-    left = nlargest(_SWAPPED, left, key=lambda each: candidates[each].benefit)
+    left = nlargest(_SWAPPED, left, key=lambda each: aged[each])
     worst = list(reversed(greedy))
     best, swap = 0.0, None
     for number in left:
@@ -170,12 +181,12 @@ def _swapped(
         seconds, size, lost = room.seconds, room.bytes + own.bytes, 0.0
         for count, out in enumerate(worst, 1):
             seconds, size = seconds + candidates[out].cost, size - candidates[out].bytes
-            lost += candidates[out].benefit
-            if lost >= own.benefit - best:
+            lost += aged[out]
+            if lost >= aged[number] - best:
                 break
             limit = room.budget.max_bytes
             if own.cost <= seconds and (limit is None or size <= limit or count == len(worst)):
-                best, swap = own.benefit - lost, (number, count)
+                best, swap = aged[number] - lost, (number, count)
                 break
     if swap is None:
         return list(greedy)
@@ -184,7 +195,7 @@ def _swapped(
         room.put_back(candidates[out])
     room.take(candidates[number])
     kept = [*greedy[: len(greedy) - count], number]
-    return sorted(kept, key=lambda each: -candidates[each].ratio)
+    return sorted(kept, key=lambda each: -aged[each] / candidates[each].cost)
 
 
 def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:
@@ -196,8 +207,7 @@ def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:
     if own.cost > budget.max_core_seconds:
         return (
             f"It waits: it costs {duration_in_words(own.cost)}, more than the whole budget of"
-            f" {limit}. It runs first after {duration_in_words(3600 * budget.max_wait_hours)}, if"
-            " it is worth its cost."
+            f" {limit}. It runs alone when it has waited for long, or in a larger budget."
         )
     if aged < own.cost:
         return (

@@ -37,8 +37,8 @@ class CostRates:
         delete_event: A delete event that is read.
     """
 
-    start: float = 0.05
-    directory: float = 0.005
+    start: float = 0.1
+    directory: float = 0.004
     copied_byte: float = 1 / 250e6
     encoded_byte: float = 1 / 11e6
     delete_event: float = 1e-6

@@ -22,7 +22,7 @@ RateSource = Literal["property", "runs", "locks", "assumed"]
 # A table without any evidence counts as one that is read every hour.
 ASSUMED_PER_HOUR = 1.0
 # Fewer samples are no evidence.
-FEWEST_SAMPLES = 10
+FEWEST_SAMPLES = 5
 # Samples in quick succession show the same readers.
 _LEAST_INTERVAL = 10.0
 _HALF_LIFE = 7 * 86_400.0

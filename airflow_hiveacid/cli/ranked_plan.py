@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace, budget: Budget) -> int:
         0, or the exit code of unreadable data when a partition cannot be read.
     """
     from airflow_hiveacid.compaction.ranking import rank
-    from airflow_hiveacid.maintenance.read_evidence import read_locks
+    from airflow_hiveacid.maintenance.read_evidence import with_sample
     from airflow_hiveacid.maintenance.read_sample_file import load_samples, save_samples
     from airflow_hiveacid.maintenance.survey import Survey
     from airflow_hiveacid.metastore.client import MetastoreClient
@@ -50,12 +49,7 @@ def run(arguments: argparse.Namespace, budget: Budget) -> int:
         survey = Survey(client, policy.policy(arguments))
         decisions = survey.survey(refs, target.partitions(arguments))
         if samples is not None:
-            known = {
-                each.size.table: each.size.identity
-                for each in decisions
-                if each.size.identity is not None
-            }
-            samples = samples.sampled(read_locks(client), known, time.time())
+            samples = with_sample(samples, client, decisions)
             save_samples(path, samples)
         ranking = rank(client, decisions, budget, samples)
     plan = _RankedPlan(ranking, budget)

@@ -9,11 +9,11 @@ from airflow_hiveacid.acid.compaction_fit import PastRun, fitted_rates
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.acid.compaction_value import CostRates
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.read_rates import ReadSamples, joint_rate
+from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.compaction.placement import forecasts_of
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.maintenance.past_compactions import past_compactions
-from airflow_hiveacid.maintenance.read_evidence import run_reads
+from airflow_hiveacid.maintenance.read_evidence import run_reads, with_rate
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -98,16 +98,8 @@ def _with_evidence(
 ) -> tuple[list[Decision], list[PastRun]]:
     """Add the rates of reads and the work to the decisions on one table."""
     table = compactable(client, TableRef.parse(name))
-    by_runs, sampled = run_reads(client, table), samples.of(name, table.identity)
-    ready = []
-    for decision in decisions:
-        size = decision.size
-        reads = joint_rate(
-            size.reads,
-            by_runs.rate(size.partition),
-            None if sampled is None else sampled.rate(size.partition),
-        )
-        ready.append(replace(decision, size=replace(size, reads=reads)))
+    runs = run_reads(client, table)
+    ready = [with_rate(decision, samples, runs) for decision in decisions]
     if footers:
         works = forecasts_of(client, table, ready)
         ready = [replace(decision, work=work) for decision, work in zip(ready, works, strict=True)]

@@ -7,8 +7,10 @@ from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.partition_size import PartitionSize
+from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -59,6 +61,7 @@ class CompactionPoll:
         self._client = MetastoreClient(metastore)
         self._survey = Survey(self._client, policy, quiet)
         self._budget = budget or Budget()
+        self._samples = ReadSamples()
 
     @property
     def quiet(self) -> dict[str, list[str]]:
@@ -83,6 +86,9 @@ class CompactionPoll:
             if require_access is not None:
                 require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
+            if self._budget.max_core_seconds is not None:
+                self._samples = with_sample(self._samples, self._client, decisions)
+                decisions = [with_rate(each, self._samples) for each in decisions]
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]

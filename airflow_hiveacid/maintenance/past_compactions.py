@@ -1,4 +1,4 @@
-"""Work and duration of earlier compactions, from the notes in their directories.
+"""Work and CPU time of earlier compactions, from the notes in their directories.
 
 Any user who can write into a table's folder can forge a note. Invalid parts are ignored, and the
 numbers only affect the predicted cost, within limits.
@@ -12,20 +12,15 @@ from airflow_hiveacid.acid.compaction_fit import PastRun
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, parse_directory
 from airflow_hiveacid.acid.partition_size import PartitionSize
-from airflow_hiveacid.acid.sidecar import parse_note, replaced_by, written_files
+from airflow_hiveacid.acid.sidecar import CORE_SECONDS, parse_note, replaced_by, written_files
 from airflow_hiveacid.acid.write_facts import seconds_of, whole
 from airflow_hiveacid.errors import HiveAcidError, MalformedName
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
-# Larger inputs may have been processed by several processes: their seconds are no core-seconds.
-_MOST_BYTES = 32 << 20
 _MOST_NOTES = 200
-# The time in the queue, and waiting for locks, is no work.
-_WORK = (Phase.READ, Phase.WRITE, Phase.REGISTER, Phase.PUBLISH, Phase.COMMIT)
 
 
 def past_compactions(
@@ -69,18 +64,20 @@ def past_compactions(
 def past_run(note: Mapping[str, Any]) -> PastRun | None:
     """Return the work of a compaction; None if the note lacks it, or is of another operation.
 
+    Only notes of compactions in one thread contain the CPU time. Clock time would mostly show how busy
+    the machine was.
+
     Args:
         note: The note of a directory.
     """
     if note.get("operation") not in (CompactionType.MINOR, CompactionType.MAJOR):
         return None
-    phases, proof = note.get("seconds"), note.get("proof")
+    proof, seconds = note.get("proof"), seconds_of({"": note.get(CORE_SECONDS)})
     replaced, files = replaced_by(note), written_files(note)
-    if not isinstance(phases, Mapping) or not isinstance(proof, Mapping) or not files:
+    if not isinstance(proof, Mapping) or not files or seconds is None or replaced is None:
         return None
-    seconds = seconds_of({name: phases.get(name) for name in _WORK})
     rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-    if seconds is None or replaced is None or not rows or size > _MOST_BYTES:
+    if not rows:
         return None
     share = min(1.0, (whole(proof.get("rows_encoded")) or 0) / rows)
     events = whole(proof.get("events_read")) or whole(proof.get("rows_deleted")) or 0

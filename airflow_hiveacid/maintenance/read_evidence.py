@@ -2,11 +2,18 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.locks import LockType
-from airflow_hiveacid.acid.read_rates import ReadLock, ReadRate, rate_of_runs
+from airflow_hiveacid.acid.read_rates import (
+    ReadLock,
+    ReadRate,
+    ReadSamples,
+    joint_rate,
+    rate_of_runs,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
@@ -38,6 +45,34 @@ def read_locks(client: MetastoreClient) -> list[ReadLock]:
         and lock.table is not None
         and lock.acquired_at is not None
     ]
+
+
+def with_sample(
+    samples: ReadSamples, client: MetastoreClient, decisions: Sequence[Decision]
+) -> ReadSamples:
+    """Add a sample of the locks on the tables of some decisions."""
+    tables = {
+        each.size.table: each.size.identity for each in decisions if each.size.identity is not None
+    }
+    return samples.sampled(read_locks(client), tables, time.time())
+
+
+def with_rate(decision: Decision, samples: ReadSamples, runs: "RunReads | None" = None) -> Decision:
+    """Add the rate of reads to a decision, from all evidence.
+
+    Args:
+        decision: The decision, with the rate that the table's property sets.
+        samples: Samples of locks.
+        runs: The runs of this package on the table.
+    """
+    size = decision.size
+    known = None if size.identity is None else samples.of(size.table, size.identity)
+    rate = joint_rate(
+        size.reads,
+        None if runs is None else runs.rate(size.partition),
+        None if known is None else known.rate(size.partition),
+    )
+    return replace(decision, size=replace(size, reads=rate))
 
 
 @dataclass(frozen=True, slots=True)
