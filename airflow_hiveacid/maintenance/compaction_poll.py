@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.metric_collection import survey_samples
+from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -25,11 +28,13 @@ class PollResult:
         needs: The useful compactions, the most useful first.
         log: The reason for each of these, and a summary of all others.
         problems: The tables and partitions that could not be measured, with the reasons.
+        samples: The metrics of the surveyed tables.
     """
 
     needs: tuple[CompactionNeed, ...]
     log: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 class CompactionPoll:
@@ -81,6 +86,9 @@ class CompactionPoll:
             if require_access is not None:
                 require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
+        # Some partitions are not the whole table.
+        whole = decisions if partitions is None else ()
+        samples = tuple(survey_samples(whole, datetime.now(UTC)))
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
@@ -90,7 +98,7 @@ class CompactionPoll:
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last survey, or empty: {_tables(unwritten)}.")
-        return PollResult(needs, log, tuple(_problems(others)))
+        return PollResult(needs, log, tuple(_problems(others)), samples)
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:
