@@ -1,5 +1,6 @@
 """HTTP server of `hiveacid metrics --listen`, for scrapes by Prometheus."""
 
+import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +13,10 @@ from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
 
 _LOCAL = "127.0.0.1"
 _PATH = "/metrics"
+_LARGEST_PORT = 65535
+_ADDRESS = re.compile(
+    r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+)):)?(?P<port>[0-9]{1,5})"
+)
 # A client that sends nothing must not occupy a thread forever.
 _TIMEOUT_SECONDS = 10.0
 
@@ -73,14 +78,12 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         UserError: The text is not an address.
     """
-    host, _, port = text.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    is_plain = host == bare and ":" not in host
-    if not port.isascii() or not port.isdigit() or int(port) > 65535 or not (bare or host == ""):
-        raise UserError(f"{text!r} is not an address.", remedy="Use PORT or HOST:PORT.")
-    if not is_plain and host != f"[{bare}]":
-        raise UserError(f"{text!r} is not an address.", remedy="Use [IPv6 address]:PORT.")
-    return bare or _LOCAL, int(port)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _LARGEST_PORT:
+        raise UserError(
+            f"{text!r} is not an address.", remedy="Use PORT, HOST:PORT or [IPv6 address]:PORT."
+        )
+    return found["ipv6"] or found["host"] or _LOCAL, int(found["port"])
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -124,7 +124,9 @@ DELTAS = Metric(
     "compaction_num_active_deltas", "Deltas and delete deltas that readers open.", _TABLE
 )
 OBSOLETE = Metric(
-    "compaction_num_obsolete_deltas", "Directories that newer ones replace, until a cleaning.", _TABLE
+    "compaction_num_obsolete_deltas",
+    "Directories that newer ones replace, until a cleaning.",
+    _TABLE,
 )
 MOST_DELTAS = Metric(
     "hiveacid_table_max_deltas",
@@ -132,12 +134,16 @@ MOST_DELTAS = Metric(
     _TABLE,
 )
 DELETE_RATIO = Metric(
-    "hiveacid_table_delete_ratio", "Size of deletes as a share of all data that is read, 0 to 1.", _TABLE
+    "hiveacid_table_delete_ratio",
+    "Size of deletes as a share of all data that is read, 0 to 1.",
+    _TABLE,
 )
 BASE_BYTES = Metric("hiveacid_table_base_bytes", "Size of bases and original files.", _TABLE)
 DELTA_BYTES = Metric("hiveacid_table_delta_bytes", "Size of deltas and delete deltas.", _TABLE)
 OBSOLETE_BYTES = Metric(
-    "hiveacid_table_obsolete_bytes", "Size of obsolete and aborted files that wait for a cleaning.", _TABLE
+    "hiveacid_table_obsolete_bytes",
+    "Size of obsolete and aborted files that wait for a cleaning.",
+    _TABLE,
 )
 ABORTED = Metric(
     "hiveacid_table_aborted_directories", "Directories of aborted transactions.", _TABLE
@@ -151,7 +157,9 @@ PROBLEMS = Metric(
     _TABLE,
 )
 RETAINED_BYTES = Metric(
-    "hiveacid_table_retained_bytes", "Size of files that a cleaning retains for earlier versions.", _TABLE
+    "hiveacid_table_retained_bytes",
+    "Size of files that a cleaning retains for earlier versions.",
+    _TABLE,
 )
 TABLE_TXN_AGE = Metric(
     "hiveacid_table_oldest_txn_age_in_sec",
@@ -168,7 +176,9 @@ LAST_RUN_SECONDS = Metric(
     "hiveacid_last_run_seconds", "Duration of the last run of an operation.", _OPERATION
 )
 LAST_RUN_BYTES = Metric(
-    "hiveacid_last_run_bytes", "Size of the files that the last run of an operation wrote.", _OPERATION
+    "hiveacid_last_run_bytes",
+    "Size of the files that the last run of an operation wrote.",
+    _OPERATION,
 )
 LAST_RUN_ROWS = Metric(
     "hiveacid_last_run_rows", "Rows that the last run of an operation changed.", _OPERATION
