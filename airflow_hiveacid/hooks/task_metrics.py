@@ -22,15 +22,15 @@ def emit_success(report: Mapping[str, Any], seconds: float) -> None:
     emit(lambda: _of_success(report, seconds))
 
 
-def emit_failure(job: str, table: str, error: str, seconds: float) -> None:
+def emit_failure(operation: str, table: str, error: str, seconds: float) -> None:
     """Emit the metrics of a task that failed.
 
-    :param job: The kind of job.
+    :param operation: The kind of job.
     :param table: The table.
     :param error: The kind of error.
     :param seconds: The duration of the task.
     """
-    labels = {"job": job, "table": table}
+    labels = {"operation": operation, "table": table}
     emit(
         lambda: [
             Sample(metrics.RUN_DURATION, 1000 * seconds, labels),
@@ -63,7 +63,7 @@ def emit(samples: Callable[[], Iterable[Sample]]) -> None:
 
 
 def _of_success(report: Mapping[str, Any], seconds: float) -> Iterator[Sample]:
-    labels = {"job": report["job"], "table": report["target"]}
+    labels = {"operation": report["job"], "table": report["target"]}
     yield Sample(metrics.RUN_DURATION, 1000 * seconds, labels)
     yield Sample(metrics.RUNS, 1, labels)
     totals: dict[tuple[str, Metric], int] = {}

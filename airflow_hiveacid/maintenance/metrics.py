@@ -171,7 +171,7 @@ MEASURED_AT = Metric(
     "hiveacid_table_measured_timestamp_seconds", "Time of the measurement of the table.", _TABLE
 )
 
-_OPERATION = ("table", "operation")
+_OPERATION = ("operation", "table")
 LAST_RUN_SECONDS = Metric(
     "hiveacid_last_run_seconds", "Duration of the last run of an operation.", _OPERATION
 )
@@ -187,27 +187,26 @@ LAST_RUN_AT = Metric(
     "hiveacid_last_run_timestamp_seconds", "Time of the last run of an operation.", _OPERATION
 )
 
-_JOB = ("job", "table")
 RUN_DURATION = Metric(
     "hiveacid_run_duration",
     "Duration of a task, including a deferral, until its success or failure.",
-    _JOB,
+    _OPERATION,
     Kind.TIMER,
 )
-RUNS = Metric("hiveacid_runs", "Tasks that ended, including failed ones.", _JOB, Kind.COUNTER)
+RUNS = Metric("hiveacid_runs", "Tasks that ended, including failed ones.", _OPERATION, Kind.COUNTER)
 RUN_FAILURES = Metric(
     "hiveacid_run_failures",
     "Attempts of tasks that failed, with the kind of error.",
-    (*_JOB, "error"),
+    ("operation", "table", "error"),
     Kind.COUNTER,
 )
 RUN_ROWS = Metric(
-    "hiveacid_run_rows", "Rows that a task wrote, changed, or deleted.", _JOB, Kind.COUNTER
+    "hiveacid_run_rows", "Rows that a task wrote, changed, or deleted.", _OPERATION, Kind.COUNTER
 )
 RUN_BYTES = Metric(
     "hiveacid_run_bytes",
     "Size of the files that a task wrote; for a cleaning, of those that it removed.",
-    _JOB,
+    _OPERATION,
     Kind.COUNTER,
 )
 
