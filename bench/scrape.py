@@ -69,7 +69,9 @@ def measure(requests: int, rounds: int, folder: Path) -> dict[str, float]:
 
 def fill(client: MetastoreClient, requests: int) -> None:
     client.create_database(TABLE.database)
-    client.create_table(HiveTable.new(TABLE, [HiveColumn("id", "int")], partition_keys=[HiveColumn("p", "int")]))
+    client.create_table(
+        HiveTable.new(TABLE, [HiveColumn("id", "int")], partition_keys=[HiveColumn("p", "int")])
+    )
     queue = CompactionQueue(client)
     for number in range(requests):
         # The metastore does not check that the partition exists.

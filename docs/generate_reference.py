@@ -26,7 +26,9 @@ STATEMENTS = (
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
 METRICS_PAGE = FOLDER.parent / "operating.md"
 # The table of metrics is between these lines of that page.
-METRICS = "<!-- Written by docs/generate_reference.py from airflow_hiveacid/maintenance/metrics.py. -->"
+METRICS = (
+    "<!-- Written by docs/generate_reference.py from airflow_hiveacid/maintenance/metrics.py. -->"
+)
 END_OF_METRICS = "<!-- End of the metrics. -->"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (

@@ -157,7 +157,9 @@ def _blocked_cleaner(evidence: Evidence) -> Finding:
     setting, per_table = evidence.shown(MIN_HISTORY_WRITE_ID), evidence.is_on(MIN_HISTORY_WRITE_ID)
     if not blocked:
         return Finding(
-            problem, Verdict.ABSENT, f"No request has waited long for an open transaction; {setting}."
+            problem,
+            Verdict.ABSENT,
+            f"No request has waited long for an open transaction; {setting}.",
         )
     tables = len({entry.table for entry in blocked})
     state = (
@@ -205,7 +207,9 @@ def _cleanup_without_compactor(evidence: Evidence) -> Finding:
     compactor = [evidence.is_on(INITIATOR_ON), evidence.is_on(CLEANER_ON)]
     if evidence.is_on(HOUSEKEEPING_ON) and True in compactor:
         return Finding(
-            problem, Verdict.ABSENT, f"This instance removes duplicates, as its settings are {settings}."
+            problem,
+            Verdict.ABSENT,
+            f"This instance removes duplicates, as its settings are {settings}.",
         )
     return Finding(
         problem,
@@ -237,7 +241,9 @@ def _early_cleaning(evidence: Evidence) -> Finding:
     on = evidence.is_on(MIN_HISTORY_LEVEL)
     if on:
         return Finding(
-            problem, Verdict.ABSENT, f"Release {evidence.release} waits for older transactions; {settings}."
+            problem,
+            Verdict.ABSENT,
+            f"Release {evidence.release} waits for older transactions; {settings}.",
         )
     is_4_0 = evidence.numbers == (4, 0)
     return Finding(
@@ -253,7 +259,9 @@ def _starving_tables(evidence: Evidence) -> Finding:
     """Hive's initiator examines a limited number of candidates in no order."""
     problem = "HIVE-30026"
     if evidence.version is MetastoreVersion.HMS3:
-        return Finding(problem, Verdict.ABSENT, "Version 3 does not limit the number of candidates.")
+        return Finding(
+            problem, Verdict.ABSENT, "Version 3 does not limit the number of candidates."
+        )
     settings = evidence.shown(INITIATOR_ON, FETCH_SIZE)
     numbers = evidence.numbers
     if numbers is None or numbers > _EXAMINED:

@@ -116,8 +116,10 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             raise
         except Exception as error:
             audit(job, context, "failed", error=error)
-            ours = isinstance(error, HiveAcidTaskFailure)
-            self._emit_failure(error.error.id if ours else type(error).__name__)
+            if isinstance(error, HiveAcidTaskFailure):
+                self._emit_failure(error.error.id)
+            else:
+                self._emit_failure(type(error).__name__)
             raise
         audit(job, context, "done", report=report)
         self._publish(self._running, report, context)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Barrier, Event, Thread
 
 import pytest
@@ -20,6 +20,7 @@ from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
+from tests.proxy import Proxy
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
@@ -80,7 +81,8 @@ def test_without_a_host_an_address_is_that_of_this_machine(text, address):
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":", ":9108", "host:", "host", "65536", "-1", "1:2:3", "[::1:9", "::1", "٣", "a b:1"]
+    "text",
+    ["", ":", ":9108", "host:", "host", "65536", "-1", "1:2:3", "[::1:9", "::1", "٣", "a b:1"],
 )
 def test_other_texts_are_no_addresses(text):
     with pytest.raises(UserError, match="is not an address"):
@@ -158,32 +160,43 @@ def test_a_client_that_sends_nothing_delays_no_other():
         assert silent.fileno() >= 0
 
 
-def test_scrapes_continue_while_the_metastore_is_away(tmp_path):
+def test_scrapes_continue_while_the_metastore_does_not_answer(tmp_path):
+    up, of_table = "hiveacid_metastore_up 1\n", 'compaction_num_active_deltas{table="shop.t"} 1\n'
     with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
         with MetastoreClient(metastore.options) as client:
             client.create_database("shop")
             AcidFolders.create(client, "shop.t").insert()
-        program = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "airflow_hiveacid.cli.main", "metrics", "shop.t", "gone"),
-                *("--listen", "0", "--metastore", metastore.uri),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        url = program.stdout.readline().split()[-1]
-        assert url.startswith("http://127.0.0.1:")
-        # A database that does not exist hides no other name.
-        assert "gone" in program.stderr.readline()
-        of_table = 'compaction_num_active_deltas{table="shop.t"} 1\n'
-        text = get(url)[1].decode()
-        assert "hiveacid_metastore_up 1\n" in text
+        # Lost: the answer for the second scrape, and its repetition.
+        with (
+            closing(Proxy(metastore, "show_compact", after=2, times=2)) as proxy,
+            subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-m",
+                        "airflow_hiveacid.cli.main",
+                        "metrics",
+                        "shop.t",
+                        "gone",
+                    ),
+                    *("--listen", "0", "--metastore", proxy.uri),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as program,
+        ):
+            url = program.stdout.readline().split()[-1]
+            assert url.startswith("http://127.0.0.1:")
+            # A database that does not exist hides no other name.
+            assert "gone" in program.stderr.readline()
+            first, second, third = (get(url)[1].decode() for _ in range(3))
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(60) == 0
+            assert "Traceback" not in program.stderr.read()
+    for text in (first, third):
+        assert up in text
         assert of_table in text
-    text = get(url)[1].decode()
-    assert "hiveacid_metastore_up 0\n" in text
-    assert "compaction_num_initiated" not in text
-    assert of_table in text
-    program.send_signal(signal.SIGTERM)
-    assert program.wait(60) == 0
-    assert "Traceback" not in program.communicate()[1]
+    assert "hiveacid_metastore_up 0\n" in second
+    assert of_table in second
+    assert "compaction_num_initiated" not in second

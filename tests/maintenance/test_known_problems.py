@@ -53,9 +53,7 @@ def ready(next_txn_id, minutes=60, table="t"):
 
 def test_an_old_transaction_that_blocks_all_cleanings_is_found():
     queue = [ready(8), ready(9, table="u"), ready(5), ready(12, minutes=1)]
-    found = finding(
-        "HIVE-26704", queue=queue, min_open=7, settings={MIN_HISTORY_WRITE_ID: "false"}
-    )
+    found = finding("HIVE-26704", queue=queue, min_open=7, settings={MIN_HISTORY_WRITE_ID: "false"})
     assert found.verdict is PRESENT
     assert "2 requests of 2 tables" in found.evidence
     assert "open transaction 7" in found.evidence

@@ -190,7 +190,10 @@ def test_a_committed_compaction_waits_for_its_cleaning(client, database):
     claimed = queue.claim("tests-1", database)
     assert claimed is not None
     found = values(queue_samples(queue.show(table.ref), datetime.now(UTC)))
-    assert (found["compaction_num_working"], found["oldest_ready_for_cleaning_age_in_sec"]) == (1, 0)
+    assert (found["compaction_num_working"], found["oldest_ready_for_cleaning_age_in_sec"]) == (
+        1,
+        0,
+    )
     txn_id = client.open_txn("tests", "localhost", None, TxnType.COMPACTION)
     queue.record(claimed, txn_id, 1, "ann")
     queue.compacted(claimed)
