@@ -21,6 +21,8 @@ from airflow_hiveacid.metastore.compaction.queue import (
 )
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockState, TxnInfo, TxnState
 
+# The words of version 3 for states of version 4.
+_SYNONYMS = {"attempted": "did not initiate"}
 # Writes that never became visible are no last run.
 _VISIBLE = (
     HistoryState.CURRENT,
@@ -62,7 +64,7 @@ def queue_samples(queue: Iterable[QueuedCompaction], now: datetime) -> Iterator[
         if place not in newest or newest[place].id < entry.id:
             newest[place] = entry
         by_state.setdefault(entry.state, []).append(entry)
-    counts = Counter(entry.state for entry in newest.values())
+    counts = Counter(_SYNONYMS.get(entry.state, entry.state) for entry in newest.values())
     for state, metric in metrics.STATES.items():
         yield Sample(metric, counts[state])
     waiting, working, ready = (

@@ -63,12 +63,14 @@ def test_the_newest_request_of_a_partition_is_counted():
         request(2, "failed"),
         request(4, "ready for cleaning", "p=2"),
         request(5, "did not initiate", None),
+        # Of version 3.
+        request(6, "attempted", "p=3"),
     ]
     counts = {name: value for name, value in values(queue_samples(queue, NOW)).items() if value}
     assert counts == {
         "compaction_num_succeeded": 1,
         "compaction_num_ready_for_cleaning": 1,
-        "compaction_num_did_not_initiate": 1,
+        "compaction_num_did_not_initiate": 2,
     }
 
 
