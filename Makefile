@@ -204,6 +204,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
+	@$(BENCH) bench/scrape.py --requests $(call scaled,10000) --json build/scrape.json
 	@$(BENCH) bench/first_hour.py --json build/first_hour.json
 	@$(BENCH) bench/mistakes.py --json build/mistakes.json
 	@$(BENCH) bench/waiters.py --version 4.0.1

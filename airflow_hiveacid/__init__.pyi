@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.sources import PathSource as PathSource
 from airflow_hiveacid.jobs.sources import QuerySource as QuerySource
 from airflow_hiveacid.jobs.sources import TableSource as TableSource
 from airflow_hiveacid.jobs.stream_job import StreamSource as StreamSource
+from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
 from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
 from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCleanOperator

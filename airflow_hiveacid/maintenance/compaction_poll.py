@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
@@ -11,6 +12,8 @@ from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
+from airflow_hiveacid.maintenance.metric_collection import survey_samples
+from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -29,11 +32,13 @@ class PollResult:
         needs: The useful compactions, the most useful first.
         log: The reason for each of these, and a summary of all others.
         problems: The tables and partitions that could not be measured, with the reasons.
+        samples: The metrics of the surveyed tables.
     """
 
     needs: tuple[CompactionNeed, ...]
     log: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 class CompactionPoll:
@@ -89,6 +94,9 @@ class CompactionPoll:
             if self._budget.max_core_seconds is not None:
                 self._samples = with_sample(self._samples, self._client, decisions)
                 decisions = [with_rate(each, self._samples) for each in decisions]
+        # Some partitions are not the whole table.
+        whole = decisions if partitions is None else ()
+        samples = tuple(survey_samples(whole, datetime.now(UTC)))
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
@@ -98,7 +106,7 @@ class CompactionPoll:
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last survey, or empty: {_tables(unwritten)}.")
-        return PollResult(needs, log, tuple(_problems(others)))
+        return PollResult(needs, log, tuple(_problems(others)), samples)
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:

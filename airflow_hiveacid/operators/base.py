@@ -14,7 +14,8 @@ from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
+from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.operators.outcome import outcome
@@ -69,6 +70,11 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         self._began = 0.0
         self._is_new = False
 
+    @property
+    def target(self) -> str:
+        """The table of the job; until the task runs, it may be a template."""
+        return self.job.target if self._running is None else self._running.target
+
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
         if not isinstance(content, Job):
@@ -101,19 +107,30 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             self.log.debug("The task fails.", exc_info=True)
             refused = isinstance(error, AccessRefused)
             audit(job, context, "refused" if refused else "failed", error=error)
+            self._emit_failure(error.id)
             # The log would show its cause after it, where it is hard to find.
             raise task_failure(error) from None
         except KeyboardInterrupt as error:
             audit(job, context, "killed", error=error)
             self.on_kill()
+            self._emit_failure(type(error).__name__)
             raise
         except Exception as error:
             audit(job, context, "failed", error=error)
+            if isinstance(error, HiveAcidTaskFailure):
+                self._emit_failure(error.error.id)
+            else:
+                self._emit_failure(type(error).__name__)
             raise
         audit(job, context, "done", report=report)
         self._publish(self._running, report, context)
-        self.log.info("%s", outcome(report, time.time() - self._began))
+        seconds = time.time() - self._began
+        emit_success(report, seconds)
+        self.log.info("%s", outcome(report, seconds))
         return report
+
+    def _emit_failure(self, error: str) -> None:
+        emit_failure(self.job.tag, self.target, error, time.time() - self._began)
 
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
