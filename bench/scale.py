@@ -313,7 +313,7 @@ def _serve(folder: Path, channel: "multiprocessing.connection.Connection") -> No
 
 def _write_often(fake: FakeMetastore, ref: TableRef, count: int, aborted_each: int) -> None:
     """Have the effect of a million calls, which would take long even here."""
-    _, transactions, _ = fake._parts
+    transactions = next(part for part in fake._parts if hasattr(part, "open_txns"))
     opened = transactions.open_txns(idl_txns.OpenTxnRequest(count, "bench", "localhost")).txn_ids
     allocated = idl_txns.AllocateTableWriteIdsRequest(ref.database, ref.name, opened)
     transactions.allocate_table_write_ids(allocated)

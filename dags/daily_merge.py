@@ -49,6 +49,7 @@ with DAG(
     start_date=datetime(2026, 1, 1),
     catchup=False,
     # Runs wait for each other's lock on the table, but their Spark applications start concurrently.
+    # The limit of a backfill is its own option, --max-active-runs, which is 10 by default.
     max_active_runs=3,
     default_args={"retries": 4, "retry_delay": timedelta(seconds=30)},
     params={

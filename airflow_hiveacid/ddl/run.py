@@ -11,11 +11,12 @@ from airflow_hiveacid.ddl.alterations import (
     alter_properties,
     rename_table,
 )
+from airflow_hiveacid.ddl.conversion import convert_to_acid
 from airflow_hiveacid.ddl.databases import create_database, drop_database
 from airflow_hiveacid.ddl.drops import drop_table
 from airflow_hiveacid.ddl.partitions import change_partitions
 from airflow_hiveacid.ddl.script_progress import run_script
-from airflow_hiveacid.ddl.tables import convert_to_acid, create_table, create_table_like
+from airflow_hiveacid.ddl.tables import create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.catalog_jobs import (

@@ -1,4 +1,4 @@
-"""CREATE TABLE and CONVERT, which need the metastore alone."""
+"""CREATE TABLE, which needs the metastore alone."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,21 +7,14 @@ from airflow_hiveacid.acid.constraints import typed_default
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.creation import create_once
-from airflow_hiveacid.errors import MetastoreCallFailed, TableNotFound, UnsupportedTable
+from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-
-# Mark of the metastore of version 4 on tables requested as managed and not transactional.
-_TRANSLATED = "TRANSLATED_TO_EXTERNAL"
-# The metastore's message on files whose names don't contain their buckets.
-_STRANGE_FILES = "Unexpected data file name format"
 
 
 def create_table(client: MetastoreClient, ref: TableRef, job: CreateTableJob) -> tuple[str, ...]:
@@ -119,73 +112,6 @@ def create(
         run_token=run_token,
         if_not_exists=if_not_exists,
     )
-
-
-def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> tuple[str, ...]:
-    """Make a plain table of ORC files full ACID; its files stay as they are.
-
-    No other process with locks reads or writes the table meanwhile. The metastore checks the names
-    of the files, and assigns the first write id that they do not use.
-
-    Returns:
-        Notes for the owner.
-    """
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        table = client.get_table(ref)
-        if table.kind is TableKind.FULL_ACID:
-            return (f"{ref.full_name} is full ACID already.",)
-        _check_convertible(table)
-        _make_acid(table.raw)
-        try:
-            client.call(
-                idl_tables.alter_table_with_environment_context,
-                ref.database,
-                ref.name,
-                table.raw,
-                idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
-                about=ref.full_name,
-            )
-        except MetastoreCallFailed as error:
-            if _STRANGE_FILES in error.what:
-                raise UnsupportedTable(
-                    f"{ref.full_name} has files without a bucket in their names: {error.what}",
-                    remedy="Create a full-ACID table and INSERT INTO it SELECT * FROM this one.",
-                ) from error
-            raise
-        return tuple(held.warnings)
-
-
-def _make_acid(raw: Any) -> None:
-    """Mark the definition of a table as full ACID."""
-    for name in ("EXTERNAL", _TRANSLATED, "external.table.purge"):
-        raw.parameters.pop(name, None)
-    raw.tableType = "MANAGED_TABLE"
-    raw.parameters["transactional"] = "true"
-    raw.parameters["transactional_properties"] = "default"
-
-
-def _check_convertible(table: HiveTable) -> None:
-    name = table.ref.full_name
-    remedy = "Create a full-ACID table and INSERT INTO it SELECT * FROM this one."
-    ours = table.raw.tableType == "MANAGED_TABLE" or _TRANSLATED in table.raw.parameters
-    if table.is_view or not ours:
-        raise UnsupportedTable(
-            f"{name} is no managed table, so it cannot be full ACID.", remedy=remedy
-        )
-    if table.kind is TableKind.INSERT_ONLY:
-        raise UnsupportedTable(
-            f"{name} is insert-only; only plain tables are converted.",
-            remedy=remedy,
-        )
-    if StorageFormat.of(table.serde, name) is not StorageFormat.ORC:
-        raise UnsupportedTable(
-            f"{name} is not stored as ORC, so it cannot be full ACID.", remedy=remedy
-        )
-    if table.sort_columns:
-        raise UnsupportedTable(
-            f"{name} is sorted by {', '.join(table.sort_columns)}, so it cannot be full ACID.",
-            remedy=remedy,
-        )
 
 
 def find_table(client: MetastoreClient, ref: TableRef) -> HiveTable | None:

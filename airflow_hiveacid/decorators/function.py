@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.hooks.empty_intervals import INTERVAL, INTERVAL_REMEDY, is_empty_interval
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         """Return the function's result."""
         context_merge(context, self.op_kwargs)
         arguments = determine_kwargs(self.python_callable, self.op_args, context)
+        if arguments.keys() >= INTERVAL and is_empty_interval(context):
+            # Not an error: the function may compute an interval of its own.
+            self.log.warning(
+                "The data interval of this run is empty: its start and its end are both %s. Rows "
+                "between them do not exist. %s",
+                context["data_interval_end"],
+                INTERVAL_REMEDY,
+            )
         return self.python_callable(*self.op_args, **arguments)
 
 

@@ -1,7 +1,7 @@
 """Columns as DDL text, "id bigint, name string", as far as it can be checked without Spark."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.field_checks import is_template
@@ -24,6 +24,19 @@ HEADER_REMEDY = (
     "Name the columns in the schema as in the header, in its order; or set the option enforceSchema"
     " to true, which assigns columns by their position."
 )
+
+
+def header_options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the option that lets Spark compare headers of CSV files with the schema of a source.
+
+    By default, Spark ignores a header, and assigns the columns by their position.
+
+    Args:
+        format_: The format of the source.
+        options: The options of the source, which may contain another choice.
+    """
+    chosen = "enforceschema" in {name.lower() for name in options}
+    return {"enforceSchema": "false"} if format_.lower() == "csv" and not chosen else {}
 
 
 def columns_of_schema(schema: str) -> list[str] | None:

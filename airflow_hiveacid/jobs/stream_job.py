@@ -44,7 +44,9 @@ class StreamSource:
             streams whose jars the application has.
         options: Spark's options of the source, including "path" for files. Secrets should be Spark
             properties instead, for example "spark.hiveacid.secret.kafka.sasl.jaas.config"; options
-            whose names indicate a secret are not shown.
+            whose names indicate a secret are not shown. A header of a CSV file that differs from the
+            schema is an error, unless ``enforceSchema`` is "true", which assigns columns by their
+            position.
         schema: Columns as DDL text; required for files.
     """
 

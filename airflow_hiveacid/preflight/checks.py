@@ -127,7 +127,10 @@ class Preflight:
         self._table(job.target)
         if job.source.format in PATH_FORMATS:
             path, format_ = job.source.options["path"], job.source.format
-            self._files.check(PathSource(path, format_, schema=job.source.schema))
+            # A later run does not read the headers of the files that earlier runs have read.
+            first = self._files.is_missing(job.checkpoint)
+            options = job.source.options if first else {}
+            self._files.check(PathSource(path, format_, options, job.source.schema))
         for statement in job.statements:
             self._check_statement(statement)
 

@@ -24,6 +24,8 @@ _WITHOUT_EFFECT_ON_HEADERS = frozenset(
     {
         *("header", "enforceschema", "sep", "delimiter", "mode", "columnnameofcorruptrecord"),
         *("dateformat", "timestampformat", "timestampntzformat", "nullvalue", "nanvalue"),
+        # Of streams.
+        *("path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst"),
     }
 )
 
@@ -79,6 +81,11 @@ class DriverFiles:
             _require_any_file(source, path)
             if not source.options:
                 _require_format(source, path)
+
+    def is_missing(self, location: str) -> bool:
+        """Whether a location certainly does not exist."""
+        path = self.path_of(location)
+        return path is not None and not os.path.lexists(path)
 
     def may_have_column(self, source: PathSource, name: str) -> bool:
         """Whether a column of the source may have a name and fields of its own.

@@ -45,13 +45,17 @@ class Inputs:
         return self._statement.slice(tokens, self.edits(tokens))
 
     def with_databases(self, tokens: Sequence[Token]) -> str:
-        """Return the text of some tokens with the database of each table of the metastore."""
-        missing = [
-            Edit(start, start, f"`{self._statement.database}`.")
-            for table in self._tree.find_all(exp.Table)
-            if not table.db and self._is_of_metastore(table)
-            if (start := _start_of(table)) is not None
-        ]
+        """Return the text of some tokens with the database of each table of the metastore.
+
+        Raises:
+            SqlError: The name of a table is invalid, or in double quotes.
+        """
+        missing = []
+        for table in self._tree.find_all(exp.Table):
+            if self._is_of_metastore(table) and (start := _start_of(table)) is not None:
+                self._statement.full_name(table)
+                if not table.db:
+                    missing.append(Edit(start, start, f"`{self._statement.database}`."))
         return self._statement.slice(tokens, missing)
 
     def edits(self, tokens: Sequence[Token]) -> list[Edit]:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
 from airflow_hiveacid import (
+    BatchSource,
     CompactionPolicy,
     HiveAcidCompactOperator,
     HiveAcidDeleteOperator,
@@ -22,11 +24,13 @@ from airflow_hiveacid import (
     HiveAcidMergeOperator,
     HiveAcidRestoreOperator,
     HiveAcidSqlOperator,
+    HiveAcidStreamOperator,
     HiveAcidUpdateOperator,
     MatchedUpdate,
     MetastoreOptions,
     NotMatchedInsert,
     PathSource,
+    StreamSource,
     TableSource,
 )
 from airflow_hiveacid.acid.merge import duplicates
@@ -38,6 +42,7 @@ from airflow_hiveacid.jobs import (
     InsertJob,
     MergeJob,
     RestoreJob,
+    StreamJob,
     UpdateJob,
 )
 from airflow_hiveacid.jobs.report import ErrorReport
@@ -46,6 +51,8 @@ from airflow_hiveacid.operators.base import HiveAcidJobOperator
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor
 
 FEED = TableSource("db.feed")
+HEADER = {"header": "true"}
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 CLAUSES = [MatchedUpdate(), NotMatchedInsert()]
 Operator = HiveAcidJobOperator[Any]
 
@@ -69,6 +76,16 @@ def insert(path: str, format_: str, schema: str | None = None) -> Operator:
 
 def insert_from(source: Any) -> Operator:
     return HiveAcidInsertOperator(task_id="t", job=InsertJob(target="db.t", source=source))
+
+
+def stream_of_csv(here: Path) -> Operator:
+    job = StreamJob(
+        name="feed",
+        source=StreamSource("csv", HEADER | {"path": f"file:{here}/csv"}, "id int, a string"),
+        statements=[InsertJob(target="db.t", source=BatchSource())],
+        checkpoint=f"file:{here}/checkpoint",
+    )
+    return HiveAcidStreamOperator(task_id="t", job=job)
 
 
 def sql(text: str) -> Operator:
@@ -193,6 +210,12 @@ MISTAKES = {
         "SqlError",
         "Line 1, column 1: UPDATE db.t has no condition: it would change all rows of the table.",
     ),
+    "a table of a view in double quotes": Mistake(
+        "parse",
+        lambda here: sql('CREATE VIEW db.v AS SELECT * FROM "t"'),
+        "SqlError",
+        'Line 1, column 35: "t" is a text, not a name. Write names in backquotes, `t`,',
+    ),
     # In the first second of the task.
     "a metastore that is not there": Mistake(
         "worker",
@@ -253,6 +276,14 @@ MISTAKES = {
         "UnknownColumn",
         "The insert into db.t sets idd, but db.t has no such column. Did you mean id?",
     ),
+    "a data interval of a schedule without intervals": Mistake(
+        "worker",
+        lambda here: sql(
+            "DELETE FROM db.t WHERE a >= '{{ data_interval_start }}' AND a < '{{ data_interval_end }}'"
+        ),
+        "InvalidJob",
+        "sql of HiveAcidSqlOperator 't' selects an empty data interval, and so no rows: ",
+    ),
     "a version that does not exist": Mistake(
         "worker",
         lambda here: insert_from(TableSource("db.orders", as_of="9")),
@@ -288,6 +319,18 @@ MISTAKES = {
         "StorageError",
         "/nowhere: the path does not exist. Check the path of the source.",
     ),
+    "a header with a column misspelt": Mistake(
+        "worker",
+        lambda here: insert_from(PathSource(f"file:{here}/csv", "csv", HEADER, "id int, a string")),
+        "UnknownColumn",
+        "/csv/part has no column id, which is in the schema. Did you mean idd? Name the columns",
+    ),
+    "a header of a stream with a column misspelt": Mistake(
+        "worker",
+        stream_of_csv,
+        "UnknownColumn",
+        "/csv/part has no column id, which is in the schema. Did you mean idd? Name the columns",
+    ),
     "a format that the files have not": Mistake(
         "worker",
         lambda here: insert(f"file:{here}/feed", "orc"),
@@ -305,8 +348,15 @@ def when_told(
             operator = mistake.made(here)
     except HiveAcidError as error:
         return "parse", error
-    with pytest.raises(HiveAcidTaskFailure) as failed:
+    # As in a run of a DAG with the schedule "@daily".
+    values = {**context, "data_interval_start": NOW, "data_interval_end": NOW}
+
+    def run() -> None:
+        operator.render_template_fields(values)
         operator.execute(context)
+
+    with pytest.raises(HiveAcidTaskFailure) as failed:
+        run()
     return "worker", failed.value.error
 
 
@@ -324,6 +374,8 @@ def test_an_error_is_reported_before_spark_starts(
     (tmp_path / "empty").mkdir()
     (tmp_path / "feed").mkdir()
     (tmp_path / "feed" / "part").write_bytes(b"PAR1 and so on")
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "part").write_text("idd,a\n1,x\n")
     begun = time.perf_counter()
     moment, error = when_told(mistake, tmp_path, context)
     # bench/mistakes.py makes a table of it.

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import TableExists, UnsupportedTable
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -132,7 +132,11 @@ def test_a_plain_table_becomes_full_acid(client: MetastoreClient, database: str,
     ("form", "file", "message"),
     [
         (StorageFormat.PARQUET, "000000_0", "is not stored as ORC"),
-        (StorageFormat.ORC, "part-00000.orc", "files without a bucket in their names"),
+        (
+            StorageFormat.ORC,
+            "part-00000-7f3b-c000.snappy.orc",
+            r"Spark writes them, such as file:\S+/plain/part-00000-7f3b-c000.snappy.orc\. ",
+        ),
     ],
 )
 def test_unsupported_conversions_change_nothing(
@@ -152,3 +156,64 @@ def test_an_insert_only_table_is_not_converted(client: MetastoreClient, database
     with pytest.raises(UnsupportedTable, match="is insert-only; only plain tables"):
         run(client, f"CONVERT TABLE {database}.t")
     assert client.get_table(TableRef(database, "t")).kind is TableKind.INSERT_ONLY
+
+
+@ON_REAL
+def test_a_partition_outside_of_the_folder_of_its_table_needs_names_with_buckets(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    table = HiveTable.new(
+        TableRef(database, "plain"),
+        COLUMNS,
+        partition_keys=[HiveColumn("day", "string")],
+        kind=TableKind.NOT_ACID,
+        owner="olga",
+    )
+    client.call(idl_tables.create_table, table.raw)
+    table = client.get_table(table.ref)
+    partition = HivePartition.new(table, ["mon"])
+    # A path that only seems to be in the folder of the table.
+    elsewhere = f"{table.folder}/../elsewhere"
+    partition.raw.sd.location = elsewhere
+    client.add_partitions(table.ref, [partition])
+    folder = Path(urlsplit(table.folder).path).parent / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    (folder / "_SUCCESS").write_bytes(b"")
+    (folder / "000000_0").write_bytes(b"rows")
+    strange = folder / "part-00000-7f3b-c000.snappy.orc"
+    strange.write_bytes(b"rows")
+    with pytest.raises(UnsupportedTable, match=rf"such as \S+/elsewhere/{strange.name}"):
+        run(client, f"CONVERT TABLE {table.ref}")
+    assert client.get_table(table.ref).kind is TableKind.NOT_ACID
+    strange.rename(folder / "000001_0")
+    run(client, f"CONVERT TABLE {table.ref}")
+    assert client.get_table(table.ref).kind is TableKind.FULL_ACID
+
+
+@ON_REAL
+@pytest.mark.parametrize(
+    ("table", "copy"),
+    [
+        (
+            "CREATE TABLE {0}.t (id int) PARTITIONED BY (day date, `a b` int)"
+            " CLUSTERED BY (id) INTO 4 BUCKETS STORED AS PARQUET",
+            "CREATE TABLE {0}.t_acid PARTITIONED BY (day, `a b`) CLUSTERED BY (id) INTO 4 BUCKETS"
+            " STORED AS ORC AS SELECT * FROM {0}.t;",
+        ),
+        (
+            "CREATE TABLE {0}.t (id int) STORED AS TEXTFILE",
+            "CREATE TABLE {0}.t_acid STORED AS ORC AS SELECT * FROM {0}.t;",
+        ),
+    ],
+)
+def test_the_remedy_copies_a_table_that_is_not_stored_as_orc(
+    client: MetastoreClient, database: str, table: str, copy: str
+) -> None:
+    run(client, table.format(database))
+    with pytest.raises(UnsupportedTable) as refused:
+        run(client, f"CONVERT TABLE {database}.t")
+    assert refused.value.remedy == (
+        f"Stop its writers, and copy it: {copy.format(database)} Compare the rows, then exchange both:"
+        f" DROP TABLE {database}.t; ALTER TABLE {database}.t_acid RENAME TO {database}.t;"
+    )
+    to_jobs(copy.format(database))

@@ -1,5 +1,6 @@
 """Statements of SQL against tables of a real metastore."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import (
@@ -15,10 +17,11 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableNotFound,
     UnknownColumn,
+    UnsupportedTable,
     UserError,
 )
 from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
@@ -279,6 +282,43 @@ def test_a_plain_table_is_converted_with_its_rows(
     sql("CONVERT TABLE t; UPDATE t SET name = 'B' WHERE id = 2; INSERT INTO t VALUES (3, 'c')")
     assert rows("t") == [(1, "a"), (2, "B"), (3, "c")]
     assert client.get_table(ref).parameters["transactional"] == "true"
+
+
+@pytest.mark.parametrize("day", ["", " PARTITIONED BY (day string)"], ids=["whole", "partitioned"])
+def test_a_table_with_names_of_spark_is_replaced_by_the_copy_of_the_remedy(
+    spark: SparkSession,
+    sql: Sql,
+    rows: Rows,
+    client: MetastoreClient,
+    database: str,
+    tmp_path: Path,
+    day: str,
+) -> None:
+    ref = TableRef(database, "t")
+    keys = [HiveColumn("day", "string")] if day else []
+    columns = [HiveColumn("id", "int"), HiveColumn("name", "varchar(9)")]
+    table = HiveTable.new(ref, columns, partition_keys=keys, kind=TableKind.NOT_ACID, owner="olga")
+    client.call(idl_tables.create_table, table.raw)
+    table = client.get_table(ref)
+    folder = Path(table.folder.removeprefix("file:"))
+    if day:
+        client.add_partitions(ref, [HivePartition.new(table, ["mon"])])
+        folder /= "day=mon"
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id int, name string").coalesce(1)
+    frame.write.mode("overwrite").orc(str(folder))
+    before = [(1, "a", "mon"), (2, "b", "mon")] if day else [(1, "a"), (2, "b")]
+    with pytest.raises(UnsupportedTable, match="as Spark writes them, such as") as refused:
+        sql("CONVERT TABLE t")
+    copy, exchange = re.findall("(?:CREATE|DROP) TABLE [^:]*;", refused.value.remedy)
+    sql(copy)
+    assert rows("t_acid") == before
+    sql(exchange)
+    assert client.get_tables(database) == ["t"]
+    sql("UPDATE t SET name = 'B' WHERE id = 2")
+    assert rows("t") == [before[0], (2, "B", *before[1][2:])]
+    converted = client.get_table(ref)
+    assert converted.kind is TableKind.FULL_ACID
+    assert [column.type for column in converted.columns] == ["int", "varchar(9)"]
 
 
 def _create_view(client: MetastoreClient, name: str, text: str, columns: list[HiveColumn]) -> None:

@@ -49,6 +49,9 @@ class AirflowApi:
     def unpause(self, dag_id: str) -> None:
         self.ask("PATCH", f"/dags/{dag_id}", {"is_paused": False})
 
+    def pause(self, dag_id: str) -> None:
+        self.ask("PATCH", f"/dags/{dag_id}", {"is_paused": True})
+
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None) -> str:
         """Start a run of a DAG; its id."""
         run = self.ask("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": conf})

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import UnknownColumn
-from airflow_hiveacid.jobs.sources import PathSource
+from airflow_hiveacid.jobs.sources import BatchSource, PathSource
+from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
+from airflow_hiveacid.jobs.write_jobs import InsertJob
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.preflight.checks import Preflight
 from airflow_hiveacid.preflight.driver_files import DriverFiles
+from airflow_hiveacid.sql.script import to_jobs
 
 FILES = DriverFiles(here=True)
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
 
 @pytest.mark.parametrize(
@@ -56,3 +63,25 @@ def test_a_header_that_is_the_schema_or_is_uncertain_passes(
     schema = "id int, status string, _corrupt_record string"
     source = PathSource(f"file:{tmp_path}", "csv", {"header": "true", **options}, schema)
     FILES.check(source)
+
+
+@FAKE
+def test_a_stream_is_checked_before_its_first_run_only(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    run_ddl(client, *to_jobs(f"CREATE TABLE {database}.t (id int, status string)"))
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "part.csv").write_text("id,statsu\n1,a\n")
+    options = {"path": f"file:{tmp_path}/feed", "header": "true", "maxFilesPerTrigger": "1"}
+    job = StreamJob(
+        name="feed",
+        source=StreamSource("csv", options, "id int, status string"),
+        statements=[InsertJob(target=f"{database}.t", source=BatchSource())],
+        checkpoint=f"file:{tmp_path}/checkpoint",
+    )
+    preflight = Preflight(client, FILES, [].append)
+    with pytest.raises(UnknownColumn, match="has no column status"):
+        preflight.check(job)
+    # Files that earlier runs have read need not have the columns that the schema has now.
+    (tmp_path / "checkpoint").mkdir()
+    preflight.check(job)

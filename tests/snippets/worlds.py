@@ -154,7 +154,7 @@ changes = spark.sql("SELECT 8L id, 'A' name, 'a' email, 'hu' country, 'upsert' o
         + "def post(text, remedy):\n    assert text\n",
     ),
     "docs/backfill.md": World(
-        sql=ORDERS,
+        sql=ORDERS + "CREATE DATABASE bank;",
         code=JOB.format("sales.orders", "sales.orders"),
     ),
     "docs/cleaning.md": World(sql=ORDERS),
@@ -221,6 +221,7 @@ new_sales = spark.sql("SELECT 9L id, 1 amount")
         CREATE TABLE stage.corrections (id bigint, status string, amount decimal(10,2))
         PARTITIONED BY (day string);
         INSERT INTO stage.corrections VALUES (1, 'new', 2, '2026-11-20');
+        CREATE TABLE sales.clicks (url string) PARTITIONED BY (day string) STORED AS PARQUET;
         """,
         # A plain table.
         code="""

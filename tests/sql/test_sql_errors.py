@@ -277,6 +277,9 @@ def test_all_rows_change_only_where_the_condition_is_missing() -> None:
         ('CREATE TABLE t ("a" int)', 17, "a"),
         ('INSERT INTO t SELECT a FROM "s"', 29, "s"),
         ('EXPLAIN DELETE FROM t WHERE "id" = 1', 29, "id"),
+        ('CREATE VIEW v AS SELECT * FROM "t"', 32, "t"),
+        ('CREATE OR REPLACE VIEW v AS SELECT a FROM s JOIN "t" ON s.id = t.id', 50, "t"),
+        ('ALTER VIEW v AS WITH c AS (SELECT * FROM "t") SELECT * FROM c', 42, "t"),
     ],
 )
 def test_a_name_in_double_quotes_is_refused(text: str, column: int, quoted: str) -> None:
@@ -298,6 +301,7 @@ def test_a_name_in_double_quotes_is_refused(text: str, column: int, quoted: str)
         """INSERT INTO t SELECT '{"a": "b"}', "it's" FROM s""",
         'ALTER TABLE t DROP PARTITION (day = "2026-01-01")',
         'CREATE TABLE t (a int COMMENT "b") TBLPROPERTIES ("c" = "d")',
+        'CREATE VIEW v AS SELECT "a", b FROM t WHERE c = "d"',
     ],
 )
 def test_texts_in_double_quotes_are_texts(text: str) -> None:

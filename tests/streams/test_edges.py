@@ -18,6 +18,7 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     StorageError,
     TableNotFound,
+    UnknownColumn,
 )
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamSource
@@ -86,6 +87,20 @@ def test_a_record_that_cannot_be_read_is_null_or_an_error_as_the_source_says(
     )
     stream.run(replace(append(stream), source=query), source=kept)
     assert (-1, '{"id": 2, "v": ') in stream.rows(stream.events)
+
+
+def test_a_header_other_than_the_schema_is_an_error_that_names_the_file(
+    stream: StreamCase,
+) -> None:
+    (stream.feed / "swapped.csv").write_text("v,id\n1,2\n")
+    options = {"path": str(stream.feed), "header": "true", "inferSchema": "false"}
+    source = StreamSource("csv", options, "id BIGINT, v STRING")
+    with pytest.raises(UnknownColumn, match=r"swapped\.csv differs from the schema: it has v "):
+        stream.run(append(stream), source=source)
+    assert stream.rows(stream.events) == []
+    by_position = replace(source, options={**options, "enforceSchema": "true"})
+    stream.run(append(stream), source=by_position)
+    assert stream.rows(stream.events) == [(1, "2")]
 
 
 def test_a_file_of_another_format_is_named(stream: StreamCase) -> None:

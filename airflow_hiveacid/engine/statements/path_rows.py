@@ -7,6 +7,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from airflow_hiveacid.engine.failures import CORRUPT, translated_spark_errors
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.jobs.schema_text import header_options
 from airflow_hiveacid.jobs.sources import PathSource
 
 _WITH_LINES = ("csv", "json")
@@ -37,9 +38,7 @@ def path_rows(spark: SparkSession, source: PathSource) -> DataFrame:
     if source.schema is not None:
         with translated_spark_errors(f"The schema of {source.path}"):
             reader = reader.schema(source.schema)
-            # Otherwise Spark ignores a header, and assigns the columns by their position.
-            if "enforceschema" not in {name.lower() for name in source.options}:
-                reader = reader.option("enforceSchema", "false")
+            reader = reader.options(**header_options(source.format, source.options))
     with translated_spark_errors(f"The source {source.path}"):
         if source.format.lower() not in _WITH_LINES:
             return reader.load(source.path)

@@ -32,6 +32,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.report import RunReport
 from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.schema_text import header_options
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
 from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -151,7 +152,7 @@ class StreamRun:
         options = _secret_options(self._spark) | dict(source.options)
         reader = self._spark.readStream.format(source.format).options(**options)
         if source.schema is not None:
-            reader = reader.schema(source.schema)
+            reader = reader.options(**header_options(source.format, options)).schema(source.schema)
         writer = (
             reader.load()
             .writeStream.queryName(self._job.name)
