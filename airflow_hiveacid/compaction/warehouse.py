@@ -61,13 +61,16 @@ class JobObserver:
     def begin(self, job: Job) -> None:
         """Report the beginning of a job; an error refuses the job, and its table then fails."""
 
-    def end(self, job: Job, report: Report | None, error: BaseException | None) -> None:
+    def end(
+        self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+    ) -> None:
         """Report the end of a job that was begun, or refused.
 
         Args:
             job: The job.
             report: Its report; None if the job raised the error.
             error: The error; None after success.
+            seconds: The duration.
         """
 
 
@@ -317,10 +320,11 @@ class WarehouseMaintainer:
             report = run(job)
             if report is not None:
                 error = None if report.error is None else report.error.exception()
-                self._jobs.end(job, report, error)
-        except Exception as error:  # noqa: BLE001 - the other tables go on
-            self._jobs.end(job, None, error)
-            work.add_error(ErrorReport.of(self._ours(error)))
+                self._jobs.end(job, report, error, time.monotonic() - started)
+        except Exception as raised:  # noqa: BLE001 - the other tables go on
+            ours = self._ours(raised)
+            work.add_error(ErrorReport.of(ours))
+            self._jobs.end(job, None, ours, time.monotonic() - started)
         finally:
             with self._lock:
                 del self._at_work[work.table]

@@ -11,9 +11,9 @@ from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
 from airflow_hiveacid.maintenance.metric_collection import survey_samples
 from airflow_hiveacid.maintenance.metrics import Sample
+from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -66,7 +66,7 @@ class CompactionPoll:
         self._client = MetastoreClient(metastore)
         self._survey = Survey(self._client, policy, quiet)
         self._budget = budget or Budget()
-        self._samples = ReadSamples()
+        self._read_samples = ReadSamples()
 
     @property
     def quiet(self) -> dict[str, list[str]]:
@@ -92,8 +92,8 @@ class CompactionPoll:
                 require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
             if self._budget.max_core_seconds is not None:
-                self._samples = with_sample(self._samples, self._client, decisions)
-                decisions = [with_rate(each, self._samples) for each in decisions]
+                self._read_samples = with_sample(self._read_samples, self._client, decisions)
+                decisions = [with_rate(each, self._read_samples) for each in decisions]
         # Some partitions are not the whole table.
         whole = decisions if partitions is None else ()
         samples = tuple(survey_samples(whole, datetime.now(UTC)))

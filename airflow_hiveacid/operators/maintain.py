@@ -12,6 +12,7 @@ from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
@@ -180,7 +181,7 @@ def _audited_jobs(context: "Context") -> "JobObserver":
     from airflow_hiveacid.compaction.warehouse import JobObserver
 
     class AuditedJobs(JobObserver):
-        """Checks accesses, and writes audit records."""
+        """Checks accesses, writes audit records, and emits metrics."""
 
         def admit(self, table: TableRef) -> None:
             wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
@@ -189,16 +190,16 @@ def _audited_jobs(context: "Context") -> "JobObserver":
         def begin(self, job: Job) -> None:
             require_job_access(job, context)
 
-        def end(self, job: Job, report: Report | None, error: BaseException | None) -> None:
-            outcome = "done" if error is None else "failed"
-            if isinstance(error, AccessRefused):
-                outcome = "refused"
-            audit(
-                job,
-                context,
-                outcome,
-                report=None if report is None else report.to_dict(),
-                error=error,
-            )
+        def end(
+            self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+        ) -> None:
+            plain = None if report is None else report.to_dict()
+            if error is None and plain is not None:
+                audit(job, context, "done", report=plain)
+                emit_success(plain, seconds)
+            elif error is not None:
+                refused = isinstance(error, AccessRefused)
+                audit(job, context, "refused" if refused else "failed", report=plain, error=error)
+                emit_failure(job.tag, job.target, error.id, seconds)
 
     return AuditedJobs()

@@ -14,6 +14,7 @@ from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintain
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.errors import (
     AccessRefused,
+    HiveAcidError,
     InvalidJob,
     MetastoreUnreachable,
     TableNotFound,
@@ -163,7 +164,9 @@ class Recorded(JobObserver):
         if job.target == self.refused:
             raise AccessRefused(f"{job.target} is refused.")
 
-    def end(self, job: Job, report: Report | None, error: BaseException | None) -> None:
+    def end(
+        self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+    ) -> None:
         self.ended.append((job.tag, job.target, None if error is None else type(error).__name__))
 
 

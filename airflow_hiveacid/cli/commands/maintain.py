@@ -11,6 +11,7 @@ from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport, TableMaintenance
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
@@ -96,8 +97,10 @@ def _observer() -> "JobObserver":
             wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
             require_access(system_user(), wanted)
 
-        def end(self, job: Job, report: Report | None, error: BaseException | None) -> None:
-            outcome = "done" if error is None else "failed"
+        def end(
+            self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+        ) -> None:
+            outcome = f"done in {seconds:.1f} s" if error is None else "failed"
             print(f"hiveacid: {job.tag} {job.target}: {outcome}", file=sys.stderr, flush=True)
 
     return ReportedJobs()
