@@ -262,8 +262,8 @@ class WarehouseMaintainer:
             elif isinstance(outcome, (NotTransactional, UnsupportedTable)) and ref not in named:
                 skipped.append(SkippedWork(table=ref.full_name, reason=outcome.what))
             else:
-                error = ErrorReport.of(outcome)
-                failed.append(TableMaintenance(table=ref.full_name, error=error))
+                report = ErrorReport.of(outcome)
+                failed.append(TableMaintenance(table=ref.full_name, error=report))
         return decisions, skipped, failed
 
     def _compact_table(self, work: _TableWork) -> None:
@@ -319,8 +319,8 @@ class WarehouseMaintainer:
             self._jobs.begin(job)
             report = run(job)
             if report is not None:
-                error = None if report.error is None else report.error.exception()
-                self._jobs.end(job, report, error, time.monotonic() - started)
+                failure = None if report.error is None else report.error.exception()
+                self._jobs.end(job, report, failure, time.monotonic() - started)
         except Exception as raised:  # noqa: BLE001 - the other tables go on
             ours = self._ours(raised)
             work.add_error(ErrorReport.of(ours))
@@ -330,9 +330,9 @@ class WarehouseMaintainer:
                 del self._at_work[work.table]
             work.add_seconds(time.monotonic() - started)
         if work.result.error is not None:
-            failure = work.result.error.exception()
-            if isinstance(failure, _LOST):
-                self._lost = failure
+            lost = work.result.error.exception()
+            if isinstance(lost, _LOST):
+                self._lost = lost
 
     def _ours(self, error: Exception) -> HiveAcidError:
         if isinstance(error, HiveAcidError):

@@ -83,7 +83,12 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
         texts = dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
         found: list[str] = []
-        content.render(lambda text: found.append(text) or text)
+
+        def collect(text: str) -> str:
+            found.append(text)
+            return text
+
+        content.render(collect)
         self._require_interval("job", found, context)
         try:
             return content.render(lambda text: texts.from_string(text).render(context))
