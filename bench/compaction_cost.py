@@ -78,7 +78,7 @@ def _measured(bench: Bench, folder: Path, count: int, uri: str) -> list[dict[str
     random = Random(1)
     names = []
     for number in range(count):
-        rows = int(10 ** random.uniform(1.3, 5.6))
+        rows = int(10 ** random.uniform(1.3, 4.8))
         share = random.choice([0.0, 0.01])
         flat = folder / f"flat{number}.orc"
         bench._write_flat(flat, rows)

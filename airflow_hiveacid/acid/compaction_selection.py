@@ -185,7 +185,9 @@ def _swapped(
             if lost >= aged[number] - best:
                 break
             limit = room.budget.max_bytes
-            if own.cost <= seconds and (limit is None or size <= limit or count == len(worst)):
+            # Without any other, the first one exceeds the limit of bytes.
+            fits = limit is None or size <= limit or count == room.count
+            if own.cost <= seconds and fits:
                 best, swap = aged[number] - lost, (number, count)
                 break
     if swap is None:

@@ -1,6 +1,8 @@
 """`hiveacid plan --budget` on three tables, with a metastore in memory."""
 
 import json
+import os
+import time
 
 import pytest
 
@@ -192,3 +194,20 @@ def test_a_table_whose_evidence_cannot_be_read_is_still_ranked(client, hiveacid,
     assert planned(printed) == [("default.t", "major", 1)]
     (partition,) = json.loads(printed)["partitions"]
     assert partition["work"] is None
+
+
+def test_the_time_until_the_next_compaction_follows_from_the_times_of_the_files(client, hiveacid):
+    ref = create(client, "t", 12)
+    root = place_of(client.get_table(ref).folder) / "day=mon"
+    oldest = min(root.iterdir()) / "bucket_00000"
+    day_ago = time.time() - 24 * 3600
+    os.utime(oldest, (day_ago, day_ago))
+    (partition,) = json.loads(hiveacid("plan", "default.t", "--budget", "1h", "--json")[1])[
+        "partitions"
+    ]
+    assert partition["oldest_delta_hours"] == pytest.approx(24, abs=0.5)
+    assert partition["newest_delta_hours"] == pytest.approx(0, abs=0.5)
+    # Eleven deltas are too many, and twelve were written in a day.
+    assert partition["value"]["hours"] == pytest.approx(22, abs=0.5)
+    # The eleventh one, if all are evenly spaced.
+    assert partition["waited_hours"] == pytest.approx(4, abs=0.5)
