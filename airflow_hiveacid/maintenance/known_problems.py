@@ -31,8 +31,8 @@ _SETTINGS = (
     *(INITIATOR_ON, CLEANER_ON, HOUSEKEEPING_ON),
     *(FETCH_SIZE, MIN_HISTORY_LEVEL, MIN_HISTORY_WRITE_ID),
 )
-# Releases whose code has been examined; the fix of HIVE-30026 is younger than all of them.
-_EXAMINED = (4, 2)
+# The fix of HIVE-30026 is younger than these releases. Of later ones nothing is known.
+_NEWEST_KNOWN = (4, 2)
 _UNKNOWN = "unknown"
 # Hive's cleaner runs every few seconds; a shorter wait is no sign of a problem.
 _LONG = timedelta(minutes=10)
@@ -264,18 +264,18 @@ def _starving_tables(evidence: Evidence) -> Finding:
         )
     settings = evidence.shown(INITIATOR_ON, FETCH_SIZE)
     numbers = evidence.numbers
-    if numbers is None or numbers > _EXAMINED:
+    if numbers is None or numbers > _NEWEST_KNOWN:
         what = f"Whether release {evidence.release} has the fix is unknown; {settings}."
     elif evidence.is_on(INITIATOR_ON):
         what = (
-            f"Release {evidence.release} has the problem, and Hive's initiator runs on this instance "
-            f"({settings}). It has an effect if more partitions than that are written between "
+            f"Release {evidence.release} is older than the fix, and Hive's initiator runs on this "
+            f"instance ({settings}). It has an effect if more partitions than that are written between "
             "compactions, whose number cannot be determined by calls."
         )
     else:
         what = (
-            f"Release {evidence.release} has the problem if another instance runs Hive's initiator; on "
-            f"this instance {settings}."
+            f"Release {evidence.release} is older than the fix, which matters if another instance runs "
+            f"Hive's initiator; on this instance {settings}."
         )
     return Finding(
         problem,
