@@ -199,9 +199,12 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
 	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
 	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
+	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \
+		--real $(call scaled,41) --json build/compaction_value.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
+	@$(BENCH) bench/scrape.py --requests $(call scaled,10000) --json build/scrape.json
 	@$(BENCH) bench/first_hour.py --json build/first_hour.json
 	@$(BENCH) bench/mistakes.py --json build/mistakes.json
 	@$(BENCH) bench/waiters.py --version 4.0.1

@@ -24,12 +24,16 @@ from airflow_hiveacid.jobs.sources import PathSource as PathSource
 from airflow_hiveacid.jobs.sources import QuerySource as QuerySource
 from airflow_hiveacid.jobs.sources import TableSource as TableSource
 from airflow_hiveacid.jobs.stream_job import StreamSource as StreamSource
+from airflow_hiveacid.notifier import HiveAcidFailureNotifier as HiveAcidFailureNotifier
 from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAcidAnalyzeOperator
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
 from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCleanOperator
 from airflow_hiveacid.operators.compact import HiveAcidCompactOperator as HiveAcidCompactOperator
 from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator as HiveAcidDeleteOperator
 from airflow_hiveacid.operators.insert import HiveAcidInsertOperator as HiveAcidInsertOperator
+from airflow_hiveacid.operators.maintain import (
+    HiveAcidMaintainOperator as HiveAcidMaintainOperator,
+)
 from airflow_hiveacid.operators.merge import HiveAcidMergeOperator as HiveAcidMergeOperator
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator as HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator

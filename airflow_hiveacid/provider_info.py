@@ -44,6 +44,7 @@ def get_provider_info() -> dict[str, Any]:
             },
         ],
         "connection-types": [_metastore_connection()],
+        "notifications": ["airflow_hiveacid.notifier.HiveAcidFailureNotifier"],
         "extra-links": [
             "airflow_hiveacid.links.SparkApplicationLink",
             "airflow_hiveacid.links.TableHealthLink",

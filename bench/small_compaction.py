@@ -4,7 +4,7 @@
     PYTHONPATH=. python bench/small_compaction.py --large-mb 1024 --json large.json
 
 Each small table has some 20 kB in twelve deltas, one of them with deletes. It gets a major compaction
-and a cleaning: all tables in one process of the worker; a sample by a task for each, in the worker;
+and a cleaning: all tables in one task of the worker; a sample by a task for each, in the worker;
 and a sample by a task for each that starts a Spark application. The metastore is that of the tests,
 in the process that measures, and its time is not included.
 
@@ -42,23 +42,20 @@ from tests.places import place_of
 
 DELTAS = 11
 COLUMNS = [HiveColumn("id", "bigint"), HiveColumn("name", "string"), HiveColumn("price", "double")]
-# All tables in one process, as one task maintains them.
-ONE_PROCESS = """\
+# All tables in one task of a worker, once Airflow has parsed its DAG.
+ONE_TASK = """\
 import sys
-from airflow_hiveacid.compaction.table import TableCompactor
-from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
-from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.client import MetastoreClient
-options = MetastoreOptions.of(sys.argv[1])
-with MetastoreClient(options) as client, WorkerScheduler() as scheduler:
-    for name in sys.argv[2:]:
-        job = CompactJob(target=name, type="major", metastore=options)
-        (done,) = TableCompactor(scheduler, client, job).run().partitions
-        assert done.outcome == "compacted", done
-        removed = clean(client, CleanJob(target=name, metastore=options)).removed
-        assert len(removed) >= 12, removed
+from types import SimpleNamespace
+from airflow_hiveacid import HiveAcidMaintainOperator
+ti = SimpleNamespace(
+    dag_id="d", run_id="r", task_id="t", map_index=-1, xcom_push=lambda key, value: None
+)
+context = {"ti": ti, "task": SimpleNamespace(outlets=[])}
+report = HiveAcidMaintainOperator(task_id="t", tables=sys.argv[1:]).execute(context)
+for done in report["tables"]:
+    assert done["compacted"] == 1, done
+    assert done["removed"] >= 12, done
+assert len(report["tables"]) == len(sys.argv) - 1, report
 """
 # What a worker does with the tasks of one table, once Airflow has parsed its DAG.
 TASKS = """\
@@ -86,7 +83,7 @@ print("PEAKS", *peaks)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=500)
-    parser.add_argument("--sample", type=int, default=5, help="0: only in one process")
+    parser.add_argument("--sample", type=int, default=5, help="0: only in one task")
     parser.add_argument("--large-mb", type=int, default=0)
     parser.add_argument("--deleted", type=float, default=0.01, help="the share of deleted rows")
     parser.add_argument("--run-in", nargs="+", default=["worker", "spark"])
@@ -137,8 +134,7 @@ class Bench:
             kilobytes.extend(size / 1000 for _, size in made)
             return [name for name, _ in made]
 
-        uri = self.client.options.uris
-        result = {"one process": per_table(self.used(ONE_PROCESS, uri, *names(tables)), tables)}
+        result = {"one task": per_table(self.used(ONE_TASK, *names(tables)), tables)}
         for run_in in ("worker", "spark") if sample else ():
             # The first one also fills caches, or makes the archive of Spark's classes.
             self.used(TASKS, run_in, *names(1))

@@ -11,6 +11,7 @@ Try it with `make quickstart`.
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, task
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
@@ -70,6 +71,7 @@ with DAG(
         """Clean whole tables: files that readers needed after an earlier run may be removable now."""
         return list({group[0]["table"]: group[0] for group in needs}.values())
 
+    tables = one_of_each_table(needed.output)
     compact = HiveAcidCompactOperator.partial(
         task_id="compact",
         max_active_tis_per_dagrun=2,
@@ -81,5 +83,7 @@ with DAG(
         map_index_template="{{ task.need.table }}",
         # Completed compactions are cleaned even if others failed.
         trigger_rule="all_done",
-    ).expand(need=one_of_each_table(needed.output))
+    ).expand(need=tables)
     compact >> clean
+    # Without this last task, the run would succeed although a compaction failed.
+    [compact, tables] >> EmptyOperator(task_id="compacted", trigger_rule="none_failed")

@@ -10,6 +10,7 @@ Needs two connections: `hive_acid_default` (the metastore) and `spark_default` (
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetAny, AssetWatcher, Param, task
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, compaction_groups
@@ -67,6 +68,7 @@ with DAG(
         return list({group[0]["table"]: group[0] for group in planned}.values())
 
     planned = plan()
+    tables = one_of_each_table(planned)
     compact = HiveAcidCompactOperator.partial(
         task_id="compact",
         max_active_tis_per_dagrun=2,
@@ -78,5 +80,7 @@ with DAG(
         map_index_template="{{ task.need.table }}",
         # Completed compactions are cleaned even if others failed.
         trigger_rule="all_done",
-    ).expand(need=one_of_each_table(planned))
+    ).expand(need=tables)
     compact >> clean
+    # Without this last task, the run would succeed although a compaction failed.
+    [compact, tables] >> EmptyOperator(task_id="compacted", trigger_rule="none_failed")

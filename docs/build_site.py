@@ -57,7 +57,7 @@ def build_pages(folder: Path) -> int:
 
 
 def sources() -> Iterator[Path]:
-    """Return the files of the site: pages, pictures, and the DAGs in links."""
+    """Return the files of the site: pages, pictures, and the files in links."""
     names = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
     yield from (ROOT / name for name in names)
     yield ROOT / "deploy" / "README.md"
@@ -65,6 +65,8 @@ def sources() -> Iterator[Path]:
     yield from (DOCS / "images").iterdir()
     yield from DOCS.rglob("*.md")
     yield from (ROOT / "dags").glob("*.py")
+    yield from (ROOT / "deploy" / "prometheus").glob("*.yml")
+    yield from (ROOT / "deploy" / "grafana").glob("*.json")
 
 
 def released_versions() -> list[str]:

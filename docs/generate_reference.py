@@ -24,6 +24,12 @@ STATEMENTS = (
     "<!-- Written by docs/generate_reference.py from airflow_hiveacid/sql/statements.py. -->"
 )
 END_OF_STATEMENTS = "<!-- End of the statements. -->"
+METRICS_PAGE = FOLDER.parent / "operating.md"
+# The table of metrics is between these lines of that page.
+METRICS = (
+    "<!-- Written by docs/generate_reference.py from airflow_hiveacid/maintenance/metrics.py. -->"
+)
+END_OF_METRICS = "<!-- End of the metrics. -->"
 # Code has the layout of the docstrings, which ruff does not format.
 NOTE = (
     "<!-- Written by docs/generate_reference.py from the code; `make docs` writes it again. -->\n"
@@ -58,7 +64,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
-    SQL_PAGE.write_text(with_statements(SQL_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, written in ((SQL_PAGE, with_statements), (METRICS_PAGE, with_metrics)):
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def with_statements(page: str) -> str:
@@ -69,9 +76,31 @@ def with_statements(page: str) -> str:
         f"| `{kind.syntax.replace('|', chr(92) + '|')}` | {kind.effect} |" for kind in documented()
     ]
     table = "\n".join(["| Statement | Effect |", "|---|---|", *rows])
-    before, _, rest = page.partition(STATEMENTS)
-    _, _, after = rest.partition(END_OF_STATEMENTS)
-    return f"{before}{STATEMENTS}\n{table}\n{END_OF_STATEMENTS}{after}"
+    return _between(page, STATEMENTS, END_OF_STATEMENTS, table)
+
+
+def with_metrics(page: str) -> str:
+    """Return the page on operations with the table of all metrics."""
+    from airflow_hiveacid.maintenance import metrics
+
+    rows = []
+    for metric in metrics.ALL:
+        places = [
+            place
+            for place, names in (("Prometheus", metrics.EXPORTED), ("Airflow", metrics.EMITTED))
+            if metric in names
+        ]
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(f"| `{metric.name}` | {labels} | {', '.join(places)} | {metric.help} |")
+    table = "\n".join(["| Metric | Labels | Exported to | |", "|---|---|---|---|", *rows])
+    return _between(page, METRICS, END_OF_METRICS, table)
+
+
+def _between(page: str, start: str, end: str, text: str) -> str:
+    """Replace the lines of a page between two others."""
+    before, _, rest = page.partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}\n{text}\n{end}{after}"
 
 
 def pages() -> dict[str, str]:
@@ -246,11 +275,12 @@ def provider_page() -> str:
         ]
         parts.append("\n".join(["| Option | Type | Default | |", "|---|---|---|---|", *rows, ""]))
     rows = [f"- `{path}`" for path in info.get("extra-links", ())]
+    rows += [f"- `{path}`" for path in info.get("notifications", ())]
     rows += [f"- `@task.{each['name']}`" for each in info.get("task-decorators", ())]
     rows += [
         f"- `{scheme}://…`" for each in info.get("asset-uris", ()) for scheme in each["schemes"]
     ]
-    parts.append("\n".join(["## Links, decorators and asset uris\n", *rows]))
+    parts.append("\n".join(["## Links, notifiers, decorators and asset uris\n", *rows]))
     return _page("In Airflow: connection, configuration, links", "\n".join(parts))
 
 

@@ -1,7 +1,7 @@
-"""Decision whether to compact a partition, with the reason, and the order within a budget."""
+"""Decision whether to compact a partition, with the reason."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
@@ -12,8 +12,10 @@ from airflow_hiveacid.acid.compaction import (
     reason_to_skip,
     repair_type,
 )
-from airflow_hiveacid.acid.compaction_policy import USUAL_DELTAS, Budget, CompactionPolicy
-from airflow_hiveacid.acid.trino import RIGHT, Misread
+from airflow_hiveacid.acid.compaction_forecast import Forecast
+from airflow_hiveacid.acid.compaction_policy import USUAL_DELTAS, CompactionPolicy
+from airflow_hiveacid.acid.compaction_value import CompactionValue, hours_until_due, hours_waited
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 _NAMED_BLOCKERS = 3
@@ -21,60 +23,6 @@ _NAMED_BLOCKERS = 3
 _WRONG_ANSWERS = 1e6
 # Share of everything that is read, if no base exists for a comparison with the deltas.
 MANY_DELETES = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSize:
-    """Measurements of a partition, or of a table without partitions.
-
-    Attributes:
-        table: "database.table".
-        partition: The name of the partition; None for a table without partitions.
-        base: The directory of the base; None without a base.
-        base_bytes: Its size, or that of the original files if no base exists.
-        deltas: The deltas and delete deltas that a compaction may take, in reading order.
-        delta_bytes: Their size.
-        delete_bytes: The size of the delete deltas among them.
-        base_rows: The rows of the base; None if they were not counted.
-        delta_rows: The rows and delete events of the deltas; None if they were not counted.
-        obsolete: Directories with a newer replacement.
-        aborted: Directories that will never be read.
-        awaiting_removal: The sizes of both, by their names.
-        invisible: Directories that cannot be compacted yet, because a write id in them is open.
-        aborted_write_ids: The number of aborted write ids of the table.
-        oldest_abort_hours: The age of the oldest of them, if known.
-        base_age_hours: The age of the base; None without a base.
-        auto_off: The table or its database switches automatic compaction off.
-        one_by_one: The metastore cannot make two directories visible at once (Hive 3).
-        problem: Why the partition cannot be read; None without a problem.
-        misread: The directories that Trino misreads.
-    """
-
-    table: str
-    partition: str | None = None
-    base: str | None = None
-    base_bytes: int = 0
-    deltas: tuple[str, ...] = ()
-    delta_bytes: int = 0
-    delete_bytes: int = 0
-    base_rows: int | None = None
-    delta_rows: int | None = None
-    obsolete: tuple[str, ...] = ()
-    aborted: tuple[str, ...] = ()
-    awaiting_removal: Mapping[str, int] = field(default_factory=dict)
-    invisible: tuple[str, ...] = ()
-    aborted_write_ids: int = 0
-    oldest_abort_hours: float | None = None
-    base_age_hours: float | None = None
-    auto_off: bool = False
-    one_by_one: bool = False
-    problem: str | None = None
-    misread: Misread = RIGHT
-
-    @property
-    def has_originals(self) -> bool:
-        """Whether the partition has files older than the table's first write id."""
-        return self.base is None and self.base_bytes > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +104,11 @@ class Decision:
         reason: The reason for or against it.
         benefit: The benefit for readers, for ordering.
         bytes: The size of the input of the compaction.
+        required: Readers may see wrong rows, or rows of aborted writes would remain.
+        waited_hours: The time since it became necessary.
+        hours_until_due: The time until the next one will be necessary.
+        work: The work according to the footers of the files, if they were read.
+        value: Its benefit and its cost, if compactions are chosen by them.
     """
 
     size: PartitionSize
@@ -163,6 +116,11 @@ class Decision:
     reason: str
     benefit: float = 0.0
     bytes: int = 0
+    required: bool = False
+    waited_hours: float = 0.0
+    hours_until_due: float = 0.0
+    work: Forecast | None = None
+    value: CompactionValue | None = None
 
 
 def decide(
@@ -200,40 +158,18 @@ def decide(
     if type_ is None:
         return Decision(size=size, type=None, reason=reason)
     read = size.delta_bytes + (size.base_bytes if type_ is CompactionType.MAJOR else 0)
+    wrong = policy.right_for == "trino" and bool(size.misread)
+    limit = Excess(size, policy).limit
     return Decision(
-        size=size, type=type_, reason=reason, benefit=_benefit(size, policy), bytes=read
+        size=size,
+        type=type_,
+        reason=reason,
+        benefit=_benefit(size, policy),
+        bytes=read,
+        required=wrong or _call_of_aborts(size, policy) is not None,
+        waited_hours=hours_waited(size, limit, policy.max_delta_ratio),
+        hours_until_due=hours_until_due(size, limit, policy.max_delta_ratio),
     )
-
-
-def choose(decisions: Sequence[Decision], budget: Budget) -> list[Decision]:
-    """Order required compactions by benefit, and postpone those beyond the budget.
-
-    Returns:
-        All decisions: first the compactions to run now, by benefit; then all others in their
-        order, those beyond the budget with this reason.
-    """
-    called = [decision for decision in decisions if decision.type is not None]
-    now: list[Decision] = []
-    later: dict[int, Decision] = {}
-    total = 0
-    for decision in sorted(called, key=lambda candidate: -candidate.benefit):
-        over = None
-        if budget.max_partitions is not None and len(now) >= budget.max_partitions:
-            over = f"{budget.max_partitions} partition{'' if budget.max_partitions == 1 else 's'}"
-        elif budget.max_bytes is not None and now and total + decision.bytes > budget.max_bytes:
-            over = bytes_in_words(budget.max_bytes)
-        if over is None:
-            now.append(decision)
-            total += decision.bytes
-        else:
-            reason = f"{decision.reason} It waits: this run's budget of {over} is used up."
-            later[id(decision)] = replace(decision, type=None, reason=reason)
-    others = [
-        later.get(id(decision), decision)
-        for decision in decisions
-        if decision.type is None or id(decision) in later
-    ]
-    return now + others
 
 
 def _call(

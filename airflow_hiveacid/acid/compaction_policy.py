@@ -1,5 +1,6 @@
 """Thresholds of automatic compaction: Hive's, and the time-based ones that Hive lacks."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -107,10 +108,16 @@ class Budget:
         max_bytes: The maximum input of all compactions together; None for no limit. The first
             compaction always runs, as one above the limit would never run otherwise.
         max_partitions: The maximum number of partitions; None for no limit.
+        max_core_seconds: The maximum cost of all compactions together, except those that correct
+            rows. With this limit, compactions are chosen by benefit per cost. None for no limit.
+        max_wait_hours: Compactions that are worth their cost, and have waited for this time, come
+            first within half of max_core_seconds.
     """
 
     max_bytes: int | None = None
     max_partitions: int | None = None
+    max_core_seconds: float | None = None
+    max_wait_hours: float = 24.0
 
     def validate(self) -> None:
         """Raise InvalidJob if a limit is invalid."""
@@ -118,6 +125,10 @@ class Budget:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise InvalidJob(f"budget.{name} must be at least 1, or None.")
+        if self.max_core_seconds is not None and not 0 < self.max_core_seconds < math.inf:
+            raise InvalidJob("budget.max_core_seconds must be more than 0, or None.")
+        if not 0 < self.max_wait_hours < math.inf:
+            raise InvalidJob("budget.max_wait_hours must be more than 0.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

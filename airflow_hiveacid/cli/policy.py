@@ -1,9 +1,13 @@
 """The thresholds of automatic compaction on the command line."""
 
 import argparse
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import get_args
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, Engine, Measure
+from airflow_hiveacid.text.quantities import parse_duration
 
 _HIVE = CompactionPolicy()
 
@@ -54,6 +58,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_value(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose compactions by benefit per cost."""
+    value = parser.add_argument_group("the choice by benefit per cost, also of several tables")
+    value.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="core-seconds for all compactions together, like 10m: rank them by the seconds that "
+        "readers save for each core-second",
+    )
+    value.add_argument(
+        "--max-wait",
+        default="24h",
+        metavar="TIME",
+        help="compactions that are worth their cost and have waited for this time come first "
+        "(default: %(default)s)",
+    )
+    value.add_argument(
+        "--read-samples",
+        type=Path,
+        metavar="FILE",
+        help="add a sample of the locks of readers to this file, and use all samples in it",
+    )
+    value.add_argument(
+        "--shadow", action="store_true", help="compare with the order of the thresholds"
+    )
+
+
 def policy(arguments: argparse.Namespace) -> CompactionPolicy:
     """The thresholds that were asked for.
 
@@ -79,5 +110,11 @@ def budget(arguments: argparse.Namespace) -> Budget:
         InvalidJob: One makes no sense.
     """
     budget = Budget(max_bytes=arguments.max_bytes, max_partitions=arguments.max_partitions)
+    if getattr(arguments, "budget", None) is not None:
+        budget = replace(
+            budget,
+            max_core_seconds=parse_duration(arguments.budget, "--budget").total_seconds(),
+            max_wait_hours=parse_duration(arguments.max_wait, "--max-wait") / timedelta(hours=1),
+        )
     budget.validate()
     return budget

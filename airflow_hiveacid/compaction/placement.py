@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.compaction.forecast import forecast, reason_for_spark
@@ -89,11 +90,16 @@ def rest_for_spark(job: CompactJob, report: CompactReport) -> CompactJob | None:
         None without such partitions, or if the job must not run on Spark. Of a queue, the requests
         for them were refused.
     """
-    left = [each.partition for each in report.partitions if _needs_spark(each)]
+    left = partitions_for_spark(report)
     if not left or job.run_in != "auto" or job.mode == "worker":
         return None
-    names = [name for name in left if name is not None]
+    names = sorted(name for name in left if name is not None)
     return replace(job, run_in="spark", partitions=names or None)
+
+
+def partitions_for_spark(report: CompactReport) -> set[str | None]:
+    """Return the partitions that need Spark, as became clear in the worker; None is a table."""
+    return {each.partition for each in report.partitions if _needs_spark(each)}
 
 
 def _needs_spark(report: PartitionReport) -> bool:

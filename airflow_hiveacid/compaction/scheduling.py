@@ -17,7 +17,13 @@ R = TypeVar("R")
 
 
 class Tasks(ABC):
-    """Runs the tasks of one transaction."""
+    """Runs the tasks of one transaction.
+
+    Attributes:
+        in_caller: Whether they run in the thread that asks for them.
+    """
+
+    in_caller = False
 
     def run(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a task for each item, and return the results.

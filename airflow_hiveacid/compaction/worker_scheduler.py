@@ -100,6 +100,7 @@ class _WorkerTasks(Tasks):
     ) -> None:
         self._what = what
         self._slots = slots
+        self.in_caller = slots is None
         self._count = count
         self._lock = threading.Lock()
         self._running: set[_Process] = set()

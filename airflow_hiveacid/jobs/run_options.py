@@ -15,7 +15,7 @@ class RunOptions:
     """Options of a run.
 
     Attributes:
-        run_id: The run of the DAG, for display, if ``once_per`` replaces it in run_token.
+        run_token: The name of the run's transactions; runs with the same name apply a change once.
         run_id: The run of the DAG, for display, where ``once_per`` replaces it in run_token.
         lock_wait_seconds: The maximum waiting time for locks.
         max_restarts: The maximum number of restarts if the table changed before the work began.

@@ -111,10 +111,19 @@ class DirectorySizes:
 
     def age(self, paths: Iterable[str], now: datetime) -> float | None:
         """Return the age in hours of the oldest of some directories, if known."""
+        return self.ages(paths, now)[0]
+
+    def ages(self, paths: Iterable[str], now: datetime) -> tuple[float | None, float | None]:
+        """Return the ages in hours of the oldest and the newest of some directories, if known."""
         times = [time for time in map(self.written.get, paths) if time is not None]
         if not times:
-            return None
-        return max(0.0, (now.timestamp() * 10**9 - min(times)) / _NANOSECONDS_PER_HOUR)
+            return None, None
+        nanoseconds = now.timestamp() * 10**9
+        oldest, newest = (
+            max(0.0, (nanoseconds - time) / _NANOSECONDS_PER_HOUR)
+            for time in (min(times), max(times))
+        )
+        return oldest, newest
 
 
 def parted(

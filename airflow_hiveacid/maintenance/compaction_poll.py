@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.acid.partition_size import PartitionSize
+from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.metric_collection import survey_samples
+from airflow_hiveacid.maintenance.metrics import Sample
+from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -25,11 +32,13 @@ class PollResult:
         needs: The useful compactions, the most useful first.
         log: The reason for each of these, and a summary of all others.
         problems: The tables and partitions that could not be measured, with the reasons.
+        samples: The metrics of the surveyed tables.
     """
 
     needs: tuple[CompactionNeed, ...]
     log: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 class CompactionPoll:
@@ -57,6 +66,7 @@ class CompactionPoll:
         self._client = MetastoreClient(metastore)
         self._survey = Survey(self._client, policy, quiet)
         self._budget = budget or Budget()
+        self._read_samples = ReadSamples()
 
     @property
     def quiet(self) -> dict[str, list[str]]:
@@ -81,6 +91,12 @@ class CompactionPoll:
             if require_access is not None:
                 require_access(sorted(ref.full_name for ref in refs))
             decisions = self._survey.survey(sorted(refs), partitions)
+            if self._budget.max_core_seconds is not None:
+                self._read_samples = with_sample(self._read_samples, self._client, decisions)
+                decisions = [with_rate(each, self._read_samples) for each in decisions]
+        # Some partitions are not the whole table.
+        whole = decisions if partitions is None else ()
+        samples = tuple(survey_samples(whole, datetime.now(UTC)))
         decisions = choose(decisions, self._budget)
         needs = tuple(filter(None, map(CompactionNeed.of, decisions)))
         others = [decision for decision in decisions if decision.type is None]
@@ -90,7 +106,7 @@ class CompactionPoll:
         )
         if unwritten := len(refs) - len({decision.size.table for decision in decisions}):
             log = (*log, f"Not written since the last survey, or empty: {_tables(unwritten)}.")
-        return PollResult(needs, log, tuple(_problems(others)))
+        return PollResult(needs, log, tuple(_problems(others)), samples)
 
 
 def _summary(others: Sequence[Decision], tables: int) -> Iterator[str]:

@@ -145,7 +145,7 @@ class HealthMeter:
         )
         policy = self._policy
         if not isinstance(outcome, HiveAcidError):
-            health = _measured(health, outcome, now)
+            health = measured(health, outcome, now)
             policy = policy.for_table(known.parameters if known else {})
             if health.obsolete_bytes or health.obsolete_directories or health.aborted_directories:
                 self._survey.mistrust(ref)
@@ -202,7 +202,14 @@ class HealthMeter:
         return inspection.inspect(folders)
 
 
-def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:
+def measured(health: TableHealth, decisions: Sequence[Decision], now: datetime) -> TableHealth:
+    """Add the measurements of a table's partitions to its health.
+
+    Args:
+        health: The health without measurements.
+        decisions: The decisions on all partitions.
+        now: The time of the survey.
+    """
     sizes = [decision.size for decision in decisions]
     base_bytes = sum(size.base_bytes for size in sizes)
     delta_bytes = sum(size.delta_bytes for size in sizes)
@@ -226,6 +233,7 @@ def _measured(health: TableHealth, decisions: Sequence[Decision], now: datetime)
         obsolete_bytes=sum(sum(size.awaiting_removal.values()) for size in sizes),
         obsolete_directories=sum(len(size.obsolete) for size in sizes),
         aborted_directories=sum(len(size.aborted) for size in sizes),
+        unreadable_partitions=sum(size.problem is not None for size in sizes),
         needs=tuple(need.to_dict() for need in map(CompactionNeed.of, needs) if need),
         verdict=_verdict(decisions, needs),
     )

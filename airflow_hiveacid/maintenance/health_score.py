@@ -127,6 +127,7 @@ class TableHealth:
             for readers of earlier versions and for consumers; it costs no points.
         retained_directories: The number of retained directories.
         aborted_directories: The number of directories of aborted transactions.
+        unreadable_partitions: The number of partitions that cannot be measured or compacted.
         oldest_txn: The oldest transaction or lock on the table, if any.
         queue: Its requests in the compaction queue.
         needs: The useful compactions, as the compaction sensors return them.
@@ -152,6 +153,7 @@ class TableHealth:
     retained_bytes: int = 0
     retained_directories: int = 0
     aborted_directories: int = 0
+    unreadable_partitions: int = 0
     oldest_txn: BlockingTxn | None = None
     queue: tuple[QueueEntry, ...] = ()
     needs: tuple[Mapping[str, Any], ...] = ()

@@ -1,7 +1,8 @@
 """Finding out that a compaction has nothing to do, before anything is started for it."""
 
 from airflow_hiveacid.acid.compaction import CompactionType, reason_to_skip
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_hiveacid.acid.compaction_decision import PartitionSize
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
@@ -16,6 +15,9 @@ from airflow_hiveacid.acid.names import (
     Delta,
     parse_directory,
 )
+from airflow_hiveacid.acid.partition_size import PartitionSize
+from airflow_hiveacid.acid.read_rates import ReadRate
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.trino import Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, Range, ValidTxnList
 from airflow_hiveacid.errors import HiveAcidError
@@ -60,6 +62,8 @@ class PartitionSizes:
         rules: Rules,
         *,
         counted: Mapping[str, int] | None = None,
+        identity: TableIdentity | None = None,
+        reads: ReadRate | None = None,
     ) -> None:
         """Prepare for one table.
 
@@ -69,12 +73,16 @@ class PartitionSizes:
             txns: The visible transactions.
             rules: The rules for reading a directory.
             counted: The rows that were counted before; If None, no rows are counted.
+            identity: The creation of the table.
+            reads: The rate of reads that the table's property sets.
         """
         self._table = table
         self._write_ids = write_ids
         self._txns = txns
         self._rules = rules
         self._counted = counted
+        self._identity = identity
+        self._reads = reads
         self._states: dict[tuple[object, ...], _State] = {}
         self.rows: dict[str, int] = {}
 
@@ -106,6 +114,7 @@ class PartitionSizes:
         originals = sizes.pop(ORIGINALS, 0)
         state = self._state(folder, prefix, tuple(sorted(sizes)), originals > 0)
         base = [] if state.base is None else [f"{prefix}{state.base}"]
+        oldest, newest = folder.ages((f"{prefix}{name}" for name in state.deltas), now)
         base_rows = delta_rows = None
         problem = state.problem
         if self._counted is not None and problem is None and state.deltas:
@@ -135,6 +144,10 @@ class PartitionSizes:
             one_by_one=self._rules is Rules.HIVE3,
             problem=problem,
             misread=self._misread(folder, prefix, state, originals > 0),
+            oldest_delta_hours=oldest,
+            newest_delta_hours=newest,
+            identity=self._identity,
+            reads=self._reads,
         )
 
     def _misread(

@@ -10,10 +10,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_decision import Decision, PartitionSize, decide
+from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.partition_size import PartitionSize
+from airflow_hiveacid.acid.read_rates import rate_of_property
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import (
@@ -322,6 +324,8 @@ class Survey:
             survey_tables.snapshot.txns,
             Rules.of(self._client.version),
             counted=counted,
+            identity=table.identity,
+            reads=rate_of_property(table.parameters),
         )
         measured: list[PartitionSize] = []
         locations, located_at = None, now
@@ -394,9 +398,14 @@ def require_compactable(table: HiveTable) -> None:
 def _aged(size: PartitionSize, elapsed: timedelta) -> PartitionSize:
     """Return an earlier measurement with its ages updated to the current time."""
     hours = elapsed.total_seconds() / 3600
-    abort, base = size.oldest_abort_hours, size.base_age_hours
+
+    def later(age: float | None) -> float | None:
+        return None if age is None else age + hours
+
     return replace(
         size,
-        oldest_abort_hours=None if abort is None else abort + hours,
-        base_age_hours=None if base is None else base + hours,
+        oldest_abort_hours=later(size.oldest_abort_hours),
+        base_age_hours=later(size.base_age_hours),
+        oldest_delta_hours=later(size.oldest_delta_hours),
+        newest_delta_hours=later(size.newest_delta_hours),
     )

@@ -90,6 +90,10 @@ class MetastoreClient:
         """Return a setting of the server, or the default if it is not set."""
         return str(self.call(idl_tables.get_config_value, name, default))
 
+    def release(self) -> str:
+        """Return the release that the server states; version 3.1 states 3.0."""
+        return str(self.call(idl_tables.get_version))
+
     # Databases
 
     def get_databases(self) -> list[str]:

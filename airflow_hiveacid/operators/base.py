@@ -14,13 +14,15 @@ from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
+from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.operators.outcome import outcome
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
 JobT = TypeVar("JobT", bound=Job)
 
@@ -68,6 +70,11 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         self._began = 0.0
         self._is_new = False
 
+    @property
+    def target(self) -> str:
+        """The table of the job; until the task runs, it may be a template."""
+        return self.job.target if self._running is None else self._running.target
+
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
         if not isinstance(content, Job):
@@ -76,7 +83,12 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
         texts = dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
         found: list[str] = []
-        content.render(lambda text: found.append(text) or text)
+
+        def collect(text: str) -> str:
+            found.append(text)
+            return text
+
+        content.render(collect)
         self._require_interval("job", found, context)
         try:
             return content.render(lambda text: texts.from_string(text).render(context))
@@ -103,19 +115,30 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             self.log.debug("The task fails.", exc_info=True)
             refused = isinstance(error, AccessRefused)
             audit(job, context, "refused" if refused else "failed", error=error)
+            self._emit_failure(error.id)
             # The log would show its cause after it, where it is hard to find.
             raise task_failure(error) from None
         except KeyboardInterrupt as error:
             audit(job, context, "killed", error=error)
             self.on_kill()
+            self._emit_failure(type(error).__name__)
             raise
         except Exception as error:
             audit(job, context, "failed", error=error)
+            if isinstance(error, HiveAcidTaskFailure):
+                self._emit_failure(error.error.id)
+            else:
+                self._emit_failure(type(error).__name__)
             raise
         audit(job, context, "done", report=report)
         self._publish(self._running, report, context)
-        self.log.info("%s", outcome(report, time.time() - self._began))
+        seconds = time.time() - self._began
+        emit_success(report, seconds)
+        self.log.info("%s", outcome(report, seconds))
         return report
+
+    def _emit_failure(self, error: str) -> None:
+        emit_failure(self.job.tag, self.target, error, time.time() - self._began)
 
     def on_kill(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
@@ -153,7 +176,7 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",
                 remedy="{{ partition_key }}, for example, is there in runs of partitions only.",
             )
-        return f"{_instance()}{ti.dag_id}/{once_per}/{ti.task_id}/{ti.map_index}"
+        return task_token(ti, once_per)
 
     def _prepare(self, context: "Context") -> JobT:
         job = self._complete(self.job)
@@ -171,6 +194,15 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
             # Not after a deferral: the application's commits are final.
             require_job_access(job, context)
         return job
+
+
+def task_token(ti: "RuntimeTaskInstanceProtocol", unit: str) -> str:
+    """Return the run token of a task instance, the same for all of its attempts.
+
+    :param ti: The task instance.
+    :param unit: The unit that is applied only once: the run, unless the task specifies another one.
+    """
+    return f"{_instance()}{ti.dag_id}/{unit}/{ti.task_id}/{ti.map_index}"
 
 
 def _instance() -> str:

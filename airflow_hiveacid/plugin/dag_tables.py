@@ -63,8 +63,13 @@ def _texts(dag: Mapping[str, Any]) -> Iterator[str]:
             continue
         # Arguments that all instances of a mapped task share are stored separately.
         for values in (fields, fields.get("partial_kwargs") or {}):
-            if isinstance(values.get("table"), str):
-                yield values["table"]
+            patterns = values.get("tables")
+            for given in (
+                values.get("table"),
+                *(patterns if isinstance(patterns, list) else [patterns]),
+            ):
+                if isinstance(given, str):
+                    yield given
             if isinstance(values.get("job"), str):
                 for quoted, plain in _TABLE_OF_A_JOB.findall(values["job"]):
                     yield quoted or plain

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
@@ -93,6 +94,7 @@ class HiveAcidCompactionSensor(PatientSensor):
             self.log.info("%s", line)
         for line in result.problems:
             self.log.warning("%s", line)
+        emit(lambda: result.samples)
         return PokeReturnValue(
             bool(result.needs), self._grouped([need.to_dict() for need in result.needs])
         )

@@ -7,8 +7,8 @@ from airflow_hiveacid.errors import InvalidJob
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LONGEST = 1e12
-_DURATION = re.compile("([0-9]{1,9}) ?(s|min|h|days?)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86_400, "days": 86_400}
+_DURATION = re.compile("([0-9]{1,9}) ?(s|m|min|h|days?)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "day": 86_400, "days": 86_400}
 _LONGEST_DURATION = timedelta(days=36_500)
 
 

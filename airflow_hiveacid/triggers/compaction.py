@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
+from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
 from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger
@@ -50,6 +51,7 @@ class HiveAcidCompactionTrigger(WaitingTrigger):
                 self.log.info("%s", line)
             for line in result.problems:
                 self.log.warning("%s", line)
+            emit(lambda: result.samples)
             needs = [need.to_dict() for need in result.needs]
             return {"needs": needs} if needs else None
 

@@ -7,16 +7,20 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.triggers.compaction import build_poll
 from airflow_hiveacid.triggers.waiting import metastore_options
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll, PollResult
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +114,7 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
                     policy = _decode_policy(kwargs["policy"])
                     options = await metastore_options(kwargs["metastore_conn_id"])
                     poll = await asyncio.to_thread(build_poll, options, policy, Budget())
-                result = await asyncio.to_thread(poll.survey, sorted(watched))
+                result = await asyncio.to_thread(_survey, poll, sorted(watched))
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for compactions failed, will try again: %s", error)
@@ -141,6 +145,12 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
             watched[self.table] -= 1
             if not watched[self.table]:
                 del watched[self.table]
+
+
+def _survey(poll: "CompactionPoll", tables: Sequence[str]) -> "PollResult":
+    result = poll.survey(tables)
+    emit(lambda: result.samples)
+    return result
 
 
 def _choose(

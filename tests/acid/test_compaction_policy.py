@@ -5,8 +5,10 @@ import pytest
 
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_decision import PartitionSize, choose, decide
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import decide
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, auto_compaction_off
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.errors import InvalidJob
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

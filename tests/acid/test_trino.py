@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType, plan_compaction
-from airflow_hiveacid.acid.compaction_decision import PartitionSize, choose, decide
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import decide
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
+from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.trino import RIGHT, Misread
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import InvalidJob, NothingToCompact

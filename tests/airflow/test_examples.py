@@ -20,6 +20,8 @@ from tests.engine.acid_tables import create
 EXAMPLES = sorted(path.stem for path in example_dags().glob("*.py"))
 # It declares nothing where Airflow knows of no partitions.
 PARTITIONED = "partitioned_backfill"
+# The trigger rules that pass a failure on.
+PASSING = {"all_success", "none_failed", "none_failed_min_one_success"}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,22 @@ def test_an_example_is_a_documented_dag_of_its_file_s_name(name, dags):
 def test_a_merge_of_an_interval_has_one(name, dags):
     # In Airflow 3 a bare cron schedule has intervals without length: it would merge nothing.
     assert type(dags[name].timetable).__name__ == "CronDataIntervalTimetable"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_run_fails_if_any_task_fails(name, dags):
+    # Only the leaves determine the state of a run, and a leaf with "all_done" ignores failures.
+    if name not in dags:
+        pytest.skip("needs a newer Airflow")
+
+    def reaches_a_leaf(task):
+        below = task.downstream_list
+        return not below or any(
+            each.trigger_rule in PASSING and reaches_a_leaf(each) for each in below
+        )
+
+    hidden = [task.task_id for task in dags[name].tasks if not reaches_a_leaf(task)]
+    assert hidden == []
 
 
 def test_backfilled_merges_declare_once_per(dags):

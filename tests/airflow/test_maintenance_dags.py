@@ -7,8 +7,10 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.cluster.packaged import example_dags
+from airflow_hiveacid.errors import DemoFailed
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.playground.local_airflow import LocalAirflow
+from tests.compaction.written_table import expected_rows, twelve_deltas
 from tests.maintenance.acid_folders import AcidFolders
 from tests.rows import rows_of
 
@@ -59,3 +61,19 @@ def test_twelve_deltas_come_out_compacted_and_cleaned(dag, number, airflow, shop
     for delta in deltas:
         assert f"Removed {delta}" in log
     assert f"{base} holds its content." in log
+
+
+def test_a_warehouse_is_maintained_although_a_table_is_corrupt(airflow, hms4):
+    with MetastoreClient(hms4.options) as client:
+        client.create_database("dag_warehouse")
+        tables = [twelve_deltas(client, f"dag_warehouse.{name}") for name in ("a", "b", "corrupt")]
+        next(tables[-1].root.rglob("bucket_00000")).write_bytes(b"no ORC file")
+        options = json.dumps({"tables": "dag_warehouse.*"})
+        with pytest.raises(DemoFailed) as failed:
+            airflow("dags", "test", "warehouse_maintenance", "--conf", options)
+        for table in tables[:2]:
+            assert len(table.directories()) == 1
+            assert table.rows() == expected_rows()
+        assert len(tables[-1].directories()) == DELTAS
+        assert "1 of 3 tables failed (dag_warehouse.corrupt)" in str(failed.value)
+        client.drop_database("dag_warehouse", cascade=True)

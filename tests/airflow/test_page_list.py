@@ -17,6 +17,7 @@ from airflow_hiveacid import (
     ChangesSource,
     HiveAcidCleanOperator,
     HiveAcidCompactOperator,
+    HiveAcidMaintainOperator,
     HiveAcidMergeOperator,
     HiveAcidTransactionOperator,
     MatchedUpdate,
@@ -260,6 +261,7 @@ def serialized(dag):
     [
         ("hourly_merge", ["demo.customers"]),
         ("automatic_compaction", ["default.*"]),
+        ("warehouse_maintenance", ["default.*"]),
         ("event_driven_compaction", ["default.customers", "default.orders"]),
     ],
 )
@@ -271,6 +273,7 @@ def test_the_tables_of_the_example_dags_are_declared(dag_id, tables):
 def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
     with DAG("d", params={"table": "Sales.Refunds", "days": 3}) as dag:
         HiveAcidDeltaCountSensor(task_id="s", table="web.*")
+        HiveAcidMaintainOperator(task_id="w", tables=["logs.*", "logs.old"])
         HiveAcidCleanOperator(task_id="c", job=CleanJob(target="{{ params.table }}"))
         HiveAcidMergeOperator(
             task_id="m",
@@ -294,6 +297,8 @@ def test_the_tables_of_a_dag_come_from_its_jobs_sensors_sources_and_assets():
         )
     assert tables_of(serialized(dag)) == [
         "crm.leads",
+        "logs.*",
+        "logs.old",
         "raw.events",
         "sales.a",
         "sales.b",

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.acid.conflicts import matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.errors import AccessRefused, DataError
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests.cli.acid_files import ids, write_events
 from tests.engine.acid_tables import ONLY_HIVE4
@@ -196,3 +197,34 @@ def test_contradictory_requests_are_reported_before_any_work(hiveacid, arguments
     status, said = hiveacid(*arguments)
     assert status == 20
     assert message in said
+
+
+def test_all_tables_of_a_pattern_are_maintained(table, database, hiveacid):
+    ref, root = table
+    status, printed = hiveacid("maintain", f"{database}.*")
+    assert status == 0
+    assert "tables: 1 surveyed, partitions: 1 compacted, " in printed
+    assert f"{ref}" in printed
+    assert [len(directories(root, day)) for day in ("mon", "tue")] == [1, 1]
+    again = json.loads(hiveacid("maintain", f"{database}.*", "--json")[1])
+    assert (again["surveyed"], again["tables"], again["skipped"]) == (1, [], [])
+
+
+def test_a_failed_table_of_a_pattern_is_reported(table, database, hiveacid):
+    ref, root = table
+    next(root.rglob("day=mon/*/bucket_00000")).write_bytes(b"no ORC file")
+    status, printed = hiveacid("maintain", f"{database}.*")
+    assert status == DataError.exit_code
+    assert f"1 of 1 tables failed ({ref})" in printed
+    assert len(directories(root, "mon")) == 12
+
+
+def test_the_authorizer_decides_which_tables_are_maintained(table, database, hiveacid, monkeypatch):
+    def refuse(user, accesses):
+        raise AccessRefused(f"{user} may not {accesses[0].action} {accesses[0].table}.")
+
+    monkeypatch.setattr("airflow_hiveacid.cli.commands.maintain.require_access", refuse)
+    status, printed = hiveacid("maintain", f"{database}.*")
+    assert status == AccessRefused.exit_code
+    assert f"may not compact {table[0]}" in printed
+    assert len(directories(table[1], "mon")) == 12

@@ -29,6 +29,7 @@ class _Entry:
     error: str | None = None
     txn: int | None = None
     next_txn: int | None = None
+    committed_at: int | None = None
     highest_write_id: int | None = None
     order_by: str | None = None
     files: int | None = None
@@ -87,6 +88,7 @@ class Compactions:
                 workerVersion=entry.worker_version,
                 poolName=entry.pool,
                 nextTxnId=entry.next_txn,
+                commitTime=entry.committed_at,
                 txnId=entry.txn,
                 hightestTxnId=entry.highest_write_id,
             )
@@ -137,7 +139,8 @@ class Compactions:
         if entry.state in _ENDED:
             raise idl_tables.MetaException("The update count was 0 which is not the expected.")
         entry.state, entry.worker = _READY, None
-        # The real one does this when the transaction commits, which comes right after.
+        # The real one does both when the transaction commits, which comes right after.
+        entry.committed_at = _now()
         entry.next_txn = self._transactions.get_open_txns().txn_high_water_mark
 
     def mark_cleaned(self, info: Any) -> None:

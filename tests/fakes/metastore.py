@@ -159,6 +159,8 @@ class FakeMetastore:
         if name == "get_config_value":
             setting, default = values
             return self.settings.get(setting, default)
+        if name == "getVersion":
+            return self.version if self._is_4 else "3.0"
         part = next(part for part in self._parts if hasattr(part, name))
         return getattr(part, name)(*values)
 

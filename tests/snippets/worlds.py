@@ -20,6 +20,7 @@ CANNOT_RUN = {
     "make release": "takes minutes, and builds the last commit; tests/release tests its steps",
     "make playground": "tests/live/test_playground.py runs it",
     "hiveacid demo": "tests/live/test_playground.py runs it",
+    "--listen 9108": "goes on until Ctrl-C; tests/cli/test_metrics.py runs it",
     "hiveacid metastore": "goes on until Ctrl-C; tests/metastore/test_embedded.py runs it",
     "docker compose": "wants Docker; tests/live/test_deploy.py runs it where there is some",
     "GSSAPI": "wants a Kerberos realm; make secure has one",

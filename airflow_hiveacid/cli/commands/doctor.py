@@ -35,10 +35,11 @@ class Check:
 
     Attributes:
         name: The checked subject.
-        ok: Whether jobs can run with it.
+        ok: False if jobs cannot run with it, or if the metastore has a known problem.
         found: The finding.
         remedy: The remedy.
-        exit_code: The exit status that it makes.
+        exit_code: The exit status that it makes; 0 if jobs can run nevertheless.
+        undetermined: The evidence does not decide.
     """
 
     name: str
@@ -46,6 +47,14 @@ class Check:
     found: str
     remedy: str = ""
     exit_code: int = 0
+    undetermined: bool = False
+
+    @property
+    def label(self) -> str:
+        """The result in a word."""
+        if self.undetermined:
+            return "?"
+        return "ok" if self.ok else "FAILED" if self.exit_code else "WARN"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -73,14 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         described = [codec.encode(check) for check in checks]
         print(json.dumps({"checks": described}, ensure_ascii=False))
-    return next((check.exit_code for check in checks if not check.ok), 0)
+    return next((check.exit_code for check in checks if check.exit_code), 0)
 
 
 COMMAND = Command(
     name="doctor",
     help="check whether jobs can run",
-    description="Check the installed packages, Java, the metastore, its transactions, and write "
-    "access to the warehouse, from this machine as this user: a Spark job on a "
+    description="Check the installed packages, Java, the metastore, its transactions, known problems "
+    "of its release, and write access to the warehouse, from this machine as this user: a Spark job on a "
     "cluster may run on another machine, as another user.",
     configure=_configure,
     run=run,
@@ -105,6 +114,7 @@ def _checks(arguments: argparse.Namespace) -> Iterator[Check]:
         if not reached.ok:
             return
         yield _check("transactions", lambda: _transactions(client))
+        yield from _known_problems(client)
         if arguments.table is None:
             yield _check("warehouse", lambda: _warehouse(client))
             return
@@ -118,6 +128,25 @@ def _check(name: str, examine: Callable[[], str]) -> Check:
         return Check(name, True, examine())
     except HiveAcidError as error:
         return _failed(name, error)
+
+
+def _known_problems(client: "MetastoreClient") -> Iterator[Check]:
+    from airflow_hiveacid.maintenance.known_problems import Evidence, Verdict, known_problems
+
+    try:
+        findings = known_problems(Evidence.of(client))
+    except HiveAcidError as error:
+        yield _failed("known problems", error)
+        return
+    for finding in findings:
+        undetermined = finding.verdict is Verdict.UNDETERMINED
+        yield Check(
+            finding.problem,
+            ok=finding.verdict is not Verdict.PRESENT,
+            found=f"{'cannot be determined: ' if undetermined else ''}{finding.evidence}",
+            remedy=finding.remedy,
+            undetermined=undetermined,
+        )
 
 
 def _failed(name: str, error: HiveAcidError) -> Check:
@@ -260,6 +289,6 @@ def _version(package: str) -> str | None:
 
 
 def _as_text(check: Check) -> Iterator[str]:
-    yield f"{'ok    ' if check.ok else 'FAILED'}  {check.name}: {check.found}"
+    yield f"{check.label:6}  {check.name}: {check.found}"
     if check.remedy:
         yield f"        {check.remedy}"

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from airflow_hiveacid.acid.compaction_decision import Decision, choose
+from airflow_hiveacid.acid.compaction_choice import choose
+from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cli import policy, target
+from airflow_hiveacid.cli import policy, ranked_plan, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError, UserError
@@ -21,11 +22,17 @@ from airflow_hiveacid.text.quantities import bytes_in_words
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("table", nargs="?", metavar="DB.TABLE", help="the table's name")
+    parser.add_argument(
+        "table",
+        nargs="?",
+        metavar="DB.TABLE",
+        help="the table's name; with --budget also a pattern, like 'sales.*'",
+    )
     target.add_metastore(parser)
     target.add_partitions(parser)
     target.add_json(parser)
     policy.add_arguments(parser)
+    policy.add_value(parser)
     parser.add_argument(
         "--conflicts",
         action="store_true",
@@ -48,6 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _print_conflicts(arguments)
     ref = TableRef.parse(arguments.table)
     partitions, budget = target.partitions(arguments), policy.budget(arguments)
+    if budget.max_core_seconds is not None:
+        return ranked_plan.run(arguments, budget)
+    if arguments.shadow or arguments.read_samples:
+        raise UserError(
+            "--shadow and --read-samples compare compactions by their value.",
+            remedy="Set --budget, too.",
+        )
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         print(f"hiveacid: measuring {ref} ...", file=sys.stderr, flush=True)
         survey = Survey(client, policy.policy(arguments))
@@ -73,7 +87,8 @@ COMMAND = Command(
     description="Measure the partitions of a table and show which of them need a "
     "compaction, the most useful first, with the reason for every decision. Thresholds in the "
     "properties of the table take precedence over those given here. The footers of the files "
-    "show the amount of work, and whether it requires Spark.",
+    "show the amount of work, and whether it requires Spark. With --budget, compactions are ranked "
+    "by the reading time that they save until the next one is due, for each core-second.",
     configure=_configure,
     run=run,
 )

@@ -68,6 +68,8 @@ class QueuedCompaction:
         next_txn_id: The youngest transaction at its commit; older ones may read the replaced files.
         enqueued_at: The time of the request.
         started_at: The time when a worker claimed it.
+        committed_at: The time of its commit; version 3 does not return it.
+        cleaning_since: The time when Hive's cleaner started with it.
         error: The reason for a failure or refusal.
         run_as: The owner of the directory; missing from a claim.
         order_by: The sort order of a rebalance, with the words ORDER BY; "" for unsorted. Only the
@@ -89,6 +91,8 @@ class QueuedCompaction:
     next_txn_id: int | None = None
     enqueued_at: datetime | None = None
     started_at: datetime | None = None
+    committed_at: datetime | None = None
+    cleaning_since: datetime | None = None
     error: str | None = None
     run_as: str | None = None
     order_by: str | None = None
@@ -119,6 +123,8 @@ class QueuedCompaction:
             next_txn_id=shown.nextTxnId or None,
             enqueued_at=instant(shown.enqueueTime),
             started_at=instant(shown.start),
+            committed_at=instant(shown.commitTime),
+            cleaning_since=instant(shown.cleanerStart),
             error=shown.errorMessage,
             run_as=shown.runAs,
         )

@@ -21,8 +21,8 @@ ShowCompactResponseElement = struct(
     "ShowCompactResponseElement",
     """1:string dbname, 2:string tablename, 3:string partitionname, 4:i32 type, 5:string state,
     6:string workerid, 7:i64 start, 8:string runAs, 9:i64 hightestTxnId, 13:i64 id,
-    14:string errorMessage, 15:i64 enqueueTime, 16:string workerVersion, 20:string poolName,
-    21:i64 nextTxnId, 22:i64 txnId""",
+    14:string errorMessage, 15:i64 enqueueTime, 16:string workerVersion, 19:i64 cleanerStart,
+    20:string poolName, 21:i64 nextTxnId, 22:i64 txnId, 23:i64 commitTime""",
 )
 ShowCompactResponse = struct("ShowCompactResponse", "1:list<ShowCompactResponseElement> compacts")
 CompactionInfoStruct = struct(

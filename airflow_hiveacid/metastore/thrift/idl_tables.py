@@ -160,6 +160,8 @@ get_config_value = call(
     returns="string",
     throws="1:ConfigValSecurityException",
 )
+# The release of version 4, "4.0.1"; version 3.1 answers "3.0".
+get_version = call("getVersion", returns="string")
 
 # Identifies the database of the server, regardless of the server's address.
 get_metastore_db_uuid = call("get_metastore_db_uuid", returns="string", throws="1:MetaException")

@@ -52,6 +52,7 @@ _CALLS: dict[str, frozenset[str]] = {
             "get_table_req",
             "get_unique_constraints",
             "get_valid_write_ids",
+            "getVersion",
             "show_compact",
             "show_locks",
         }

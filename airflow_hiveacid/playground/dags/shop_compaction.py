@@ -7,6 +7,7 @@ partition once, when it has become worth compacting by the thresholds of its tab
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, compaction_groups
@@ -53,6 +54,7 @@ with DAG(
         return list({group[0]["table"]: group[0] for group in planned}.values())
 
     planned = plan()
+    tables = one_of_each_table(planned)
     compact = HiveAcidCompactOperator.partial(
         task_id="compact", map_index_template="{{ task.need[0].type }} {{ task.need[0].table }}"
     ).expand(need=planned)
@@ -61,5 +63,7 @@ with DAG(
         map_index_template="{{ task.need.table }}",
         # The compacted partitions can be cleaned, even if others failed.
         trigger_rule="all_done",
-    ).expand(need=one_of_each_table(planned))
+    ).expand(need=tables)
     compact >> clean
+    # Without this last task, the run would succeed although a compaction failed.
+    [compact, tables] >> EmptyOperator(task_id="compacted", trigger_rule="none_failed")

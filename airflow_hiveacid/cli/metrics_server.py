@@ -1,0 +1,106 @@
+"""HTTP server of `hiveacid metrics --listen`, for scrapes by Prometheus."""
+
+import re
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
+
+_LOCAL = "127.0.0.1"
+_PATH = "/metrics"
+_LARGEST_PORT = 65535
+_ADDRESS = re.compile(
+    r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+)):)?(?P<port>[0-9]{1,5})"
+)
+# A client that sends nothing must not occupy a thread forever.
+_TIMEOUT_SECONDS = 10.0
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Answers GET /metrics.
+
+    Attributes:
+        url: The address of the metrics.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], scrape: Callable[[], str]) -> None:
+        """Bind the address.
+
+        Args:
+            address: The host and the port; port 0 is any free one.
+            scrape: Returns the metrics. One thread calls it, and so needs one connection.
+
+        Raises:
+            UserError: The address cannot be bound.
+        """
+        host, port = address
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._scrape = scrape
+        self._lock = Lock()
+        self._worker = ThreadPoolExecutor(1)
+        self._running: Future[str] | None = None
+        try:
+            super().__init__(address, _Handler)
+        except (OSError, UnicodeError) as error:
+            self._worker.shutdown()
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(
+                f"{host}:{port} cannot be listened on: {reason}.",
+                remedy="Choose another port, or an address of this machine.",
+            ) from error
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.server_address[1]}{_PATH}"
+
+    def metrics(self) -> bytes:
+        """Return the metrics; requests during a scrape receive its result."""
+        with self._lock:
+            if self._running is None or self._running.done():
+                self._running = self._worker.submit(self._scrape)
+            running = self._running
+        return running.result().encode(errors="backslashreplace")
+
+    def server_close(self) -> None:
+        """Release the address."""
+        super().server_close()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Parse "PORT", "HOST:PORT" or "[IPv6]:PORT"; without a host it is this machine only.
+
+    Raises:
+        UserError: The text is not an address.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _LARGEST_PORT:
+        raise UserError(
+            f"{text!r} is not an address.", remedy="Use PORT, HOST:PORT or [IPv6 address]:PORT."
+        )
+    return found["ipv6"] or found["host"] or _LOCAL, int(found["port"])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _TIMEOUT_SECONDS
+    server: MetricsServer
+
+    def do_GET(self) -> None:
+        """Answer a scrape."""
+        if self.path.partition("?")[0] != _PATH:
+            self.send_error(HTTPStatus.NOT_FOUND, explain=f"The metrics are at {_PATH}.")
+            return
+        content = self.server.metrics()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log nothing: a scrape comes every few seconds."""

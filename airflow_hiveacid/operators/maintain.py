@@ -1,0 +1,205 @@
+"""HiveAcidMaintainOperator: maintenance of many tables as one Airflow task."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.authorization import audit, require_job_access
+from airflow_hiveacid.authorizer import require_access, user_of
+from airflow_hiveacid.cluster.abort import abort_run
+from airflow_hiveacid.errors import AccessRefused, HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
+from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.job import Access, Job
+from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
+from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.operators.base import task_token
+from airflow_hiveacid.progress import watching
+from airflow_hiveacid.text.quantities import duration_in_words
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
+
+SettingT = TypeVar("SettingT", CompactionPolicy, Budget, WorkerLimits)
+
+
+class HiveAcidMaintainOperator(NamedTemplateFields):
+    """Compacts and cleans all tables that need it, in one task.
+
+    The worker surveys the tables, selects compactions within the budget, runs small ones itself
+    without Spark and Java, and removes files that no reader needs. Compactions that require Spark are
+    returned for ``.expand(need=...)`` of HiveAcidCompactOperator.
+
+    The failure of a table does not stop the others. The task then fails at its end, and its report is
+    available in the XCom all the same; a retry maintains the tables that still need it.
+
+    Example::
+
+        maintain = HiveAcidMaintainOperator(task_id="maintain", tables="sales.*")
+
+        @task(trigger_rule="all_done")
+        def on_spark(report): return report["on_spark"]
+
+        HiveAcidCompactOperator.partial(task_id="compact").expand(need=on_spark(maintain.output))
+
+    :param tables: Names or patterns of tables, ``database.table`` or ``database.*``. (templated)
+    :param policy: The rules for partitions that are worth compacting, or a mapping. (templated)
+    :param budget: The limits for all tables together, or a mapping. (templated)
+    :param worker: The limits of one compaction in the worker, or a mapping. (templated)
+    :param parallel: The number of tables that are maintained concurrently.
+    :param lock_wait_seconds: The maximum waiting time for each lock.
+    :param metastore_conn_id: The metastore. (templated)
+    """
+
+    template_fields: Sequence[str] = ("tables", "policy", "budget", "worker", "metastore_conn_id")
+    ui_color = "#fde8c9"
+
+    def __init__(
+        self,
+        *,
+        tables: str | Sequence[str],
+        policy: CompactionPolicy | Mapping[str, Any] | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
+        worker: WorkerLimits | Mapping[str, Any] | None = None,
+        parallel: int = 2,
+        lock_wait_seconds: float = 300,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.tables = tables
+        self.policy = policy or CompactionPolicy()
+        self.budget = budget or Budget()
+        self.worker = worker or WorkerLimits()
+        self.parallel = parallel
+        self.lock_wait_seconds = lock_wait_seconds
+        self.metastore_conn_id = metastore_conn_id
+        self._maintainer: WarehouseMaintainer | None = None
+        self._metastore: MetastoreOptions | None = None
+        settings = (self.policy, self.budget, self.worker)
+        rendered_later = any(isinstance(given, Mapping) for given in settings)
+        if not rendered_later and not any(map(is_template, self._patterns())):
+            self._maintenance().validate()
+
+    def execute(self, context: "Context") -> dict[str, Any]:
+        """Maintain the tables, and return the report."""
+        began = time.time()
+        try:
+            report = self._maintain(context)
+        except HiveAcidError as error:
+            raise task_failure(error) from None
+        except KeyboardInterrupt:
+            self.on_kill()
+            raise
+        self._log(report, time.time() - began)
+        plain = report.to_dict()
+        if report.error is not None:
+            # The tasks that follow need the results of the other tables.
+            context["ti"].xcom_push(key="return_value", value=plain)
+            raise task_failure(report.error)
+        return plain
+
+    def on_kill(self) -> None:
+        """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
+        if self._maintainer is not None:
+            tokens = self._maintainer.tokens
+            self._maintainer.stop()
+            abort_run(None, self._metastore, tokens, self.log)
+
+    def _maintain(self, context: "Context") -> MaintenanceReport:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
+        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        maintenance = self._maintenance()
+        maintenance.validate()
+        ti = context["ti"]
+        self._metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        with MetastoreClient(self._metastore) as client, WorkerScheduler() as scheduler:
+            self._maintainer = WarehouseMaintainer(
+                scheduler,
+                client,
+                maintenance,
+                watching(),
+                _audited_jobs(context),
+                task_token(ti, ti.run_id),
+            )
+            return self._maintainer.run()
+
+    def _patterns(self) -> list[str]:
+        return [self.tables] if isinstance(self.tables, str) else list(self.tables)
+
+    def _maintenance(self) -> Maintenance:
+        return Maintenance(
+            tables=self._patterns(),
+            policy=_decoded(CompactionPolicy, self.policy, "policy"),
+            budget=_decoded(Budget, self.budget, "budget"),
+            worker=_decoded(WorkerLimits, self.worker, "worker"),
+            parallel=self.parallel,
+            lock_wait_seconds=self.lock_wait_seconds,
+        )
+
+    def _log(self, report: MaintenanceReport, seconds: float) -> None:
+        for each in report.skipped:
+            self.log.info(
+                "Skipped %s: %s", "/".join(filter(None, (each.table, each.partition))), each.reason
+            )
+        for group in report.on_spark:
+            self.log.info(
+                "On Spark: %s compaction of %s",
+                group[0].type,
+                ", ".join(need.name for need in group),
+            )
+        for table in report.tables:
+            for warning in table.warnings:
+                self.log.warning("%s: %s", table.table, warning)
+            if table.error is not None:
+                self.log.error("%s failed: %s", table.table, table.error)
+        self.log.info("%s, %s", report.summary, duration_in_words(seconds))
+
+
+def _decoded(type_: type[SettingT], given: SettingT | Mapping[str, Any], name: str) -> SettingT:
+    if not isinstance(given, Mapping):
+        return given
+    decoded: SettingT = codec.decode(type_, dict(given), name)
+    return decoded
+
+
+def _audited_jobs(context: "Context") -> "JobObserver":
+    """Return an observer that checks the accesses of each job, and writes its audit record."""
+    from airflow_hiveacid.compaction.warehouse import JobObserver
+
+    class AuditedJobs(JobObserver):
+        """Checks accesses, writes audit records, and emits metrics."""
+
+        def admit(self, table: TableRef) -> None:
+            wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
+            require_access(user_of(context["ti"].dag_id), wanted)
+
+        def begin(self, job: Job) -> None:
+            require_job_access(job, context)
+
+        def end(
+            self, job: Job, report: Report | None, error: HiveAcidError | None, seconds: float
+        ) -> None:
+            plain = None if report is None else report.to_dict()
+            if error is None and plain is not None:
+                audit(job, context, "done", report=plain)
+                emit_success(plain, seconds)
+            elif error is not None:
+                refused = isinstance(error, AccessRefused)
+                audit(job, context, "refused" if refused else "failed", report=plain, error=error)
+                emit_failure(job.tag, job.target, error.id, seconds)
+
+    return AuditedJobs()

@@ -1,0 +1,202 @@
+"""The command that prints metrics, or answers scrapes."""
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from threading import Barrier, Event, Thread
+
+import pytest
+
+from airflow_hiveacid.cli.metrics_server import MetricsServer, parse_address
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.maintenance import metrics
+from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
+from airflow_hiveacid.metastore.client import MetastoreClient
+from tests.fakes.metastore import FakeMetastore
+from tests.maintenance.acid_folders import AcidFolders
+from tests.proxy import Proxy
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+
+
+def names(text):
+    return {*re.findall(r"^(\w+)", re.sub(r"(?m)^#.*\n", "", text), re.MULTILINE)}
+
+
+@FAKE
+def test_the_metrics_of_the_metastore_are_printed(hiveacid):
+    status, printed = hiveacid("metrics")
+    assert status == 0
+    # The time of a commit is unknown to version 3, but none is needed for an empty queue.
+    assert names(printed) == {metric.name for metric in metrics.METASTORE}
+
+
+@FAKE
+def test_named_tables_are_measured(client, database, hiveacid):
+    folders = AcidFolders.create(client, f"{database}.t_1")
+    folders.insert()
+    AcidFolders.create(client, f"{database}.u")
+    for arguments, tables in (
+        ((f"{database}.t_1",), {"t_1"}),
+        ((f"{database}.t*",), {"t_1"}),
+        ((database,), {"t_1", "u"}),
+    ):
+        status, printed = hiveacid("metrics", *arguments)
+        assert status == 0
+        found = re.findall(rf'^hiveacid_table_score{{table="{database}\.(\w+)"}}', printed, re.M)
+        assert {*found} == tables
+        assert f'compaction_num_active_deltas{{table="{database}.t_1"}} 1\n' in printed
+        assert "hiveacid_last_run" not in printed
+    note = '{"format": 1, "operation": "merge", "time": "2026-11-20T12:00:00+00:00"}'
+    (folders.root / "delta_0000001_0000001_0000" / "_hiveacid.json").write_text(note)
+    printed = hiveacid("metrics", f"{database}.t_1", "--runs")[1]
+    assert f'hiveacid_last_run_bytes{{operation="merge",table="{database}.t_1"}}' in printed
+    assert hiveacid("metrics", "nowhere")[0] == 20
+
+
+def test_an_unreachable_metastore_is_an_exit_code(capsys):
+    from airflow_hiveacid.cli.main import main
+
+    assert main(["metrics", "--metastore", "thrift://127.0.0.1:1"]) == 40
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9108", ("127.0.0.1", 9108)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("localhost:65535", ("localhost", 65535)),
+        ("[::1]:9108", ("::1", 9108)),
+    ],
+)
+def test_without_a_host_an_address_is_that_of_this_machine(text, address):
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":", ":9108", "host:", "host", "65536", "-1", "1:2:3", "[::1:9", "::1", "٣", "a b:1"],
+)
+def test_other_texts_are_no_addresses(text):
+    with pytest.raises(UserError, match="is not an address"):
+        parse_address(text)
+
+
+@contextmanager
+def serving(scrape):
+    with MetricsServer(("127.0.0.1", 0), scrape) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.headers["Content-Type"], answer.read()
+
+
+def test_a_scrape_is_answered_at_one_path():
+    with serving(lambda: 'a{b="\udcff"} 1\n') as server:
+        assert get(server.url) == (CONTENT_TYPE, b'a{b="\\udcff"} 1\n')
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(server.url.replace("metrics", ""))
+
+
+def test_a_taken_address_is_an_error():
+    with serving(str) as server, pytest.raises(UserError, match="cannot be listened on"):
+        MetricsServer(("127.0.0.1", server.server_address[1]), str)
+
+
+def test_clients_that_wait_share_a_scrape():
+    began, may_end, scrapes = Event(), Event(), []
+
+    def scrape():
+        scrapes.append(len(scrapes))
+        began.set()
+        assert may_end.wait(60)
+        return f"{scrapes[-1]}"
+
+    clients = 5
+    arrived = Barrier(clients + 1)
+    with serving(scrape) as server, ThreadPoolExecutor(clients) as pool:
+
+        class Counting(http.client.HTTPConnection):
+            def endheaders(self, *arguments, **options):
+                super().endheaders(*arguments, **options)
+                arrived.wait(60)
+
+        def ask():
+            connection = Counting(*server.server_address[:2], timeout=60)
+            connection.request("GET", "/metrics")
+            return connection.getresponse().read()
+
+        answers = [pool.submit(ask) for _ in range(clients)]
+        arrived.wait(60)
+        assert began.wait(60)
+        may_end.set()
+        found = {answer.result(60) for answer in answers}
+    # A client whose request is read after the end of the first scrape may need a second one.
+    assert found <= {b"0", b"1"}
+    assert len(scrapes) <= 2
+
+
+def test_a_client_that_sends_nothing_delays_no_other():
+    with (
+        serving(lambda: "x 1\n") as server,
+        socket.create_connection(server.server_address[:2]) as silent,
+    ):
+        assert get(server.url)[1] == b"x 1\n"
+        assert silent.fileno() >= 0
+
+
+def test_scrapes_continue_while_the_metastore_does_not_answer(tmp_path):
+    up, of_table = "hiveacid_metastore_up 1\n", 'compaction_num_active_deltas{table="shop.t"} 1\n'
+    with FakeMetastore("4.0.1", directory=tmp_path) as metastore:
+        with MetastoreClient(metastore.options) as client:
+            client.create_database("shop")
+            AcidFolders.create(client, "shop.t").insert()
+        # Lost: the answer for the second scrape, and its repetition.
+        with (
+            closing(Proxy(metastore, "show_compact", after=2, times=2)) as proxy,
+            subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-m",
+                        "airflow_hiveacid.cli.main",
+                        "metrics",
+                        "shop.t",
+                        "gone",
+                    ),
+                    *("--listen", "0", "--metastore", proxy.uri),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as program,
+        ):
+            url = program.stdout.readline().split()[-1]
+            assert url.startswith("http://127.0.0.1:")
+            # A database that does not exist hides no other name.
+            assert "gone" in program.stderr.readline()
+            first, second, third = (get(url)[1].decode() for _ in range(3))
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(60) == 0
+            assert "Traceback" not in program.stderr.read()
+    for text in (first, third):
+        assert up in text
+        assert of_table in text
+    assert "hiveacid_metastore_up 0\n" in second
+    assert of_table in second
+    assert "compaction_num_initiated" not in second

@@ -1,0 +1,127 @@
+"""The checks for known problems of metastores, by their evidence."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.maintenance.known_problems import (
+    CLEANER_ON,
+    FETCH_SIZE,
+    HOUSEKEEPING_ON,
+    INITIATOR_ON,
+    MIN_HISTORY_LEVEL,
+    MIN_HISTORY_WRITE_ID,
+    Evidence,
+    Verdict,
+    known_problems,
+)
+from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, QueuedCompaction
+from airflow_hiveacid.metastore.thrift.answers import TxnType
+from tests.fakes.metastore import REAL_AND_FAKE
+
+ABSENT, PRESENT, UNDETERMINED = Verdict
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def finding(problem, version="4.0.1", **evidence):
+    given = {
+        "now": NOW,
+        "version": MetastoreVersion(int(version[0])),
+        "release": version,
+        "settings": {},
+    }
+    (found,) = [
+        each for each in known_problems(Evidence(**given | evidence)) if each.problem == problem
+    ]
+    assert (found.remedy == "") == (found.verdict is ABSENT)
+    return found
+
+
+def ready(next_txn_id, minutes=60, table="t"):
+    return QueuedCompaction(
+        id=next_txn_id,
+        table=TableRef("db", table),
+        partition=None,
+        type="major",
+        state=READY_FOR_CLEANING,
+        next_txn_id=next_txn_id,
+        committed_at=NOW - timedelta(minutes=minutes),
+    )
+
+
+def test_an_old_transaction_that_blocks_all_cleanings_is_found():
+    queue = [ready(8), ready(9, table="u"), ready(5), ready(12, minutes=1)]
+    found = finding("HIVE-26704", queue=queue, min_open=7, settings={MIN_HISTORY_WRITE_ID: "false"})
+    assert found.verdict is PRESENT
+    assert "2 requests of 2 tables" in found.evidence
+    assert "open transaction 7" in found.evidence
+    assert "End transaction 7" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("queue", "min_open", "settings", "verdict"),
+    [
+        ([ready(8)], None, {}, ABSENT),
+        ([ready(8)], 8, {MIN_HISTORY_WRITE_ID: "false"}, ABSENT),
+        ([ready(8, minutes=9)], 7, {MIN_HISTORY_WRITE_ID: "false"}, ABSENT),
+        ([], 7, {}, ABSENT),
+        # It may be a reader of the same table.
+        ([ready(8)], 7, {MIN_HISTORY_WRITE_ID: "true"}, UNDETERMINED),
+        ([ready(8)], 7, {}, UNDETERMINED),
+    ],
+)
+def test_a_cleaning_waits_only_for_older_transactions(queue, min_open, settings, verdict):
+    found = finding("HIVE-26704", queue=queue, min_open=min_open, settings=settings)
+    assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("problem", "version", "settings", "verdict"),
+    [
+        ("HIVE-26704", "3.0", {}, ABSENT),
+        ("HIVE-25503", "3.0", {}, PRESENT),
+        ("HIVE-25503", "4.0.1", {}, ABSENT),
+        ("HIVE-27075", "3.0", {}, ABSENT),
+        ("HIVE-27075", "4.0.1", {HOUSEKEEPING_ON: "true", CLEANER_ON: "true"}, ABSENT),
+        ("HIVE-27075", "4.0.1", {HOUSEKEEPING_ON: "true", INITIATOR_ON: "TRUE"}, ABSENT),
+        ("HIVE-27075", "4.0.1", {HOUSEKEEPING_ON: "true", CLEANER_ON: "false"}, UNDETERMINED),
+        ("HIVE-27075", "4.0.1", {CLEANER_ON: "true"}, UNDETERMINED),
+        ("HIVE-24291", "3.0", {INITIATOR_ON: "true"}, PRESENT),
+        ("HIVE-24291", "3.0", {INITIATOR_ON: "false"}, UNDETERMINED),
+        ("HIVE-24291", "4.0.1", {MIN_HISTORY_LEVEL: "true"}, ABSENT),
+        ("HIVE-24291", "4.0.1", {MIN_HISTORY_LEVEL: "false"}, PRESENT),
+        ("HIVE-24291", "4.2.0", {MIN_HISTORY_LEVEL: "false"}, UNDETERMINED),
+        ("HIVE-24291", "4.0.1", {}, UNDETERMINED),
+        ("HIVE-30026", "3.0", {INITIATOR_ON: "true"}, ABSENT),
+        ("HIVE-30026", "4.2.0", {INITIATOR_ON: "true", FETCH_SIZE: "1000"}, UNDETERMINED),
+        ("HIVE-30026", "4.2.0", {}, UNDETERMINED),
+        ("HIVE-30026", "4.3.0", {}, UNDETERMINED),
+        ("HIVE-30026", "4.0.1\x1b[2J", {}, UNDETERMINED),
+        ("HIVE-30026", "", {"unknown": "x"}, UNDETERMINED),
+    ],
+)
+def test_versions_and_settings_decide_where_they_can(problem, version, settings, verdict):
+    generation = MetastoreVersion.HMS3 if version == "3.0" else MetastoreVersion.HMS4
+    found = finding(problem, version=f"{generation}", release=version, settings=settings)
+    assert found.verdict is verdict
+    for name in settings.keys() - {"unknown"}:
+        assert name in found.evidence or verdict is ABSENT
+
+
+@REAL_AND_FAKE
+def test_the_evidence_is_that_of_the_metastore(client, hms):
+    txn_id = client.open_txn("tests", "localhost", None, TxnType.READ_ONLY)
+    try:
+        evidence = Evidence.of(client)
+    finally:
+        client.abort_txn(txn_id)
+    assert evidence.min_open is not None
+    assert evidence.min_open <= txn_id
+    assert evidence.release == ("3.0" if hms.version == "3.1.3" else hms.version)
+    assert evidence.numbers == (None if hms.version == "3.1.3" else (4, 0))
+    assert len(known_problems(evidence)) == 5
+    if not hasattr(hms, "settings"):  # The real metastores.
+        assert evidence.is_on(INITIATOR_ON) is False
+        assert evidence.is_on(MIN_HISTORY_LEVEL) is (None if hms.version == "3.1.3" else True)
