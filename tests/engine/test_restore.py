@@ -116,6 +116,24 @@ def test_only_the_difference_is_written_and_counted(
     assert told.rows() == VERSIONS[2]
 
 
+@EACH
+def test_deletes_between_two_versions_count_after_a_minor_compaction(
+    make: Callable[..., Case], keys: dict[str, str] | None
+) -> None:
+    case = make(keys=keys)
+    case.append(A)
+    case.append(B)
+    case.compact("major")
+    case.append((3, "c", "x"))
+    case.change(lambda table: table.delete("id = 1"))
+    case.append((4, "d", "x"))
+    case.compact("minor")
+    partition = None if keys is None else "p=x"
+    with case.open() as table:
+        assert table.diff(3, 4) == (PartitionDifference(partition, inserted=0, deleted=1),)
+        assert table.diff(4, 3) == (PartitionDifference(partition, inserted=1, deleted=0),)
+
+
 @ONCE
 def test_a_table_that_is_compacted_and_cleaned_is_restored_as_long_as_its_versions_are_kept(
     told: Case,
