@@ -5,7 +5,8 @@
 A merge of 1,000 rows into a table of two partitions, each time by a worker process of its own, with
 an archive of Spark's classes and without in turn. The metastore is that of the tests, which takes
 no time. In addition to the phases of the report, "worker" is the time of the operator before and
-after.
+after. "repeated" are the seconds of equal merges in one application: the second and later ones show
+what a driver that serves several tasks would leave of the work.
 """
 
 import argparse
@@ -43,6 +44,20 @@ report = operator.execute({"ti": ti, "task": SimpleNamespace(outlets=[])})
 whole = time.perf_counter() - began
 print("RESULT", json.dumps({"whole": whole, **report["seconds"]}))
 """
+# Several merges in one application, as in a driver that outlives its task.
+REPEATED = """\
+import json, sys
+from types import SimpleNamespace
+from airflow_hiveacid import HiveAcidSqlOperator
+ti = SimpleNamespace(
+    dag_id="d", run_id=sys.argv[2], task_id="r", map_index=-1, xcom_push=lambda key, value: None
+)
+operator = HiveAcidSqlOperator(task_id="r", sql=sys.argv[1])
+report = operator.execute({"ti": ti, "task": SimpleNamespace(outlets=[])})
+done = [sum(each["run"]["seconds"].values()) for each in report["statements"]]
+print("RESULT", json.dumps({str(at): seconds for at, seconds in enumerate(done, start=1)}))
+"""
+MERGES = 6
 
 
 def main() -> None:
@@ -90,18 +105,30 @@ def measure(rounds: int, master: str, folder: Path) -> dict[str, object]:
         }
         archive = {"AIRFLOW__HIVE_ACID__JAVA_ARCHIVE": str(folder / "archive")}
         variants = {"without": environment, "with archive": environment | archive}
-        seen: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
+        merge = f"""
+            MERGE INTO {table} t
+            USING (SELECT CAST(id AS INT) id, CAST(id AS INT) v, concat('d', id % 2) day
+                   FROM range({ROWS})) s
+            ON t.id = s.id AND t.day = s.day
+            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+        """
+        seen: dict[str, list[dict[str, float]]] = {name: [] for name in (*variants, "repeated")}
         for number in range(rounds + 1):
             for name, variables in variants.items():
-                told = life(to_json(job), f"{name} {number}", variables)
+                told = life(WORKER, to_json(job), f"{name} {number}", variables)
                 if number:  # The first one makes the archive.
                     seen[name].append(told)
                 print(name, told, flush=True)
+            if number:
+                script = ";".join([merge] * MERGES)
+                told = life(REPEATED, script, f"repeated {number}", environment | archive)
+                seen["repeated"].append(told)
+                print("repeated", told, flush=True)
     return {name: medians(lives) for name, lives in seen.items()}
 
 
-def life(job: str, run: str, environment: dict[str, str]) -> dict[str, float]:
-    command = [sys.executable, "-c", WORKER, job, run]
+def life(program: str, job: str, run: str, environment: dict[str, str]) -> dict[str, float]:
+    command = [sys.executable, "-c", program, job, run]
     before = sum(os.times()[2:4])
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     used = sum(os.times()[2:4]) - before
@@ -109,7 +136,8 @@ def life(job: str, run: str, environment: dict[str, str]) -> dict[str, float]:
     if not lines:
         raise RuntimeError(f"{done.stdout}\n{done.stderr}")
     told: dict[str, float] = json.loads(lines[0].removeprefix("RESULT"))
-    told["worker"] = told["whole"] - sum(told.values()) + told["whole"]
+    if "whole" in told:
+        told["worker"] = told["whole"] - sum(told.values()) + told["whole"]
     return {name: round(seconds, 2) for name, seconds in told.items()} | {
         "processor": round(used, 1)
     }

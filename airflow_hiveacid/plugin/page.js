@@ -86,12 +86,12 @@ const wanted = () =>
 
 const address = (name) => `api/${dag ? `dags/${encodeURIComponent(dag)}/` : ""}${name}?${wanted()}`;
 
-async function load(refresh = false) {
+async function load(forced = false) {
   clearTimeout(timer);
   const turn = (asked += 1);
   let wait = LATER;
   try {
-    const answer = await ask(`${address("tables")}&size=${SIZE}${refresh ? "&refresh=true" : ""}`);
+    const answer = await ask(`${address("tables")}&size=${SIZE}${forced ? "&refresh=true" : ""}`);
     if (turn !== asked) return;
     // Another process of Airflow answers, without measurements: keep the displayed ones.
     if (answer.measured || shown === null || !shown.measured) show(answer);

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_hiveacid.acid.conflicts import matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.errors import AccessRefused, DataError
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from tests.cli.acid_files import ids, write_events
@@ -74,6 +75,22 @@ def test_a_plan_has_a_reason_for_every_partition(table, hiveacid):
     assert second.split()[:2] == ["-", "day=tue"]
     assert "1 delta directory (limit 10)" in second
     assert first.index("12 delta") == second.index("1 delta")
+
+
+def test_a_plan_prints_the_first_partitions_and_all_unreadable_ones(table, hiveacid, hms, capsys):
+    ref, root = table
+    status, printed = hiveacid("plan", str(ref), "--limit", "1")
+    _, _, first, more = printed.splitlines()
+    assert status == 0
+    assert first.split()[:2] == ["major", "day=mon"]
+    assert more == "1 more partitions; --limit N shows more."
+    listed = json.loads(hiveacid("plan", str(ref), "--limit", "1", "--json")[1])
+    assert len(listed["partitions"]) == 2
+    assert hiveacid("plan", str(ref), "--limit", "-1")[0] == 20
+    (root / "day=tue" / "base_x").mkdir()
+    (root / "day=tue" / "base_x" / "bucket_00000").write_text("x")
+    assert main(["plan", str(ref), "--limit", "0", "--metastore", hms.uri]) == 30
+    assert [row.split()[1] for row in capsys.readouterr().out.splitlines()[2:-1]] == ["day=tue"]
 
 
 def test_a_plan_as_json_has_all_figures(table, hiveacid):

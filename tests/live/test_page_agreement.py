@@ -47,13 +47,14 @@ class Answers:
         self.list = [BUSY, CALM]
         self.details = {health.table: health for health in self.list}
         self.started: list[dict[str, Any]] = []
+        self.running = False
 
     def of(self, path: str) -> Any:
         steps = path.partition("?")[0].strip("/").split("/")
         match steps:
             case ["hiveacid", "api", "tables"]:
                 known = {"connections": ["hms"], "measured": True, "measured_at": 1.8e9}
-                known |= {"seconds": 0.1, "running": False, "done": 0, "error": None}
+                known |= {"seconds": 0.1, "running": self.running, "done": 0, "error": None}
                 return known | listing(self.list, TableQuery())
             case ["hiveacid", "api", "maintenance"]:
                 return {"dag_id": "care", "allowed": True, "there": True, "paused": False}
@@ -153,6 +154,14 @@ def test_list_and_details_agree_after_a_change_from_outside(
     browser.evaluate("document.querySelector('[data-table=\"shop.orders\"] button').click()")
     browser.wait_until(f"{PANEL} === '100'")
     browser.wait_until(f"{ROW} === '100'")
+
+
+def test_the_page_asks_again_by_itself(browser: Chromium, address: str, answers: Answers) -> None:
+    answers.running = True
+    show(browser, address)
+    for score in (70, 60):
+        answers.list[0] = answers.details["shop.orders"] = changed(score, at=100 - score)
+        browser.wait_until(f"{ROW} === '{score}' && {PANEL} === '{score}'")
 
 
 def test_the_result_of_a_dry_run_is_shown(

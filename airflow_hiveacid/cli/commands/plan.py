@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import policy, ranked_plan, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.errors import DataError, UserError
+from airflow_hiveacid.errors import DataError, InvalidJob, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.text.quantities import bytes_in_words
 
@@ -33,6 +33,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_json(parser)
     policy.add_arguments(parser)
     policy.add_value(parser)
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=100,
+        metavar="N",
+        help="print the first N partitions (default: %(default)s); --json always lists all",
+    )
     parser.add_argument(
         "--conflicts",
         action="store_true",
@@ -53,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.table is None:
         return _print_conflicts(arguments)
+    if arguments.limit < 0:
+        raise InvalidJob(f"--limit must be at least 0, not {arguments.limit}.")
     ref = TableRef.parse(arguments.table)
     partitions, budget = target.partitions(arguments), policy.budget(arguments)
     if budget.max_core_seconds is not None:
@@ -66,14 +75,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"hiveacid: measuring {ref} ...", file=sys.stderr, flush=True)
         survey = Survey(client, policy.policy(arguments))
         decisions = choose(survey.survey([ref], partitions), budget)
-        forecasts = forecasts_of(client, compactable(client, ref), decisions)
+        # The forecasts of thousands of partitions take minutes.
+        shown = decisions if arguments.json else _first(decisions, arguments.limit)
+        forecasts = forecasts_of(client, compactable(client, ref), shown)
     if arguments.json:
-        shown = _as_json(ref, decisions, forecasts)
+        described = _as_json(ref, decisions, forecasts)
         if arguments.conflicts:
-            shown |= _conflicts()
-        print(json.dumps(shown, ensure_ascii=False))
+            described |= _conflicts()
+        print(json.dumps(described, ensure_ascii=False))
     else:
-        _print(ref, decisions, forecasts)
+        _print(ref, decisions, list(zip(shown, forecasts, strict=True)))
         if arguments.conflicts:
             print()
             _print_matrix()
@@ -141,8 +152,16 @@ def _reason(decision: Decision, forecast: Forecast | None) -> str:
     return decision.reason if excess is None else f"{decision.reason} On Spark: {excess}"
 
 
+def _first(decisions: Sequence[Decision], limit: int) -> list[Decision]:
+    """Select the first decisions, and those on unreadable partitions, which need attention."""
+    unreadable = [each for each in decisions[limit:] if each.size.problem is not None]
+    return [*decisions[:limit], *unreadable]
+
+
 def _print(
-    ref: TableRef, decisions: Sequence[Decision], forecasts: Sequence[Forecast | None]
+    ref: TableRef,
+    decisions: Sequence[Decision],
+    shown: Sequence[tuple[Decision, Forecast | None]],
 ) -> None:
     called = [decision for decision in decisions if decision.type is not None]
     size = bytes_in_words(sum(decision.bytes for decision in called))
@@ -155,7 +174,9 @@ def _print(
             _place(forecast),
             _reason(decision, forecast),
         )
-        for decision, forecast in zip(decisions, forecasts, strict=True)
+        for decision, forecast in shown
     ]
     if rows:
         print_table(("type", "partition", "to read", "run in", "reason"), rows, right=[2])
+    if more := len(decisions) - len(rows):
+        print(f"{more} more partitions; --limit N shows more.")
