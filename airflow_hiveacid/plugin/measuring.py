@@ -12,6 +12,8 @@ from airflow_hiveacid.maintenance.health_score import TableHealth
 log = logging.getLogger(__name__)
 # However many users force it, so much time is between two measurements.
 _FORCED_SECONDS = 10.0
+# Interval between the partial results of a first measurement.
+_PARTIAL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +21,9 @@ class Measured:
     """The results at a moment.
 
     Attributes:
-        tables: The tables; None before the first measurement.
-        at: The time of that measurement in seconds since 1970.
+        tables: The tables; during the first measurement those that it has measured so far. None
+            before any is measured.
+        at: The time of the last complete measurement in seconds since 1970; None before the first.
         seconds: Its duration.
         running: Whether another measurement is running.
         done: The number of tables that it has measured so far.
@@ -81,11 +84,15 @@ class Measuring:
 
     def _run(self) -> None:
         begun, tables, error = self._clock(), [], None
+        next_partial = begun
         try:
             for health in self._measure():
                 tables.append(health)
                 # Assigned whole, by this thread alone while it runs.
                 self._known = replace(self._known, done=len(tables))
+                if self._known.at is None and self._clock() >= next_partial:
+                    self._known = replace(self._known, tables=tuple(tables))
+                    next_partial = self._clock() + _PARTIAL_SECONDS
         except BaseException as failure:  # noqa: BLE001
             # Any error is shown; it must not stop later measurements. A panic of a client that is
             # written in Rust is no Exception.
@@ -96,4 +103,7 @@ class Measuring:
             if error is None:
                 self._known = Measured(tuple(tables), now, now - begun)
             else:
-                self._known = replace(self._known, running=False, done=0, error=error)
+                complete = None if self._known.at is None else self._known.tables
+                self._known = replace(
+                    self._known, tables=complete, running=False, done=0, error=error
+                )

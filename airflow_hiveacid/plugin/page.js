@@ -97,7 +97,7 @@ async function load(forced = false) {
     if (answer.measured || shown === null || !shown.measured) show(answer);
     if (answer.running) wait = SOON;
     if (detailed !== null && listed(detailed.table)?.measured_at > detailed.measured_at) open(opened, true);
-    if (table !== null && answer.measured && opened === null) open(table);
+    if (table !== null && (answer.measured || listed(table)) && opened === null) open(table);
   } catch (error) {
     if (turn !== asked) return;
     if (!error.message || !("remedy" in error)) throw error;
@@ -129,7 +129,7 @@ function show(answer) {
   if (answer.error && answer.measured) stale(answer.error);
   else byId("stale").hidden = true;
   if (!answer.measured && answer.error) message(answer.error);
-  else if (!answer.measured) waiting();
+  else if (!answer.measured && !answer.rows.length) waiting();
   else if (!answer.rows.length) nothing(answer, all);
   else rows(answer.rows);
   pages(answer);
@@ -279,8 +279,8 @@ function measureAnew() {
 // For other columns, or another width.
 function redraw() {
   heads();
-  if (shown === null || !shown.measured) waiting();
-  else if (shown.rows.length) rows(shown.rows);
+  if (shown !== null && shown.rows.length) rows(shown.rows);
+  else if (shown === null || !shown.measured) waiting();
 }
 
 function save(event) {

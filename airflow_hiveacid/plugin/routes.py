@@ -244,8 +244,10 @@ async def _answer(
 
 
 def _download(known: Measured, query: TableQuery) -> Response:
+    # A file must not look complete if it is not.
+    complete = () if known.at is None else known.tables or ()
     return Response(
-        table_csv(known.tables or (), query),
+        table_csv(complete, query),
         media_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": 'attachment; filename="hive-acid-tables.csv"'},
     )
@@ -254,7 +256,7 @@ def _download(known: Measured, query: TableQuery) -> Response:
 def _list(known: Measured, query: TableQuery) -> dict[str, Any]:
     return {
         "connections": connection_ids(),
-        "measured": known.tables is not None,
+        "measured": known.at is not None,
         "measured_at": known.at,
         "seconds": known.seconds,
         "running": known.running,

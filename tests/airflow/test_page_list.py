@@ -188,9 +188,10 @@ def test_answers_do_not_wait_for_measurements(eventually):
 
     measuring = Measuring(measure, 60, clock)
     first = measuring.latest()
-    assert (first.tables, first.running) == (None, True)
-    eventually("it has begun", lambda: measuring.latest().done == 1)
-    assert measuring.latest().tables is None
+    assert (first.at, first.running) == (None, True)
+    # The first measurement of thousands of tables takes long.
+    eventually("the first table is shown", lambda: measuring.latest().tables == TABLES[:1])
+    assert (measuring.latest().at, measuring.latest().done) == (None, 1)
     go.set()
     known = settled(measuring, eventually)
     assert (known.tables, known.at) == (TABLES[:2], 1000.0)
@@ -225,6 +226,26 @@ def test_users_can_request_measurements_at_a_limited_rate(eventually):
     measuring.latest(refresh=True)
     settled(measuring, eventually)
     assert runs == [1000, 1013]
+
+
+def test_a_first_measurement_that_fails_leaves_no_tables(eventually):
+    fails = [True]
+
+    def measure():
+        yield TABLES[0]
+        if fails:
+            raise MetastoreUnreachable("It is down.")
+        yield TABLES[1]
+
+    clock = Clock()
+    measuring = Measuring(measure, 60, clock)
+    measuring.latest()
+    known = settled(measuring, eventually)
+    assert (known.tables, known.at, known.error.id) == (None, None, "MetastoreUnreachable")
+    fails.clear()
+    clock.now += 60
+    measuring.latest()
+    assert settled(measuring, eventually).tables == TABLES[:2]
 
 
 class Panic(BaseException):

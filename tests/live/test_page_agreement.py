@@ -48,12 +48,13 @@ class Answers:
         self.details = {health.table: health for health in self.list}
         self.started: list[dict[str, Any]] = []
         self.running = False
+        self.measured = True
 
     def of(self, path: str) -> Any:
         steps = path.partition("?")[0].strip("/").split("/")
         match steps:
             case ["hiveacid", "api", "tables"]:
-                known = {"connections": ["hms"], "measured": True, "measured_at": 1.8e9}
+                known = {"connections": ["hms"], "measured": self.measured, "measured_at": 1.8e9}
                 known |= {"seconds": 0.1, "running": self.running, "done": 0, "error": None}
                 return known | listing(self.list, TableQuery())
             case ["hiveacid", "api", "maintenance"]:
@@ -162,6 +163,21 @@ def test_the_page_asks_again_by_itself(browser: Chromium, address: str, answers:
     for score in (70, 60):
         answers.list[0] = answers.details["shop.orders"] = changed(score, at=100 - score)
         browser.wait_until(f"{ROW} === '{score}' && {PANEL} === '{score}'")
+
+
+def test_the_first_tables_are_shown_before_all_are_measured(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    answers.running, answers.measured = True, False
+    calm = answers.list.pop()
+    browser.open(f"{address}?table=shop.orders")
+    browser.wait_until(f"{ROW} === '80' && {PANEL} === '80'")
+    status = "document.querySelector('#status').innerText"
+    assert browser.evaluate(status).startswith("Measuring: ")
+    answers.running, answers.measured = False, True
+    answers.list.append(calm)
+    browser.wait_until("document.querySelectorAll('#rows tr').length === 2")
+    assert browser.evaluate(status).startswith("Measured ")
 
 
 def test_the_result_of_a_dry_run_is_shown(
