@@ -1,8 +1,11 @@
 """Real metastores and a real Spark for every test that wants one; each starts at most once."""
 
 import itertools
+import json
 import logging
+import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +44,12 @@ _JAVA_THAT_STARTS_NOTHING = """\
 if [ "$1" = -version ]; then echo 'openjdk version "17.0.1"' >&2; exit 0; fi
 echo "A test that starts Java by itself wants the mark server (pytest.mark.server)." >&2
 exit 97
+"""
+# An import of Spark is an error, also in the processes that Python starts.
+_NO_SPARK = """
+import sys
+for name in ("pyspark", "py4j"):
+    sys.modules[name] = None
 """
 # With one level of compilation Java keeps room for 48 MB of code; once that is full, after some
 # hundred queries, it compiles nothing any more.
@@ -186,6 +195,32 @@ def hdfs(fast_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def hdfs_folder(hdfs: Hdfs, tmp_path: Path) -> str:
     """The location of a folder of the test's own, which is not there yet."""
     return f"{hdfs.uri}{tmp_path}"
+
+
+@pytest.fixture
+def hiveacid_without_java(tmp_path: Path, client: MetastoreClient) -> Callable[..., dict[str, Any]]:
+    """Run a command in a process that finds neither Java nor Spark, and return its JSON."""
+    (tmp_path / "sitecustomize.py").write_text(_NO_SPARK)
+    (tmp_path / "bin").mkdir()
+    left_out = ("PATH", "JAVA_HOME", "SPARK_HOME", "PYTHONPATH")
+    environment = {name: text for name, text in os.environ.items() if name not in left_out}
+    environment["PATH"] = str(tmp_path / "bin")
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
+
+    def run(*arguments: str) -> dict[str, Any]:
+        options = ["--metastore", client.options.uris, "--json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    return run
 
 
 @pytest.fixture(scope="session")

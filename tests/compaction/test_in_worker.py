@@ -1,11 +1,6 @@
 """Compactions without Spark: the same files by every way, and none of Java and Spark."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,42 +92,12 @@ def test_a_partition_of_nothing_but_empty_files_gets_an_empty_base(
     assert table.rows() == [5]
 
 
-# Python without Spark: an import of it is an error, also in the processes that Python starts.
-_NO_SPARK = """
-import sys
-for name in ("pyspark", "py4j"):
-    sys.modules[name] = None
-"""
-
-
-@pytest.fixture
-def without_java(tmp_path: Path) -> dict[str, str]:
-    """The environment of a machine that has neither Java nor Spark."""
-    (tmp_path / "sitecustomize.py").write_text(_NO_SPARK)
-    (tmp_path / "bin").mkdir()
-    left_out = ("PATH", "JAVA_HOME", "SPARK_HOME", "PYTHONPATH")
-    environment = {name: text for name, text in os.environ.items() if name not in left_out}
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    return {**environment, "PATH": str(tmp_path / "bin"), "PYTHONPATH": paths}
-
-
 @FAKE
 @pytest.mark.parametrize("run_in", ["auto", "worker"])
 def test_commands_without_java_and_spark(
-    make: Made, run_in: str, without_java: dict[str, str], client: MetastoreClient
+    make: Made, run_in: str, hiveacid_without_java: Callable[..., dict[str, Any]]
 ) -> None:
-    table = make()
-
-    def hiveacid(*arguments: str) -> dict[str, Any]:
-        options = ["--metastore", client.options.uris, "--json"]
-        command = [sys.executable, "-m", "airflow_hiveacid.cli.main", *arguments, *options]
-        done = subprocess.run(
-            command, env=without_java, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-
+    table, hiveacid = make(), hiveacid_without_java
     (planned,) = hiveacid("plan", str(table.ref))["partitions"]
     assert (planned["type"], planned["forecast"]["spark_reason"]) == ("major", None)
     assert planned["run_in"] == "worker"

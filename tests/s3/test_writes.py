@@ -257,3 +257,22 @@ def test_a_cleaning_removes_uploads_without_an_owner(table: Table) -> None:
     table.clean()
     assert sorted(table.left()) == sorted([hoped, strange])
     assert table.rows() == OLD
+
+
+def test_a_table_is_compacted_and_cleaned_without_java(
+    table: Table, hiveacid_without_java: Callable[..., dict[str, Any]]
+) -> None:
+    table.run(append)
+    table.run(delete)
+    rows = table.rows()
+    planned = hiveacid_without_java("plan", table.name, "--max-deltas", "1")["partitions"]
+    assert {each["run_in"] for each in planned if each["type"]} == {"worker"}
+    for type_ in ("minor", "major"):
+        words = ("compact", table.name, "--type", type_, "--run-in", "worker")
+        outcomes = [each["outcome"] for each in hiveacid_without_java(*words)["partitions"]]
+        assert "compacted" in outcomes
+        assert "failed" not in outcomes
+        assert table.rows() == rows
+    assert hiveacid_without_java("clean", table.name)["removed"] != []
+    assert table.rows() == rows
+    assert table.left() == []
