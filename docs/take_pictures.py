@@ -195,7 +195,7 @@ def of_three(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) ->
         airflow.measured(1, "busy")
         camera.take("details", f"{PAGE}?table=default.orders", OPENED)
     for state in make_streams():
-        StreamPlaces(customers, state.name).tell(state)
+        StreamPlaces(customers, state.name).write_state(state)
     told = f"{FRAME}.querySelector('#streams')?.innerText.includes('40,000 rows in 2.6 s')"
     path = f"{PAGE}?table=default.customers"
     camera.take("page-streams", path, f"{OPENED} && {told}", to_streams)

@@ -178,3 +178,22 @@ def test_the_help_has_a_line_for_every_target() -> None:
     assert all(len(line) == 3 for line in lines)
     (phony,) = re.findall(r"^\.PHONY: (.*)", MAKEFILE, re.M)
     assert sorted(phony.split()) == sorted(targets)
+
+
+def test_tests_of_the_long_suites_find_their_fixtures() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    marks = [mark.split(":")[0] for mark in options["markers"] if "run with `make" in mark]
+    # `make test` runs other tests of these folders, with the same fixtures.
+    often = {"tests/airflow", "tests/contract", "tests/differential", "tests/engine", "tests/fuzz"}
+    paths = set(re.findall(r"tests/\w+(?=[/\s])", MAKEFILE)) - often
+    assert {"tests/hdfs", "tests/s3", "tests/secure", "tests/live"} <= paths
+    command = [sys.executable, "-m", "pytest", "-q", "--setup-plan", "-p", "no:cacheprovider"]
+    planned = subprocess.run(
+        [*command, "-m", " or ".join(marks), *sorted(paths)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert planned.returncode in (0, 5), planned.stdout[-4000:]
+    assert re.findall(r"^(?:ERROR|E ) .*", planned.stdout, re.M) == []

@@ -63,7 +63,7 @@ function runOf(token, runId = null) {
   };
 }
 
-const taskName = (token) => (runOf(token) || { name: token }).name;
+const taskName = (token) => (runOf(token) || { name: `${token.replace(/^source of /, "").split("/")[0]} › …` }).name;
 
 // Below the same address as this page.
 const airflowAddress = (...steps) => new URL(`../${steps.map(encodeURIComponent).join("/")}`, document.baseURI).href;

@@ -13,6 +13,7 @@ let table = fromAirflow();
 let shown = null;
 let opened = null;
 let detailed = null; // The figures in the details.
+let historyShown = null; // The history in the details, as text.
 let timer = 0;
 let asked = 0;
 
@@ -246,10 +247,15 @@ async function open(name, quietly = false) {
     // Another process of Airflow has older figures; the next list decides.
     if (quietly && detailed !== null && health.measured_at <= detailed.measured_at) return;
     agree(health);
-    // The run that a button started remains visible for the same table, and is followed.
+    // The run that a button started remains visible for the same table, and is followed. History and streams remain
+    // until newer ones arrive.
     const about = `${state.connection} ${name}`;
-    const kept = aside.dataset.about === about ? byId("maintenance") : null;
+    const same = aside.dataset.about === about && byId("history") !== null;
+    const kept = same ? byId("maintenance") : null;
+    const before = same ? ["history", "streams", "versions"].map((id) => [id, [...byId(id).childNodes]]) : [];
+    if (!same) historyShown = null;
     aside.replaceChildren(...fill(make("div"), {}, details(health, close)).childNodes);
+    for (const [id, parts] of before) byId(id).replaceChildren(...parts);
     aside.dataset.about = about;
     aside.hidden = false;
     if (!quietly) {
@@ -260,6 +266,9 @@ async function open(name, quietly = false) {
     else offerMaintenance(name, health);
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
+    const told = JSON.stringify(tableHistory);
+    if (same && told === historyShown) return;
+    historyShown = told;
     if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
   } catch (error) {
     if (!("remedy" in error)) throw error;

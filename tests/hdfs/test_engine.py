@@ -6,6 +6,7 @@ from tests.engine.conftest import (  # noqa: F401
     busy,
     directories_of_busy,
     make,
+    run_in,
 )
 from tests.engine.test_compaction import (  # noqa: F401
     test_a_base_of_nothing_hides_all_that_was_deleted,

@@ -9,7 +9,7 @@ from hdfs_native import Client
 from airflow_hiveacid.errors import DiskFull
 from tests.engine.acid_tables import everything, left_behind
 from tests.engine.compaction_case import Case
-from tests.engine.conftest import make  # noqa: F401
+from tests.engine.conftest import make, run_in  # noqa: F401
 from tests.hadoop.hdfs import Hdfs
 from tests.places import path_on_hdfs
 

@@ -84,7 +84,7 @@ def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
     with MetastoreClient(metastore.options) as client:
         storage = Storage.of(client.get_table(TableRef("default", "customers")).folder)
     for state in make_streams():
-        StreamPlaces(storage, state.name).tell(state)
+        StreamPlaces(storage, state.name).write_state(state)
     airflow.measured(3)
     section = f"{FRAME}.querySelector('#streams')?.innerText"
     browser.open(f"{airflow.url}/plugin/hiveacid?table=default.customers")
@@ -99,7 +99,7 @@ def test_the_streams_of_a_table_are_followed_while_one_of_them_runs(
     ):
         assert text in shown
     running = make_streams(batch_id=18)[0]
-    StreamPlaces(storage, running.name).tell(running)
+    StreamPlaces(storage, running.name).write_state(running)
     browser.wait_until(f"{section}?.includes('18: 40,000 rows')")
     browser.evaluate(f"{FRAME}.querySelector('#streams a').click()")
     browser.wait_until("location.pathname.startsWith('/dags/streamed_orders/')")

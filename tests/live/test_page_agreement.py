@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.health import TableHealth
@@ -47,6 +48,7 @@ class Answers:
         self.list = [BUSY, CALM]
         self.details = {health.table: health for health in self.list}
         self.started: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
         self.running = False
         self.measured = True
 
@@ -62,7 +64,7 @@ class Answers:
             case ["hiveacid", "api", "tables", name]:
                 return codec.encode(self.details[name]) | {"instance": ""}
             case ["hiveacid", "api", "tables", _, "history"]:
-                return {"instance": "", "entries": [], "error": None}
+                return {"instance": "", "entries": self.history, "error": None}
             case ["hiveacid", "api", "tables", _, "streams"]:
                 return {"instance": "", "streams": [], "error": None}
             case [*_, "taskInstances"]:
@@ -163,6 +165,27 @@ def test_the_page_asks_again_by_itself(browser: Chromium, address: str, answers:
     for score in (70, 60):
         answers.list[0] = answers.details["shop.orders"] = changed(score, at=100 - score)
         browser.wait_until(f"{ROW} === '{score}' && {PANEL} === '{score}'")
+
+
+def test_a_new_measurement_keeps_the_history_and_opened_versions(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    entry = HistoryEntry(
+        write_id=1, first_write_id=1, last_write_id=1, state=HistoryState.CURRENT, time=1.79e9
+    )
+    answers.history, answers.running = [codec.encode(entry)], True
+    show(browser, address)
+    versions = "document.querySelector('#versions tbody')"
+    browser.wait_until(f"{versions} !== null")
+    browser.evaluate(f"{versions}.setAttribute('data-same', 'yes')")
+    answers.list[0] = answers.details["shop.orders"] = changed(70, at=60)
+    browser.wait_until(f"{PANEL} === '70'")
+    kept = f"{versions}.dataset.same === 'yes' && {versions}.rows.length === 1"
+    assert browser.evaluate(kept) is True
+    assert "Reading" not in browser.evaluate("document.querySelector('#history').innerText")
+    answers.history = [codec.encode(replace(entry, write_id=2, last_write_id=2)), *answers.history]
+    answers.list[0] = answers.details["shop.orders"] = changed(60, at=120)
+    browser.wait_until(f"{PANEL} === '60' && {versions}.rows.length === 2")
 
 
 def test_the_first_tables_are_shown_before_all_are_measured(

@@ -259,9 +259,12 @@ def test_a_cleaning_removes_uploads_without_an_owner(table: Table) -> None:
     assert table.rows() == OLD
 
 
+# Version 3.1 would show a base before it is complete.
+@pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 def test_a_table_is_compacted_and_cleaned_without_java(
     table: Table, hiveacid_without_java: Callable[..., dict[str, Any]]
 ) -> None:
+    table.run(append)
     table.run(append)
     table.run(delete)
     rows = table.rows()
