@@ -63,7 +63,10 @@ function runOf(token, runId = null) {
   };
 }
 
-const taskName = (token) => (runOf(token) || { name: `${token.replace(/^source of /, "").split("/")[0]} › …` }).name;
+// A truncated token keeps its DAG if a slash follows.
+const truncated = (token) => /\/.*~[0-9a-f]{16}(#.*)?$/.test(token);
+const dagName = (token) => `${token.replace(/^source of /, "").split("/")[0]} › …`;
+const taskName = (token) => (runOf(token) || { name: truncated(token) ? dagName(token) : token }).name;
 
 // Below the same address as this page.
 const airflowAddress = (...steps) => new URL(`../${steps.map(encodeURIComponent).join("/")}`, document.baseURI).href;

@@ -267,9 +267,9 @@ async function open(name, quietly = false) {
     followStreams(byId("streams"), () => ask(`${path}/streams${query}`), () => opened === name);
     const tableHistory = await ask(`${path}/history${query}`).catch((error) => ({ entries: [], error }));
     const told = JSON.stringify(tableHistory);
-    if (same && told === historyShown) return;
+    if (opened !== name || (same && told === historyShown)) return;
     historyShown = told;
-    if (opened === name) showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
+    showHistory(tableHistory, (writeId) => ask(`${path}/versions/${writeId}${query}`));
   } catch (error) {
     if (!("remedy" in error)) throw error;
     aside.replaceChildren(make("div", { class: "heading" }, make("h2", { id: "details-title" }, name),

@@ -17,7 +17,7 @@ import pytest
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
-from airflow_hiveacid.maintenance.health import TableHealth
+from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin.page import page
 from airflow_hiveacid.plugin.table_list import TableQuery, listing
 from tests.live.chromium import Chromium
@@ -201,6 +201,27 @@ def test_the_first_tables_are_shown_before_all_are_measured(
     answers.list.append(calm)
     browser.wait_until("document.querySelectorAll('#rows tr').length === 2")
     assert browser.evaluate(status).startswith("Measured ")
+
+
+def test_only_truncated_tokens_are_abbreviated(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    truncated = "nightly_export/scheduled__2026-11-20T02:00:~0123456789abcdef"
+    names = {
+        "orders/scheduled__1/merge/-1": "orders \u203a merge",
+        truncated: "nightly_export \u203a …",
+        f"source of {truncated}#3f": "nightly_export \u203a …",
+        "jobs/cleanup.py": "jobs/cleanup.py",
+    }
+    answers.list = []
+    for number, token in enumerate(names):
+        txn = BlockingTxn(txn_id=1, user="ann", host="h", run_token=token, opened_at=1.79e9)
+        answers.list.append(replace(BUSY, table=f"shop.t{number}", oldest_txn=txn))
+    browser.open(address)
+    browser.wait_until("document.querySelectorAll('#rows tr[data-table]').length === 4")
+    for number, name in enumerate(names.values()):
+        row = f"document.querySelector('[data-table=\"shop.t{number}\"]').innerText"
+        assert f" {name}\n" in browser.evaluate(row).replace("\t", "\n")
 
 
 def test_the_result_of_a_dry_run_is_shown(
