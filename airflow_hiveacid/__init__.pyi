@@ -38,6 +38,9 @@ from airflow_hiveacid.operators.merge import HiveAcidMergeOperator as HiveAcidMe
 from airflow_hiveacid.operators.restore import HiveAcidRestoreOperator as HiveAcidRestoreOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator as HiveAcidSqlOperator
 from airflow_hiveacid.operators.stream import HiveAcidStreamOperator as HiveAcidStreamOperator
+from airflow_hiveacid.operators.to_iceberg import (
+    HiveAcidToIcebergOperator as HiveAcidToIcebergOperator,
+)
 from airflow_hiveacid.operators.transaction import (
     HiveAcidTransactionOperator as HiveAcidTransactionOperator,
 )

@@ -106,6 +106,16 @@ class ConsumerMismatch(UserError):
     """A cursor or an export belongs to another table, another creation of it, a consumer or a target."""
 
 
+class IcebergLibraryMissing(UserError):
+    """An export to Iceberg requires pyiceberg, which is not installed."""
+
+    default_remedy = "pip install 'airflow-hiveacid[iceberg]'"
+
+
+class IcebergRefused(UserError):
+    """A catalog of Iceberg, or its library, refuses a call."""
+
+
 class JavaMissing(UserError):
     """No Java, or one of the wrong version, was found."""
 
@@ -295,6 +305,10 @@ class OverlapRefused(ConflictError):
     default_remedy = (
         "Nothing of this job is visible; run it again on the rows of the other transaction."
     )
+
+
+class IcebergConflict(ConflictError):
+    """Another program has created or changed the Iceberg table meanwhile."""
 
 
 class ScriptOvertaken(ConflictError):

@@ -56,10 +56,16 @@ class Call(NamedTuple):
 
 
 class Trace:
-    """The calls between files of the package, in their order."""
+    """The calls between files of the package, in their order.
+
+    Attributes:
+        calls: The calls.
+        ends: For each file and function, the number of calls before its first return.
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.ends: dict[tuple[str, str], int] = {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -72,7 +78,11 @@ class Trace:
             threading.setprofile(None)
 
     def _profile(self, frame: FrameType, event: str, _: object) -> None:
-        if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return
+        if event == "return":
+            self.ends.setdefault(_place(frame), len(self.calls))
+        if event != "call":
             return
         caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
@@ -97,13 +107,10 @@ def between(calls: Sequence[Call], first: tuple[str, str], last: tuple[str, str]
     return list(calls[begin : entered.index(last, begin) + 1])
 
 
-def within(calls: Sequence[Call], function: tuple[str, str]) -> list[Call]:
-    """Return the first call of a function, and the calls until its caller makes another one."""
-    begin = [call.entered for call in calls].index(function)
-    caller = calls[begin].caller
-    callers = [call.caller for call in calls]
-    end = callers.index(caller, begin + 1) if caller in callers[begin + 1 :] else len(calls)
-    return list(calls[begin:end])
+def within(trace: Trace, function: tuple[str, str]) -> list[Call]:
+    """Return the first call of a function, and the calls until it returns."""
+    begin = [call.entered for call in trace.calls].index(function)
+    return trace.calls[begin : trace.ends[function]]
 
 
 def figures(calls: Sequence[Call]) -> dict[str, int]:
@@ -146,7 +153,7 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
                 ("engine/write/table_output.py", "publish"),
                 ("metastore/client.py", "commit_txn"),
             )
-            read = within(reading.calls, ("engine/read/table_reader.py", "rows"))
+            read = within(reading, ("engine/read/table_reader.py", "rows"))
             found = {
                 "merge": figures(merging.calls),
                 "publish to commit": figures(publishing),

@@ -5,11 +5,20 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from session import TASKS, session
 
+from airflow_hiveacid.engine.spark_versions import SPARK_4_1, VERSION
+
 ICEBERG_CATALOG = "ice"
-PACKAGES = (
-    "io.delta:delta-spark_4.1_2.13:4.4.0",
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-)
+# Iceberg 1.12 has no package for Spark 4.0.
+PACKAGES = {
+    (3, 5): (
+        "io.delta:delta-spark_2.12:3.3.2",
+        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",
+    ),
+    SPARK_4_1: (
+        "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    ),
+}[VERSION]
 
 # Spark has these itself.
 _OF_SPARK = (

@@ -16,7 +16,7 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-KEY = "l_orderkey"
+KEY, CHANGED = "l_orderkey", "l_quantity"
 ON = f"t.{KEY} = s.{KEY}"
 
 
@@ -75,6 +75,14 @@ class ChangingEngine(Engine):
     @abstractmethod
     def delete(self, keys: DataFrame) -> None:
         """Delete the rows of a list of keys."""
+
+    @abstractmethod
+    def update(self, where: str) -> None:
+        """Change a column of the rows that match a condition."""
+
+    @abstractmethod
+    def delete_where(self, where: str) -> None:
+        """Delete the rows that match a condition."""
 
     @abstractmethod
     def compact(self) -> None:
@@ -170,6 +178,12 @@ class HiveAcid(ChangeTellingEngine):
     def delete(self, keys: DataFrame) -> None:
         self.table.merge(keys, ON).when_matched_delete().execute()
 
+    def update(self, where: str) -> None:
+        self.table.update({CHANGED: f"{CHANGED} + 1"}, where)
+
+    def delete_where(self, where: str) -> None:
+        self.table.delete(where)
+
     def compact(self) -> None:
         report = self.table.compact("major")
         if report.error is not None:
@@ -230,6 +244,12 @@ class SqlEngine(ChangeTellingEngine):
     def delete(self, keys: DataFrame) -> None:
         keys.createOrReplaceTempView("keys")
         self.spark.sql(f"MERGE INTO {self.table} t USING keys s ON {ON} WHEN MATCHED THEN DELETE")
+
+    def update(self, where: str) -> None:
+        self.spark.sql(f"UPDATE {self.table} SET {CHANGED} = {CHANGED} + 1 WHERE {where}")
+
+    def delete_where(self, where: str) -> None:
+        self.spark.sql(f"DELETE FROM {self.table} WHERE {where}")
 
 
 class Delta(SqlEngine):

@@ -7,7 +7,8 @@ Every engine gets the same frames in the same Spark, in turn, another one first 
 round on a smaller table comes before, to warm up. After the works all engines have to show the same
 rows. The courses: the works of a warehouse (`works`), reading a table in all its shapes (`ladder`),
 a hundred small merges (`small`), the changes of the last transaction (`changes`), merges into a
-table and into larger ones (`growth`, with the sizes of `--growth`), and one merge in a separate
+table and into larger ones (`growth`, with the sizes of `--growth`), changes and reads of small tables
+(`tiny`), and one merge in a separate
 driver, which has only merged a small table so far (`first`). Hive does nothing but the compaction
 of the works, and only where `make interop` has fetched it.
 
@@ -48,6 +49,7 @@ from pyspark.sql import SparkSession
 from session import seconds_of
 from small_merges import SmallMerges
 from tables import Tables
+from tiny import Tiny
 from works import Works
 
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -58,7 +60,7 @@ ENGINES: dict[str, type[Engine]] = {
     for engine in (HiveAcid, HiveAcidZstd, Delta, Iceberg, FlatOrc, FlatOrcZstd, HiveCompactor)
 }
 COURSES: dict[str, type[Course]] = {
-    course.name: course for course in (Works, Ladder, SmallMerges, Growth, ChangeFeed)
+    course.name: course for course in (Works, Ladder, SmallMerges, Growth, ChangeFeed, Tiny)
 }
 FIRST = "first"
 SMALL = 20_000

@@ -151,7 +151,7 @@ class Bench:
     def large(self, arguments: argparse.Namespace) -> dict[str, Any]:
         flat = self.folder / "flat.orc"
         # Of 24 hexadecimal digits, a number and a price, compressed.
-        self._write_flat(flat, (arguments.large_mb << 20) // DELTAS // 24)
+        self.write_flat(flat, (arguments.large_mb << 20) // DELTAS // 24)
         result: dict[str, Any] = {}
         for number in range(arguments.rounds):
             for run_in in arguments.run_in:
@@ -193,7 +193,7 @@ class Bench:
         root = place_of(self.client.get_table(ref).folder)
         root.mkdir(parents=True, exist_ok=True)
         for number in range(1, DELTAS + 1):
-            source = flat or self._write_flat(self.folder / "small.orc", rows)
+            source = flat or self.write_flat(self.folder / "small.orc", rows)
             with self._file(root, ref, Delta(number, number, 0)) as sink, source.open("rb") as file:
                 transplant([file], sink, write_id=number, bucket=encode_bucket(0))
         with source.open("rb") as file:
@@ -226,7 +226,8 @@ class Bench:
         (folder / "_orc_acid_version").write_text("2")
         return (folder / "bucket_00000").open("wb")
 
-    def _write_flat(self, path: Path, rows: int) -> Path:
+    def write_flat(self, path: Path, rows: int) -> Path:
+        """Write a file that tables are made of."""
         random = self._random
         batch = 200_000
         schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])

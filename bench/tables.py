@@ -15,6 +15,8 @@ from typing import Any
 from chart import ENGINES, digits
 from growth import KINDS
 from ladder import SHAPES
+from tiny import SIZES
+from tiny import WORKS as TINY
 
 Result = dict[str, Any]
 # Rows of a table: the first one is its head.
@@ -88,6 +90,8 @@ class Tables:
         every = [
             *(self._works(), self._ratios(), self._jobs(), self._zstd()),
             *(self._ladder(), self._small(), self._growth(), self._changes()),
+            *(self._tiny(rows) for rows in SIZES),
+            self._tiny_calls(),
         ]
         return "\n\n".join(_markdown(cells) for cells in every if len(cells) > 1)
 
@@ -96,7 +100,7 @@ class Tables:
         lines = [["", *(ENGINES[name][0] for name in engines)]]
         for work, label in WORKS.items():
             if work in self._medians:
-                lines.append([self._label(label), *self._seconds(work, engines)])
+                lines.append([label_of(label, self._rows), *self._seconds(work, engines)])
         if sizes := self._figures.get("megabytes"):
             cells = [f"{sizes[name]:.0f}" if name in sizes else "" for name in engines]
             lines.append(["size after the append, MB", *cells])
@@ -119,7 +123,7 @@ class Tables:
             taken = self._medians.get(work, {})
             if {"hiveacid", "hiveacid_zstd"} <= taken.keys():
                 ratio = taken["hiveacid_zstd"] / taken["hiveacid"]
-                lines.append([self._label(label), f"{ratio:.2f}"])
+                lines.append([label_of(label, self._rows), f"{ratio:.2f}"])
         return lines
 
     def _jobs(self) -> Cells:
@@ -180,6 +184,37 @@ class Tables:
                 lines.append(["Spark jobs", *cells])
         return lines
 
+    def _tiny(self, rows: int) -> Cells:
+        works = {f"tiny_{work}_{rows}": label for work, label in TINY.items()}
+        engines = self._engines(works)
+        peers = [name for name in engines if name != "hiveacid"]
+        names = [ENGINES[name][0] for name in engines]
+        ratios = [f"ratio to {ENGINES[name][0]}" for name in peers]
+        used = [f"{name}, processor" for name in names]
+        lines = [[f"Seconds, {rows:,} rows", *names, *ratios, *used]]
+        for work, label in works.items():
+            if work in self._medians:
+                shares = [f"{self._result[f'ratio_{work}_{name}']:.2f}" for name in peers]
+                cpu = self._figures[f"cpu_{work}"]
+                processor = [f"{cpu[name]:.2f}" for name in engines]
+                lines.append([label, *self._seconds(work, engines), *shares, *processor])
+        return lines
+
+    def _tiny_calls(self) -> Cells:
+        lines = [["", "rows", "calls of Java", "seconds in Java", "calls of the metastore"]]
+        for work, label in TINY.items():
+            for rows in SIZES:
+                name = f"tiny_{work}_{rows}"
+                if f"java_calls_{name}" in self._figures:
+                    java, seconds, metastore = (
+                        self._figures[f"{figure}_{name}"]["hiveacid"]
+                        for figure in ("java_calls", "java_seconds", "metastore_calls")
+                    )
+                    lines.append(
+                        [label, f"{rows:,}", f"{java:.0f}", f"{seconds:.2f}", f"{metastore:.0f}"]
+                    )
+        return lines
+
     def _engines(self, works: "Iterator[str] | Sequence[str] | dict[str, str]") -> list[str]:
         """Return the engines with any of these works, in the order of the page."""
         done = {name for work in works for name in self._medians.get(work, ())}
@@ -189,15 +224,17 @@ class Tables:
         taken = self._medians[work]
         return [digits(taken[name]) if name in taken else "" for name in engines]
 
-    def _label(self, text: str) -> str:
-        changes = self._rows // 20
-        return text.format(
-            rows=_amount(self._rows),
-            changes=f"{changes:,}",
-            updates=_amount(changes - changes // 4),
-            inserts=_amount(changes // 4),
-            deletes=_amount(self._rows // 40),
-        )
+
+def label_of(text: str, rows: int) -> str:
+    """Return the label of a work on a table with a number of rows."""
+    changes = rows // 20
+    return text.format(
+        rows=_amount(rows),
+        changes=f"{changes:,}",
+        updates=_amount(changes - changes // 4),
+        inserts=_amount(changes // 4),
+        deletes=_amount(rows // 40),
+    )
 
 
 def _amount(number: int) -> str:

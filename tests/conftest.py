@@ -78,19 +78,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others: set[pytest.Item] = set()
     if not re.search(r"(?<!not )metastores", config.option.markexpr):
         others |= {item for item in items if item.get_closest_marker("metastores")}
+    suites = _suites(config)
     if ONLY_SAMPLES:
-        others |= left_out(item for item in items if item not in others)
+        others |= left_out(
+            (item for item in items if item not in others),
+            lambda item: _takes_a_server(item, suites),
+        )
     config.hook.pytest_deselected(items=[*others])
     items[:] = [item for item in items if item not in others]
     # The longest file comes first: in the end one of two workers would wait for it.
     items.sort(key=lambda item: "histories" not in item.path.parts)
-    suites = _suites(config)
     for item in items:
-        if isinstance(item, pytest.Function) and _takes_a_server(item, suites):
+        if _takes_a_server(item, suites):
             item.add_marker("server")
 
 
-def _takes_a_server(item: pytest.Function, suites: Sequence[str]) -> bool:
+def _takes_a_server(item: pytest.Item, suites: Sequence[str]) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
     if any(item.get_closest_marker(suite) for suite in suites):
         return True
     parameters = item.callspec.params if hasattr(item, "callspec") else {}

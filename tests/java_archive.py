@@ -21,6 +21,9 @@ from airflow_hiveacid.metastore.dev.distribution import find_java
 # suppressed.
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
 
+# Spark 3.5 runs on older versions than metastores.
+_VERSIONS = range(11, 26)
+
 # The common actions of tests: write ORC, read it with a shuffle, and call Python.
 _TYPICAL = """\
 import sys
@@ -49,7 +52,8 @@ def options(cache: Path) -> dict[str, str]:
 
 
 def _archive(cache: Path) -> Path:
-    version = subprocess.run([find_java(), "-version"], capture_output=True, check=True).stderr
+    java = find_java(_VERSIONS)
+    version = subprocess.run([java, "-version"], capture_output=True, check=True).stderr
     text = b"\0".join([version, pyspark.__file__.encode(), pyspark.__version__.encode()])
     archive = cache / f"spark-{hashlib.sha256(text).hexdigest()[:16]}.jsa"
     cache.mkdir(parents=True, exist_ok=True)

@@ -89,6 +89,17 @@ class Proxy:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
+    def strike_next(self, harm: Harm, *, arrives: bool) -> None:
+        """Harm the next call, too.
+
+        Args:
+            harm: The fate of the answer.
+            arrives: Whether the request arrives.
+        """
+        with self._counting:
+            self._harm, self._arrives = harm, arrives
+            self._times = self.cuts + 1
+
     def let_through(self) -> None:
         """Deliver a delayed request that has not arrived yet, for any waiting client."""
         with self._counting:

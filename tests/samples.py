@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -19,15 +19,22 @@ def random_of_commit(of_what: str = "") -> Random:
     return Random(_commit() + of_what)
 
 
-def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """The cases of tests marked `sampled` that are not among those to be run."""
+def left_out(
+    items: Iterable[pytest.Item], takes_a_server: Callable[[pytest.Item], bool]
+) -> set[pytest.Item]:
+    """Select the cases that a sample does not run.
+
+    Of a test marked `sampled(n)`, a sample runs n cases, and of other tests all cases without a server, and one
+    of those with a server: one kind of source, for example, with one version of the metastore.
+    """
     cases = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if item.get_closest_marker("sampled") or takes_a_server(item):
             cases[item.nodeid.partition("[")[0]].append(item)
     out = set()
     for test, some in cases.items():
-        (count,) = some[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        marker = some[0].get_closest_marker("sampled")
+        count = marker.args[0] if marker else 1
         out |= {*some} - {*random_of_commit(test).sample(some, min(count, len(some)))}
     return out
 

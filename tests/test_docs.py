@@ -14,6 +14,7 @@ import pytest
 from airflow_hiveacid.cli.main import COMMANDS
 from airflow_hiveacid.public_names import PACKAGES
 from airflow_hiveacid.sql.script import to_steps
+from docs.outdated_figures import FIGURES, sections
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -124,3 +125,37 @@ def complete(words: list[str]) -> list[str]:
         if known & set(words) or words[0] in own
         else [*words, "--metastore", "thrift://hms:9083"]
     )
+
+
+def test_every_figure_names_its_day_and_the_measured_code() -> None:
+    found = list(sections(FIGURES.read_text()))
+    assert len(found) > 20
+    for section in found:
+        assert section.measured, section
+        assert section.code, section
+        assert [path for path in section.code if not (ROOT / path).exists()] == [], section
+
+
+def test_figures_are_outdated_as_soon_as_their_code_changes() -> None:
+    text = """
+## Reads
+
+<!-- measured 2026-11-20: a.py
+b -->
+
+| | s |
+|---|---|
+| one | 1.5 |
+
+## Words
+
+| a | b |
+
+### Unknown
+
+| one | 2 |
+"""
+    reads, unknown = sections(text)
+    days = {"a.py": "2026-11-20", "b": "2026-11-21"}
+    assert reads.newer(days.__getitem__) == {"b": "2026-11-21"}
+    assert (unknown.title, unknown.measured, unknown.code) == ("Unknown", None, ())

@@ -1,9 +1,12 @@
 """Open transactions and locks that keep a table from being compacted or cleaned, in words."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_hiveacid.text.quantities import duration_in_words
+
+_DIGEST = re.compile(r"~[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,9 @@ def describe_run(token: str) -> str:
     airflow, colon, dag, run, task, map_index = parts
     where = f" in Airflow {airflow}" if colon else ""
     mapped = "" if map_index == "-1" else f"[{map_index}]"
-    return f"Airflow task {task}{mapped} of DAG {dag}{where}, run {run}"
+    # The metastore has no space for long run ids.
+    which = "" if _DIGEST.fullmatch(run) else f", run {run}"
+    return f"Airflow task {task}{mapped} of DAG {dag}{where}{which}"
 
 
 def task_of_run(token: str) -> str:

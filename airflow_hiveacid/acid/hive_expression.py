@@ -7,6 +7,7 @@ differently are refused: functions other than a few, conversions between kinds o
 on decimals.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +21,6 @@ from airflow_hiveacid.acid.hive_literals import (
     parse_text,
     parse_time,
 )
-from airflow_hiveacid.acid.hive_tokens import Tokens
 from airflow_hiveacid.acid.hive_values import (
     Kind,
     Value,
@@ -33,6 +33,17 @@ from airflow_hiveacid.acid.hive_values import (
 )
 from airflow_hiveacid.errors import UnsupportedTable
 
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s++ )
+    | (?P<text> '(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+" )
+    | (?P<name> `(?:[^`]|``)++` )
+    | (?P<number> (?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?:BD|[YSLD])?+(?!\w) )
+    | (?P<word> [A-Za-z_]\w*+ )
+    | (?!--|/\*) (?P<sign> <=> | <= | >= | <> | != | == | [-+*/%=<>!(),.] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 _COMPARISONS = {"=": "=", "==": "=", "<=>": "<=>", "<>": "<>", "!=": "<>"} | {
     sign: sign for sign in ("<", "<=", ">", ">=")
 }
@@ -132,10 +143,10 @@ class _Parser:
     moment: Moment | None
     floating: set[str] = field(default_factory=set)
     _depth: int = 0
-    _tokens: Tokens = field(init=False)
+    _tokens: "_Tokens" = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tokens = Tokens(self.text)
+        self._tokens = _Tokens(self.text)
 
     def whole(self) -> Value:
         """Translate the whole text."""
@@ -375,3 +386,67 @@ class _Parser:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass
+class _Tokens:
+    """Tokens of a text, from left to right.
+
+    Attributes:
+        text: The text.
+    """
+
+    text: str
+    _tokens: list[tuple[str, str]] = field(init=False, default_factory=list)
+    _at: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        position = 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                raise UnsupportedTable(f"{self.text[position:][:20]!r} cannot be parsed.")
+            if match.lastgroup != "space":
+                self._tokens.append((match.lastgroup or "", match.group()))
+            position = match.end()
+
+    @property
+    def done(self) -> bool:
+        """Whether no token is left."""
+        return self._at == len(self._tokens)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the next token: a text, a name in quotes, a number, a word or a sign."""
+        return "" if self.done else self._tokens[self._at][0]
+
+    @property
+    def next(self) -> str:
+        """The next token in lower case, if it is a word or a sign."""
+        return self._tokens[self._at][1].lower() if self.kind in ("word", "sign") else ""
+
+    def pop(self) -> str:
+        """Take the next token of any kind.
+
+        Raises:
+            UnsupportedTable: No token is left.
+        """
+        if self.done:
+            raise UnsupportedTable("It ends too early.")
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def take(self, word: str) -> bool:
+        """Take the next token if it is this word or sign."""
+        is_next = self.next == word
+        self._at += is_next
+        return is_next
+
+    def expect(self, word: str) -> None:
+        """Take this word or sign.
+
+        Raises:
+            UnsupportedTable: The next token is a different one.
+        """
+        if not self.take(word):
+            raise UnsupportedTable(f"{word.upper()} is missing.")

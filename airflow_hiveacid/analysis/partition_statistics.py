@@ -78,7 +78,7 @@ def partition_statistics(
     Raises:
         CorruptFile: A file cannot be read.
     """
-    return _Analysis(part, columns, wanted).run()
+    return _Analysis(part, columns, wanted).collect()
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Analysis:
         self._deleted = DeletedKeys(())
         self._rows = self._stripes = self._decoded = 0
 
-    def run(self) -> PartitionStatistics:
+    def collect(self) -> PartitionStatistics:
         """Collect the statistics from the tails of all files, then decode the remaining stripes."""
         files = self._part.files
         deletes = [file for file in files if _is_delete(file)]

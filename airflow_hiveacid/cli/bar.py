@@ -4,7 +4,6 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.progress import Phase, PhaseObserver, watching
@@ -50,12 +49,7 @@ class Bar(PhaseObserver):
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def step(self, name: str, seconds: float | None = None) -> None:

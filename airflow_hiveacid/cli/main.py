@@ -28,6 +28,7 @@ from airflow_hiveacid.cli.commands import (
     restore,
     sql,
     tables,
+    to_iceberg,
     txns,
 )
 
@@ -48,6 +49,7 @@ _TABLE_COMMANDS = tuple(
         clean,
         maintain,
         analyze,
+        to_iceberg,
         consumers,
         locks,
         txns,

@@ -6,13 +6,19 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.text.quantities import duration_in_words
 
 
 def print_report(
-    report: AnalyzeReport | CleanReport | CompactReport | RunReport | ScriptReport,
+    report: AnalyzeReport
+    | CleanReport
+    | CompactReport
+    | IcebergExportReport
+    | RunReport
+    | ScriptReport,
     lines: Iterable[str],
     *,
     as_json: bool,

@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.compaction_choice import in_threshold_order
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.cli import policy, target
+from airflow_hiveacid.cli.shown_partitions import first_decisions, print_rest
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _HEAD = ("rank", "type", "partition", "benefit", "cost", "ratio", "reads/h", "source", "reason")
 
 
-def run(arguments: argparse.Namespace, budget: Budget) -> int:
+def print_ranking(arguments: argparse.Namespace, budget: Budget) -> int:
     """Print the compactions of one or several tables in the order of their value.
 
     Args:
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace, budget: Budget) -> int:
     if arguments.json:
         print(json.dumps(plan.as_json(arguments.table, arguments.shadow), ensure_ascii=False))
     else:
-        plan.print(arguments.table, arguments.shadow)
+        plan.print(arguments.table, arguments.shadow, arguments.limit)
     unreadable = any(decision.size.problem is not None for decision in decisions)
     return DataError.exit_code if unreadable else 0
 
@@ -86,24 +87,26 @@ class _RankedPlan:
         necessary = [each for each in self.ranking.decisions if each.value is not None]
         return in_threshold_order(necessary, self.budget.max_core_seconds or 0.0)
 
-    def print(self, name: str, shadow: bool) -> None:
+    def print(self, name: str, shadow: bool, limit: int) -> None:
         """Print the plan for people."""
         waiting = sum(each.value is not None for each in self.ranking.decisions) - len(self.taken)
-        limit = duration_in_words(self.budget.max_core_seconds or 0.0)
+        within = duration_in_words(self.budget.max_core_seconds or 0.0)
         print(
             f"{name}: {len(self.taken)} of {len(self.ranking.decisions)} to compact within"
-            f" {limit}, {waiting} deferred. {_totals(self.taken)}"
+            f" {within}, {waiting} deferred. {_totals(self.taken)}"
         )
         before = {_key(each): str(number) for number, each in enumerate(self.shadow, 1)}
         head = (_HEAD[0], "threshold rank", *_HEAD[1:]) if shadow else _HEAD
+        numbers = {_key(each): number for number, each in enumerate(self.ranking.decisions, 1)}
         rows = []
-        for number, decision in enumerate(self.ranking.decisions, 1):
-            now, *others = _row(number, decision)
+        for decision in first_decisions(self.ranking.decisions, limit):
+            now, *others = _row(numbers[_key(decision)], decision)
             own = [before.get(_key(decision), "-")] if shadow else []
             rows.append((now, *own, *others))
         if rows:
             first = 4 if shadow else 3
             print_table(head, rows, right=[0, *range(first, first + 4)])
+        print_rest(len(self.ranking.decisions) - len(rows))
         if shadow:
             print(f"In the order of the thresholds: {len(self.shadow)}. {_totals(self.shadow)}")
 

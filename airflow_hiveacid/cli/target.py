@@ -141,6 +141,20 @@ def add_partitions(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_limit(parser: argparse.ArgumentParser, what: str, default: int | None = 100) -> None:
+    """Add the argument that limits the number of printed rows.
+
+    Args:
+        parser: The parser of a command.
+        what: The limited rows, for the help.
+        default: The number without the argument; None prints all.
+    """
+    without = "" if default is None else " (default: %(default)s)"
+    parser.add_argument(
+        "--limit", type=_limit, default=default, metavar="N", help=f"{what}{without}"
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the switch for machine-readable output."""
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -233,3 +247,9 @@ def partitions(arguments: argparse.Namespace) -> Sequence[str] | None:
         require_partition_names(arguments.partitions)
     names: Sequence[str] | None = arguments.partitions
     return names
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0.")
+    return int(text)

@@ -29,12 +29,12 @@ from airflow_hiveacid.compaction.input_files import (
 from airflow_hiveacid.compaction.partition import PartitionCompactor
 from airflow_hiveacid.compaction.planner import PlannedCompaction
 from airflow_hiveacid.compaction.proof import (
-    CensusTask,
     CountedFile,
     RecountTask,
     RepetitionTask,
     balance,
-    count_file,
+    census_tasks,
+    count_files,
     count_repeated,
     recount_file,
 )
@@ -65,6 +65,9 @@ from airflow_hiveacid.orc.copying.stripe_plan import StripeGroup, StripePlan
 from airflow_hiveacid.orc.row_keys.census import RowConstraints, StripeCensus
 from airflow_hiveacid.orc.row_keys.delete_file import write_empty_file
 from airflow_hiveacid.staging.staged_files import Folder, StagedFile
+
+# A core encodes so many bytes of rows while it merges one byte of delete events, which are small.
+_ENCODED_WHILE_MERGED = 10
 
 
 class AcidCompactor(PartitionCompactor):
@@ -156,25 +159,37 @@ class AcidCompactor(PartitionCompactor):
         self, plan: CompactionPlan, rows: Sequence[CountedFile], events: Sequence[CountedFile]
     ) -> dict[CountedFile, tuple[StripeCensus, ...]]:
         """Count all rows and events of the compaction's input."""
-        count = partial(
-            CensusTask, self.storage.location, aborted=self.compaction.write_ids.aborted
-        )
+        files_by_deletes: dict[tuple[CountedFile, ...], list[CountedFile]] = {}
         if plan.type is CompactionType.MINOR:
-            tasks = [count(counted=file, deletes=()) for file in (*rows, *events)]
+            files_by_deletes[()] = [*rows, *events]
         else:
-            tasks = [
-                count(
-                    counted=file,
-                    deletes=tuple(
-                        event
-                        for event in events
-                        if may_delete(event.bucket, file.bucket, clustered=self.planner.clustered)
-                    ),
+            # In tables without buckets, all files have the same delete files.
+            for bucket in sorted({file.bucket for file in rows}):
+                # The proof does not use the compaction's own selection.
+                deletes = tuple(
+                    event
+                    for event in events
+                    if may_delete(event.bucket, bucket, clustered=self.planner.clustered)
                 )
-                for file in rows
-            ]
-        done = self.tasks.run(count_file, tasks)
-        return {task.counted: stripes for task, stripes in zip(tasks, done, strict=True)}
+                files = (file for file in rows if file.bucket == bucket)
+                files_by_deletes.setdefault(deletes, []).extend(files)
+        tasks = [
+            task
+            for deletes, files in files_by_deletes.items()
+            for task in census_tasks(
+                self.storage.location,
+                files,
+                deletes,
+                self.compaction.write_ids.aborted,
+                self.table.mapped_columns,
+            )
+        ]
+        done = self.tasks.run(count_files, tasks, effort=self.effort_of_copying)
+        return {
+            counted: stripes
+            for task, censuses in zip(tasks, done, strict=True)
+            for counted, stripes in zip(task.counted, censuses, strict=True)
+        }
 
     def _balance(
         self,
@@ -201,7 +216,7 @@ class AcidCompactor(PartitionCompactor):
             )
             for file in staged
         ]
-        recounted = self.tasks.run(recount_file, tasks)
+        recounted = self.tasks.run(recount_file, tasks, effort=self.effort_of_copying)
         written = {file.bucket: stripes for file, stripes in zip(staged, recounted, strict=True)}
         total = Balance()
         for bucket in sorted({*read, *written}):
@@ -261,14 +276,15 @@ class AcidCompactor(PartitionCompactor):
         """The input files, all with row ids, and the numbers of their buckets."""
         files = self.planner.acid_files(planned)
         self.bytes_read = sum(file.size for file in files)
-        rows = [file for file in files if not self._is_delete(file.directory)]
+        # Row ids are added under the current names; other files are checked when they are counted.
+        raw = [file for file in files if file.raw]
         check_columns(
             self.storage,
             self.table.mapped_columns,
             StorageFormat.ORC,
-            [(file.path, file.size) for file in rows],
+            [(file.path, file.size) for file in raw],
         )
-        with_ids = self._give_row_ids([file for file in files if file.raw])
+        with_ids = self._give_row_ids(raw)
         for file in files:
             if file.raw and file.path not in with_ids:
                 continue
@@ -285,7 +301,8 @@ class AcidCompactor(PartitionCompactor):
     def _give_row_ids(self, files: Sequence[DataFile]) -> dict[str, InputFile]:
         """Add row ids to the files that lack them, if they have rows."""
         root, folder = self.storage.location, self.folder("rows")
-        counts = self.tasks.run(partial(count_rows, root), [file.path for file in files])
+        paths = [file.path for file in files]
+        counts = self.tasks.run(partial(count_rows, root), paths, effort=self.effort_of_copying)
         rows: dict[Base | Delta | None, dict[str, int]] = {}
         for file, count in zip(files, counts, strict=True):
             rows.setdefault(file.directory, {})[file.path] = count
@@ -307,7 +324,7 @@ class AcidCompactor(PartitionCompactor):
                 )
         if tasks:
             self.phases.note(f"Giving row ids to the rows of {len(tasks)} files")
-        made = self.tasks.run(give_row_ids, tasks)
+        made = self.tasks.run(give_row_ids, tasks, effort=self.effort_of_copying)
         return {task.ids.path: file for task, file in zip(tasks, made, strict=True)}
 
     def _write_rows(self, plan: CompactionPlan, inputs: Sequence[BucketInputs]) -> None:
@@ -315,7 +332,8 @@ class AcidCompactor(PartitionCompactor):
         parts = self.folder("parts")
         plans: dict[BucketInputs, StripePlan] = {}
         sorting: dict[BucketInputs, HiveAcidError] = {}
-        planned = self.tasks.tried(partial(plan_bucket, out), inputs)
+        copying = self.effort_of_copying
+        planned = self.tasks.tried(partial(plan_bucket, out), inputs, effort=copying)
         for bucket, tried in zip(inputs, planned, strict=True):
             if isinstance(tried, OutOfOrder):
                 sorting[bucket] = tried
@@ -333,7 +351,9 @@ class AcidCompactor(PartitionCompactor):
             stripes = sum(len(task.group.stripes) for task in tasks)
             self.phases.note(f"Writing {stripes} stripes again in {len(tasks)} tasks")
         encoded: dict[tuple[BucketInputs, StripeGroup], EncodedPart] = {}
-        for task, done in zip(tasks, self.tasks.tried(encode_group, tasks), strict=True):
+        encoding = sum(task.group.bytes for task in tasks)
+        tried_groups = self.tasks.tried(encode_group, tasks, effort=encoding)
+        for task, done in zip(tasks, tried_groups, strict=True):
             if isinstance(done, BeyondArrow):
                 sorting[task.inputs] = done
             else:
@@ -348,7 +368,8 @@ class AcidCompactor(PartitionCompactor):
             for bucket, stripe_plan in plans.items()
             if bucket not in sorting
         ]
-        for last, file in zip(assembling, self.tasks.run(assemble_bucket, assembling), strict=True):
+        assembled = self.tasks.run(assemble_bucket, assembling, effort=copying)
+        for last, file in zip(assembling, assembled, strict=True):
             self._keep_rows(plan, last, file)
         for bucket, why in sorting.items():
             file, values = self.sort(bucket, why.what, out)
@@ -358,7 +379,9 @@ class AcidCompactor(PartitionCompactor):
     def _write_deletes(self, directory: Delta, inputs: Sequence[BucketInputs]) -> None:
         out = self.output(directory)
         tasks = [MergeDeletesTask(bucket, self.table.orc_codec, out) for bucket in inputs]
-        for file in self.tasks.run(merge_deletes, tasks):
+        events = sum(file.size for bucket in inputs for file in bucket.deletes)
+        effort = events * _ENCODED_WHILE_MERGED
+        for file in self.tasks.run(merge_deletes, tasks, effort=effort):
             self.keep(directory, file)
 
     def _write_nothing(self, plan: CompactionPlan) -> None:

@@ -37,22 +37,36 @@ def check_columns(
     """
     names = in_threads(partial(_names, storage, format), files)
     for (path, _), stored in zip(files, names, strict=True):
-        if not columns.is_ambiguous(stored):
-            continue
-        by_position = columns.mapping is ColumnMapping.POSITION
-        if by_position and len(stored) <= len(columns.names):
-            continue
-        raise UnsupportedFile(
-            f"{storage.location.rstrip('/')}/{path} has the columns {', '.join(stored)}, and the table"
-            f" has {', '.join(columns.names)}: mapped by {columns.mapping}, a compaction would drop"
-            " values that other engines still show.",
-            remedy=(
-                "Give the columns that the table lacks back to it."
-                if by_position
-                else f"Set the table property '{COLUMN_MAPPING}'='{ColumnMapping.POSITION}' if all"
-                " engines map columns by position, or give the columns their old names back."
-            ),
-        )
+        check_names(columns, stored, f"{storage.location.rstrip('/')}/{path}")
+
+
+def check_names(columns: MappedColumns, stored: Sequence[str], path: str) -> None:
+    """Refuse a file if a compaction would drop values of it.
+
+    Args:
+        columns: The columns of the table.
+        stored: The names of the columns of the file.
+        path: The file.
+
+    Raises:
+        UnsupportedFile: A compaction would drop values of the file.
+    """
+    if not columns.is_ambiguous(stored):
+        return
+    by_position = columns.mapping is ColumnMapping.POSITION
+    if by_position and len(stored) <= len(columns.names):
+        return
+    raise UnsupportedFile(
+        f"{path} has the columns {', '.join(stored)}, and the table has {', '.join(columns.names)}:"
+        f" mapped by {columns.mapping}, a compaction would drop values that other engines still"
+        " show.",
+        remedy=(
+            "Give the columns that the table lacks back to it."
+            if by_position
+            else f"Set the table property '{COLUMN_MAPPING}'='{ColumnMapping.POSITION}' if all"
+            " engines map columns by position, or give the columns their old names back."
+        ),
+    )
 
 
 def _names(storage: ReadOnlyStorage, format: StorageFormat, file: tuple[str, int]) -> Sequence[str]:

@@ -1,10 +1,11 @@
 """Input files of a compaction: opened, checked, copied, or given row ids first."""
 
+import io
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.acid.originals import SyntheticIds
@@ -21,6 +22,14 @@ from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.staging.staged_files import Folder
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import Storage
+
+# Smaller files are read with one request each and then closed: a bucket may have thousands of them,
+# and a process may open one thousand.
+_READ_AT_ONCE = 64 << 10
+# The maximum number of their bytes in memory.
+_MOST_HELD = 64 << 20
+# The size of the rows that one task handles, so that many tasks share a bucket.
+_TASK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +117,31 @@ def open_files(
     """
     storage = Storage.of(root)
     opened: list[tuple[Source, OrcTail]] = []
+    left = _MOST_HELD
     for file in files:
         with naming(root, file.path):
-            source = stack.enter_context(storage.open_input(file.path))
+            source: BinaryIO
+            if file.size <= min(_READ_AT_ONCE, left):
+                left -= file.size
+                with storage.open_input(file.path) as stored:
+                    source = io.BytesIO(stored.read(file.size))
+            else:
+                source = stack.enter_context(storage.open_input(file.path))
             tail = OrcTail.read(source, file.size)
             check_rows(tail, file.path, file.rows)
             opened.append((source, tail))
     return opened
+
+
+def bytes_of_a_task(deletes: int) -> int:
+    """Return the size of the rows that one task handles.
+
+    Each task also opens all delete files of its rows, so that it takes more rows if these are many.
+
+    Args:
+        deletes: The number of delete files.
+    """
+    return max(_TASK_BYTES, deletes * _READ_AT_ONCE)
 
 
 def check_rows(tail: OrcTail, path: str, noted: int | None) -> None:

@@ -81,7 +81,11 @@ class InsertOnlyCompactor(PartitionCompactor):
         if self.format is StorageFormat.ORC and not self.order.by:
             left = []
             for task, tried in zip(
-                tasks, self.tasks.tried(partial(_copy_stripes, columns), tasks), strict=True
+                tasks,
+                self.tasks.tried(
+                    partial(_copy_stripes, columns), tasks, effort=self.effort_of_copying
+                ),
+                strict=True,
             ):
                 if isinstance(tried, UnsupportedFile):
                     self.phases.note(f"Writing {task.paths[0]} and others again: {tried.what}")
@@ -117,7 +121,11 @@ class InsertOnlyCompactor(PartitionCompactor):
         root = self.storage.location
         paths = [[*task.paths, file.path] for task, file in copied]
         counts = iter(
-            self.tasks.run(partial(_count_stripes, root), [path for file in paths for path in file])
+            self.tasks.run(
+                partial(_count_stripes, root),
+                [path for file in paths for path in file],
+                effort=self.effort_of_copying,
+            )
         )
         for task, _ in copied:
             read = sum((next(counts) for _ in task.paths), Tally())

@@ -25,7 +25,7 @@ from airflow_hiveacid.acid.sidecar import CORE_SECONDS, WrittenFile, directory_n
 from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
 from airflow_hiveacid.compaction.planner import PlannedCompaction, Planner
 from airflow_hiveacid.compaction.row_order import RowOrder
-from airflow_hiveacid.compaction.scheduling import Scheduler, Tasks
+from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
@@ -101,6 +101,7 @@ class PartitionCompactor(ABC):
         self.tasks: Tasks
         self._staged: dict[Base | Delta, list[StagedFile]] = {}
         self._published: list[str] = []
+        self._size = 0
         self._bytes_written = 0
         self._began = 0.0
         self._input_facts: dict[str, Any] = {}
@@ -166,11 +167,11 @@ class PartitionCompactor(ABC):
                 **self.layout_note(plan, notes),
             }
         self.directories = StagedDirectories(self.storage.location, self.compaction)
-        size = sum(file.size for file in files if file.path.partition("/")[0] in plan.inputs)
+        self._size = sum(file.size for file in files if file.path.partition("/")[0] in plan.inputs)
         with (
             self.phases(Phase.WRITE, "the compacted files"),
             self.scheduler.tasks(
-                self.compaction.txn_id, f"{plan.type} {self.name}", size
+                self.compaction.txn_id, f"{plan.type} {self.name}", self._size
             ) as self.tasks,
         ):
             self.write(planned)
@@ -209,6 +210,12 @@ class PartitionCompactor(ABC):
             seconds=self.phases.seconds,
             warnings=(*self.compaction.warnings, *self.warnings),
         )
+
+    @property
+    def effort_of_copying(self) -> int:
+        """The work of copying all files of the input, or of counting their rows; see ``Tasks``."""
+        # From a store, processes copy while others wait for it.
+        return self._size // COPIED_WHILE_ENCODED if self.storage.is_local else self._size
 
     def _require_no_overlap(self, type_: CompactionType) -> None:
         """Refuse a commit that conflicts with commits of others since the job began.

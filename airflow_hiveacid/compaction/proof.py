@@ -7,29 +7,36 @@ stripes without an earlier count are decoded: a copied stripe has the same bytes
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
 
 from airflow_hiveacid.acid.proof import Balance, Tally
-from airflow_hiveacid.compaction.input_files import InputFile, naming, open_files
+from airflow_hiveacid.acid.schema import MappedColumns
+from airflow_hiveacid.compaction.column_check import check_names
+from airflow_hiveacid.compaction.input_files import InputFile, bytes_of_a_task, naming, open_files
 from airflow_hiveacid.errors import ProofFailed
+from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.census import (
+    LostRows,
     RowConstraints,
     StripeCensus,
-    hashes_of,
     take_census,
 )
-from airflow_hiveacid.orc.row_keys.digests import Hashes, HashSet, hash_row_ids, tally
+from airflow_hiveacid.orc.row_keys.deleted_rows import DeletedRows, read_events
+from airflow_hiveacid.orc.row_keys.digests import hash_row_ids, tally
 from airflow_hiveacid.orc.row_keys.key_stream import read_keys
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.staging.staged_files import StagedFile
 from airflow_hiveacid.storage.folder import Storage
 
 _EVERY_WRITE_ID = range(2**63 - 1)
+# The number of delete events that a task holds at a time, 24 bytes each while they are sorted.
+_MOST_EVENTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +50,23 @@ class CountedFile:
 
 @dataclass(frozen=True, slots=True)
 class CensusTask:
-    """A file that is counted.
+    """Files that are counted.
 
     Attributes:
         root: The partition's folder.
-        counted: The file.
-        deletes: The files with the delete events that apply to its rows.
+        counted: The files.
+        deletes: The files with the delete events that apply to their rows.
         aborted: The aborted write ids, whose rows and events are excluded.
+        columns: The columns of the table.
+        first: Whether the task also checks the delete events that are irrelevant to its rows.
     """
 
     root: str
-    counted: CountedFile
+    counted: tuple[CountedFile, ...]
     deletes: tuple[CountedFile, ...]
     aborted: tuple[int, ...]
+    columns: MappedColumns
+    first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +95,70 @@ class RepetitionTask:
     aborted: tuple[int, ...]
 
 
-def count_file(task: CensusTask) -> tuple[StripeCensus, ...]:
-    """Count the rows or events of a file."""
-    file = task.counted.file
+def census_tasks(
+    root: str,
+    files: Iterable[CountedFile],
+    deletes: tuple[CountedFile, ...],
+    aborted: tuple[int, ...],
+    columns: MappedColumns,
+) -> Iterator[CensusTask]:
+    """Yield tasks that count files; small files share a task, which opens the delete files once."""
+    most, size, first = bytes_of_a_task(len(deletes)), 0, True
+    together: list[CountedFile] = []
+    for counted in files:
+        if together and size + counted.file.size > most:
+            yield CensusTask(root, tuple(together), deletes, aborted, columns, first)
+            together, size, first = [], 0, False
+        together.append(counted)
+        size += counted.file.size
+    if together:
+        yield CensusTask(root, tuple(together), deletes, aborted, columns, first)
+
+
+def count_files(task: CensusTask) -> list[tuple[StripeCensus, ...]]:
+    """Count the rows or events of each of some files.
+
+    Raises:
+        UnsupportedFile: A compaction would drop values of a file.
+    """
     with ExitStack() as stack:
-        ((source, tail),) = open_files(stack, task.root, [file])
-        deleted = None
-        if task.deletes:
-            hashes = list(_deleted(task, _write_ids(tail)))
-            deleted = HashSet(np.concatenate(hashes)) if hashes else None
-        with naming(task.root, file.path):
-            constraints, aborted = task.counted.constraints, task.aborted
-            return tuple(
-                take_census(source, tail, constraints=constraints, deleted=deleted, aborted=aborted)
-            )
+        stack.callback(return_memory)
+        opened = open_files(stack, task.root, [counted.file for counted in task.counted])
+        for counted, (_, tail) in zip(task.counted, opened, strict=True):
+            if not counted.constraints.is_delete:
+                path = f"{task.root.rstrip('/')}/{counted.file.path}"
+                check_names(task.columns, tail.column_names, path)
+        if not task.deletes:
+            return _census(task, opened, None)
+        write_ids = _write_ids([tail for _, tail in opened])
+        events = _events(task, write_ids, every_stripe=task.first)
+        deleted = DeletedRows(events, most=_MOST_EVENTS)
+        shares = deleted.shares
+        total = _census(task, opened, deleted)
+        for number in range(1, shares):
+            events = _events(task, write_ids, every_stripe=False)
+            deleted = DeletedRows(events, number=number, shares=shares)
+            other = _census(task, opened, deleted)
+            total = [
+                tuple(
+                    replace(stripe, deleted=stripe.deleted + more.deleted)
+                    for stripe, more in zip(stripes, others, strict=True)
+                )
+                for stripes, others in zip(total, other, strict=True)
+            ]
+        return total
+
+
+def _census(
+    task: CensusTask, opened: Sequence[tuple[Source, OrcTail]], deleted: DeletedRows | None
+) -> list[tuple[StripeCensus, ...]]:
+    lost = LostRows(deleted, task.aborted)
+    censuses = []
+    for counted, (source, tail) in zip(task.counted, opened, strict=True):
+        with naming(task.root, counted.file.path):
+            census = take_census(source, tail, constraints=counted.constraints, lost=lost)
+            censuses.append(tuple(census))
+    return censuses
 
 
 def recount_file(task: RecountTask) -> tuple[StripeCensus, ...]:
@@ -120,7 +181,7 @@ def count_repeated(task: RepetitionTask) -> Tally:
     order = np.lexsort((keys.current_write_ids, hashes))
     repeats = np.zeros(len(keys), dtype=np.bool_)
     repeats[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
-    return tally(keys[repeats], hashes[repeats])
+    return tally(keys[repeats])
 
 
 def balance(
@@ -146,19 +207,27 @@ def balance(
     )
 
 
-def _deleted(task: CensusTask, write_ids: range) -> Iterator[Hashes]:
-    """The row ids in the delete events."""
+def _events(task: CensusTask, write_ids: range, *, every_stripe: bool) -> Iterator[Keys]:
+    """The delete events that apply to rows of some write ids."""
     for delete in task.deletes:
         with ExitStack() as stack:
             ((source, tail),) = open_files(stack, task.root, [delete.file])
             with naming(task.root, delete.file.path):
-                yield from hashes_of(source, tail, delete.constraints, task.aborted, write_ids)
+                for keys in read_events(source, tail, write_ids, every_stripe=every_stripe):
+                    delete.constraints.check(keys)
+                    relevant = keys.original_write_ids >= write_ids.start
+                    relevant &= keys.original_write_ids < write_ids.stop
+                    if task.aborted:
+                        relevant &= ~np.isin(keys.current_write_ids, task.aborted)
+                    if relevant.any():
+                        yield keys[relevant]
 
 
-def _write_ids(tail: OrcTail) -> range:
-    """The write ids that rows of a file may have, from its statistics."""
+def _write_ids(tails: Iterable[OrcTail]) -> range:
+    """The write ids that rows of some files may have, from their statistics."""
     ranges = [
         tail.int_range(stripe, EnvelopeColumn.ORIGINAL_TRANSACTION)
+        for tail in tails
         for stripe in range(len(tail.stripes))
     ]
     known = [ids for ids in ranges if ids is not None]

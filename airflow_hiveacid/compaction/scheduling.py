@@ -12,6 +12,9 @@ from typing import Generic, TypeVar
 
 from airflow_hiveacid.errors import HiveAcidError
 
+# A core copies so many times as many bytes of local files as it encodes.
+COPIED_WHILE_ENCODED = 20
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -20,21 +23,31 @@ class Tasks(ABC):
     """Runs the tasks of one transaction.
 
     Attributes:
-        in_caller: Whether they run in the thread that asks for them.
+        in_caller: Whether all tasks so far ran in the thread that asked for them.
     """
 
     in_caller = False
 
-    def run(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    def run(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R]:
         """Run a task for each item, and return the results.
+
+        Args:
+            work: The task.
+            items: The items.
+            effort: The work of all tasks, as a number of bytes to encode; by default the size of
+                the input of the compaction.
 
         Raises:
             HiveAcidError: The error of the first task that failed.
         """
-        return [result_of(tried) for tried in self.tried(work, items)]
+        return [result_of(tried) for tried in self.tried(work, items, effort=effort)]
 
     @abstractmethod
-    def tried(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
+    def tried(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R | HiveAcidError]:
         """Run a task for each item; an error of this package becomes a result."""
 
 

@@ -12,22 +12,27 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.names import BucketFile
-from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.schema import MappedColumns
-from airflow_hiveacid.compaction.input_files import InputFile, naming, new_file, open_files
+from airflow_hiveacid.compaction.input_files import (
+    InputFile,
+    bytes_of_a_task,
+    naming,
+    new_file,
+    open_files,
+)
 from airflow_hiveacid.errors import (
     CorruptFile,
     ProofFailed,
 )
 from airflow_hiveacid.orc.copying.assemble import Part, assemble
-from airflow_hiveacid.orc.copying.reencode import Reencoded, reencode, reencoded_part
+from airflow_hiveacid.orc.copying.reencode import Reencoded, reencode, reencoded_part, values_of
 from airflow_hiveacid.orc.copying.stripe_plan import (
     PlannedFile,
     StripeGroup,
     StripePlan,
     plan_stripes,
 )
-from airflow_hiveacid.orc.format.batches import read_batches
+from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     RowOperation,
@@ -38,10 +43,8 @@ from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
-from airflow_hiveacid.orc.row_keys.digests import ValueDigest
 from airflow_hiveacid.orc.row_keys.key_stream import read_deletes
 from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.values.timestamps import split_timestamps
 from airflow_hiveacid.staging.staged_files import Folder, StagedFile, staged_file
 from airflow_hiveacid.storage.folder import Storage
 
@@ -146,7 +149,13 @@ def stripes_of(inputs: BucketInputs) -> StripePlan:
             )
         ]
         types = wrap_types(inputs.types)
-        return plan_stripes(files, _events(stack, inputs), inputs.aborted, types=types)
+        return plan_stripes(
+            files,
+            _events(stack, inputs),
+            inputs.aborted,
+            types=types,
+            group_bytes=bytes_of_a_task(len(inputs.deletes)),
+        )
 
 
 def encode_group(task: EncodeTask) -> EncodedPart:
@@ -169,21 +178,17 @@ def encode_group(task: EncodeTask) -> EncodedPart:
                 deletes=_events(stack, inputs),
                 aborted=inputs.aborted,
             )
+    return_memory()
     _check_values(task, path, done)
+    return_memory()
     return EncodedPart(path, done)
 
 
 def _check_values(task: EncodeTask, path: str, done: Reencoded) -> None:
     """Read the rewritten rows, and make sure that no value has changed."""
-    digest = ValueDigest()
+    wanted = done.values
     with Storage.of(task.folder.root).open_input(path) as source:
-        part = reencoded_part(source, done, task.layout.types)
-        if part.tail.stripes:
-            shown = split_timestamps(part.source, part.tail, part.chosen)
-            with closing(read_batches(*shown)) as batches:
-                for batch in batches:
-                    digest.add(batch)
-    wanted, read = done.values, Tally(digest.rows, digest.value)
+        read = values_of(reencoded_part(source, done, task.layout.types))
     if read != wanted:
         raise ProofFailed(
             f"Bucket {task.inputs.bucket} of {task.inputs.root}: {wanted} rows with their values"
@@ -195,8 +200,11 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
     """Assemble a bucket from copied stripes and rewritten files."""
     inputs = task.inputs
     storage = Storage.of(task.folder.root)
+    copied = [group for group in task.plan.groups if group.copy]
+    numbers = sorted({number for group in copied for number, _ in group.stripes})
+    files = [inputs.inserts[number] for number in numbers]
     with ExitStack() as stack:
-        opened = open_inputs(stack, inputs, inputs.inserts)
+        opened = dict(zip(numbers, open_inputs(stack, inputs, files), strict=True))
         parts: list[Part] = []
         for group, encoded in zip(task.plan.groups, task.encoded, strict=True):
             if encoded is not None:

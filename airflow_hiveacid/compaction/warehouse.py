@@ -43,6 +43,7 @@ from airflow_hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import RecentLocations
 from airflow_hiveacid.metastore.many_tables import tables_of
 from airflow_hiveacid.progress import PhaseObserver
 
@@ -169,6 +170,7 @@ class WarehouseMaintainer:
         self._observers = observers
         self._jobs = jobs or JobObserver()
         self._run_token = run_token
+        self._locations = RecentLocations(client)
         self._lock = threading.Lock()
         self._at_work: dict[TableRef, tuple[str, ...]] = {}
         self._stopped = False
@@ -297,7 +299,7 @@ class WarehouseMaintainer:
             self._run(work, job, partial(self._clean, work))
 
     def _clean(self, work: _TableWork, job: CleanJob) -> CleanReport:
-        report = clean(self._client, job)
+        report = clean(self._client, job, locations=self._locations)
         work.add_cleaning(report)
         return report
 

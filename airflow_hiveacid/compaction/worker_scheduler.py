@@ -20,7 +20,7 @@ from airflow_hiveacid.compaction import task_process
 from airflow_hiveacid.compaction.scheduling import Caught, Scheduler, Tasks
 from airflow_hiveacid.errors import HiveAcidError, WorkerFailed
 
-# The start of a process takes as much CPU time as copying some 100 MB, or encoding 4 MB.
+# The start of a process takes as much CPU time as copying hundreds of MB, or encoding 4 MB.
 INLINE_BYTES = 32 << 20
 # The largest number of processes, which bounds the memory.
 MOST_PROCESSES = 4
@@ -38,7 +38,7 @@ class WorkerScheduler(Scheduler):
         Args:
             processes: The number of processes for large inputs; by default one for each core that
                 this process may use, and at most ``MOST_PROCESSES``.
-            inline_bytes: Smaller inputs are processed in this process.
+            inline_bytes: Tasks with less work, in bytes to encode, run in this process.
         """
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
         self._count = processes or min(cores, MOST_PROCESSES)
@@ -62,8 +62,8 @@ class WorkerScheduler(Scheduler):
     @contextmanager
     def tasks(self, txn_id: int, what: str, size: int) -> Iterator[Tasks]:
         """See the base class."""
-        inline = size < self._inline_bytes or self._count == 1
-        tasks = _WorkerTasks(what, None if inline else self._slots, self._count)
+        inline_effort = self._inline_bytes if self._count > 1 else None
+        tasks = _WorkerTasks(what, self._slots, self._count, size, inline_effort)
         self._active.add(tasks)
         try:
             if self._stopped:
@@ -91,29 +91,42 @@ class _WorkerTasks(Tasks):
 
     Args:
         what: The operation, for messages.
-        slots: The processes, or None for each that is not started; None to use this process.
+        slots: The processes, or None for each that is not started.
         count: The number of processes.
+        size: The size of the input in bytes.
+        inline_effort: Tasks with less work run in this process; None: all tasks.
     """
 
     def __init__(
-        self, what: str, slots: "queue.LifoQueue[_Process | None] | None", count: int
+        self,
+        what: str,
+        slots: "queue.LifoQueue[_Process | None]",
+        count: int,
+        size: int,
+        inline_effort: int | None,
     ) -> None:
         self._what = what
         self._slots = slots
-        self.in_caller = slots is None
+        self.in_caller = True
         self._count = count
+        self._size = size
+        self._inline_effort = inline_effort
         self._lock = threading.Lock()
         self._running: set[_Process] = set()
         self._cancelled = False
 
-    def tried(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
+    def tried(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R | HiveAcidError]:
         """See the base class."""
         caught = Caught(work)
-        if self._slots is None:
+        effort = self._size if effort is None else effort
+        if self._inline_effort is None or effort < self._inline_effort:
             return [self._inline(caught, item) for item in items]
+        self.in_caller = False
         with ThreadPoolExecutor(self._count) as threads:
             try:
-                return list(threads.map(partial(self._in_process, self._slots, caught), items))
+                return list(threads.map(partial(self._in_process, caught), items))
             except BaseException:
                 self.cancel()
                 raise
@@ -129,10 +142,8 @@ class _WorkerTasks(Tasks):
         self._require_active()
         return work(item)
 
-    def _in_process(
-        self, slots: "queue.LifoQueue[_Process | None]", work: Callable[[T], R], item: T
-    ) -> R:
-        process = slots.get()
+    def _in_process(self, work: Callable[[T], R], item: T) -> R:
+        process = self._slots.get()
         try:
             if process is None:
                 process = _Process()
@@ -148,14 +159,14 @@ class _WorkerTasks(Tasks):
                 raise WorkerFailed(
                     f"{self._what}: a process of the worker ended in the middle of a task, with"
                     f" status {status}.",
-                    remedy="It may have exceeded the memory of the worker: run the job with"
-                    " run_in='spark', or give the worker more memory.",
+                    remedy="It may have exceeded the memory of the worker: give the worker more"
+                    " memory, or run a compaction with run_in='spark'.",
                 ) from error
             finally:
                 with self._lock:
                     self._running.discard(process)
         finally:
-            slots.put(process if process is not None and process.is_alive else None)
+            self._slots.put(process if process is not None and process.is_alive else None)
 
     def _require_active(self) -> None:
         if self._cancelled:

@@ -24,13 +24,13 @@ from airflow_hiveacid.metastore.alteration import (
     change_columns,
     forget_row_count,
     mark_changed,
+    send_definition,
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
-from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 
@@ -56,14 +56,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         # Another attempt of the run ends the lock before it continues.
         held.confirm_alive()
         try:
-            client.call(
-                idl_tables.alter_table_with_environment_context,
-                ref.database,
-                ref.name,
-                raw,
-                idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
-                about=ref.full_name,
-            )
+            send_definition(client, ref, raw)
         except (MetastoreError, TableNotFound):
             # Perhaps only its answer got lost; then it was repeated, and did not find the table.
             renamed = None if find_table(client, ref) else find_table(client, new)

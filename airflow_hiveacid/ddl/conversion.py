@@ -8,11 +8,11 @@ from airflow_hiveacid.acid.names import is_hidden, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
 from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.metastore.alteration import send_definition
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -48,14 +48,7 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
         _make_acid(table.raw)
         held.confirm_alive()
         try:
-            client.call(
-                idl_tables.alter_table_with_environment_context,
-                ref.database,
-                ref.name,
-                table.raw,
-                idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"}),
-                about=ref.full_name,
-            )
+            send_definition(client, ref, table.raw)
         except MetastoreCallFailed as error:
             if strange := _STRANGE_FILES.search(error.what):
                 raise _strange_file(table, strange["file"]) from error

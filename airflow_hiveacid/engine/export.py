@@ -26,6 +26,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import InvalidJob, StorageError
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
@@ -63,7 +64,7 @@ def export_changes(
     Raises:
         InvalidJob: The job does not define the range.
     """
-    return _Export(spark, client, job, PhaseClock(observers)).run()
+    return _Export(spark, client, job, PhaseClock(observers)).write()
 
 
 class _Export:
@@ -92,7 +93,7 @@ class _Export:
         self._path = f"{self._job.path.rstrip('/')}/{self._name}"
         self._staged = f"_{self._name}_{uuid.uuid4().hex[:8]}"
 
-    def run(self) -> RunReport:
+    def write(self) -> RunReport:
         """Write the folder, or return the report of the run that has written it."""
         token = self._job.token or f"{self._path} of {self._job.target}"
         folder = hashlib.sha256(plain_location(self._path).encode()).hexdigest()[:16]
@@ -146,7 +147,7 @@ class _Export:
             seconds=self._phases.seconds,
         )
         exported = ExportedRange(table=located(table), consumer=self._job.consumer, report=report)
-        content = exported.to_bytes()
+        content = codec.to_bytes(exported)
         if self._storage.renames_at_once:
             self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
             self._storage.rename(self._staged, self._name)

@@ -7,6 +7,10 @@ from contextlib import contextmanager, suppress
 from py4j.protocol import Py4JError
 from pyspark.errors import (
     AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
     ParseException,
     PySparkException,
 )
@@ -45,7 +49,21 @@ _MARKED: dict[str, type[HiveAcidError]] = {
 
 # Classes 21 and 22 of SQL: the data is invalid for the expression, such as a division by zero, or a
 # scalar subquery with several rows. P0001 is raise_error().
-_DATA_ERROR = re.compile(r"\[[A-Z_.]+\] .*SQLSTATE: (?:2[12]\w{3}|P0001)")
+_DATA_ERROR = re.compile(
+    r"\[[A-Z_.]+\] .*SQLSTATE: (?:2[12]\w{3}|P0001)"
+    # Messages of Spark 3.5 have no class.
+    r"|(?<=SparkArithmeticException: )\[[A-Z_.]+\] .*|(?<=SparkDateTimeException: )\[[A-Z_.]+\] .*"
+    r"|(?<=SparkArrayIndexOutOfBoundsException: )\[[A-Z_.]+\] .*"
+    r"|\[SCALAR_SUBQUERY_TOO_MANY_ROWS\] .*"
+    # Spark 4.0 knows scripts, but does not run them.
+    r"|\[UNSUPPORTED_FEATURE[A-Z_.]*\] .*"
+)
+_DATA_ERRORS = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
 
 _UNKNOWN_COLUMN = {
     "UNRESOLVED_COLUMN.WITH_SUGGESTION",
@@ -66,6 +84,8 @@ _AWAY = re.compile(
     r"Call From \S+ to \S+ failed on [^\n;]+|(?:SafeMode|Retriable|Standby)Exception\)?: [^\n]+"
     r"|StorageUnreachable: [^\n]+"
 )
+# Spark 3.5 passes on the messages of the ORC library.
+_UNREADABLE = re.compile("Malformed ORC file|FAILED_READ_FILE|Problem opening stripe")
 _CSV_HEADER = re.compile(
     r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)"
     r"(?:.*\n){1,4}?\s*CSV file: (?P<file>.*)"
@@ -124,13 +144,15 @@ def translate(error: BaseException, what: str) -> HiveAcidError:
         return TypeMismatch(f"{what}: {first_line}")
     if data_error := _DATA_ERROR.search(text):
         return BadCondition(f"{what}: {data_error.group()}")
+    if isinstance(error, _DATA_ERRORS):
+        return BadCondition(f"{what}: {first_line}")
     if header := _CSV_HEADER.search(text):
         return UnknownColumn(
             f"{what}: the header of {header['file']} differs from the schema"
             f"{_of_header(header[0])}.",
             remedy=HEADER_REMEDY,
         )
-    if "Malformed ORC file" in text or "FAILED_READ_FILE" in text:
+    if _UNREADABLE.search(text):
         return CorruptFile(f"{what}: {_reading(text) or first_line}")
     causes = _CAUSE.findall(text)
     cause = causes[-1].strip() if causes else first_line
@@ -161,7 +183,7 @@ def _of_header(text: str) -> str:
 
 
 def _reading(text: str) -> str:
-    match = re.search(r"reading file (\S+)", text)
+    match = re.search(r"(?:reading file|stripe \d+ footer in) (\S+)", text)
     if match is None:
         return ""
     file = match.group(1).rstrip(".")

@@ -25,7 +25,9 @@ class SparkTasks(Tasks):
 
     spark: SparkSession
 
-    def tried(self, work: Callable[[T], R], items: Sequence[T]) -> list[R | HiveAcidError]:
+    def tried(
+        self, work: Callable[[T], R], items: Sequence[T], *, effort: int | None = None
+    ) -> list[R | HiveAcidError]:
         """See the base class."""
         if not items:
             return []

@@ -19,6 +19,7 @@ from airflow_hiveacid.engine.spark_versions import (
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.metastore.txn.open_reads import end_all_reads
 
+TIME_ZONE = "spark.sql.session.timeZone"
 SCAN_SETTINGS = {
     # ORC resolves a pushed filter against the row struct, not against the whole file: with the
     # wrong column of the same name it silently drops rows. Scans push their own search argument.
@@ -59,13 +60,17 @@ _LEGACY = "spark.sql.legacy."
 _OF_FILES = (f"{_LEGACY}avro.", f"{_LEGACY}csv.", f"{_LEGACY}json.", f"{_LEGACY}parquet.")
 APPLICATION_SETTINGS = {
     # Hive's timestamps have no zone; ORC stores them by the writer's clock.
-    "spark.sql.session.timeZone": "UTC",
+    TIME_ZONE: "UTC",
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     # Set by the environment, since an executor's Java options may be set by the user.
     "spark.executorEnv.TZ": "UTC",
 }
 # The local properties that a job group changes for all following jobs.
 _OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+# The attribute of a context with the session that `scan_session` copies.
+_TEMPLATE = "_hiveacid_template"
+# The attribute of a session for scans with the trees of the texts that were parsed in it.
+PARSED = "_hiveacid_parsed"
 CALLING_JAVA = ("reflect", "java_method", "try_reflect")
 # They print a page of Java for every error that is also raised and reported in one line.
 _REPEATING_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -89,6 +94,20 @@ def scan_session(spark: SparkSession) -> SparkSession:
     The settings are read from the session of the scan, even if the frame is moved to another
     session or joined with its frames: the user's own session is not changed.
     """
+    context: Any = spark.sparkContext
+    template = vars(context).get(_TEMPLATE)
+    if template is None:
+        # A session without views, which is never used: a copy of it takes three calls of Java, and
+        # the settings take thirty.
+        template = vars(context)[_TEMPLATE] = _template(spark)
+    session = cloned_session(template)
+    session._jsparkSession.conf().set(TIME_ZONE, session_time_zone(spark))
+    # The same conditions are examined several times while a statement is prepared.
+    vars(session)[PARSED] = {}
+    return session
+
+
+def _template(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     configured = session._jsparkSession.conf()
     for key in configured.getAll().keySet().mkString("\n").split("\n"):
@@ -97,7 +116,6 @@ def scan_session(spark: SparkSession) -> SparkSession:
             session.conf.unset(key)
     for key, value in (SCAN_SETTINGS | SQL_SETTINGS | stable_shuffles()).items():
         session.conf.set(key, value)
-    session.conf.set("spark.sql.session.timeZone", session_time_zone(spark))
     return session
 
 
@@ -170,7 +188,7 @@ def require_utc(spark: SparkSession, what: str) -> None:
 
 def session_time_zone(spark: SparkSession) -> str:
     """The time zone for timestamps in a session."""
-    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+    return spark._jsparkSession.conf().get(TIME_ZONE) or "UTC"
 
 
 @contextmanager

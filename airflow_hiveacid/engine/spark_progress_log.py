@@ -2,7 +2,6 @@
 
 import threading
 import time
-from types import TracebackType
 from typing import Self
 
 from py4j.protocol import Py4JError
@@ -14,15 +13,13 @@ from airflow_hiveacid.progress import REPORT_SECONDS, PhaseLog
 class SparkProgressLog:
     """Logs the finished Spark tasks and rows, while it is entered."""
 
-    def __init__(self, spark: SparkSession, every: float = REPORT_SECONDS) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         """Prepare the log; it starts when it is entered.
 
         Args:
             spark: The session of the application.
-            every: The seconds of silence between messages.
         """
         self._spark = spark
-        self._every = every
         self._log = PhaseLog()
         self._over = threading.Event()
         # A daemon thread, since the job must be able to end even if Java does not respond any more.
@@ -34,12 +31,7 @@ class SparkProgressLog:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(timeout=1)
 
@@ -61,12 +53,12 @@ class SparkProgressLog:
         return message
 
     def _log_progress(self) -> None:
-        rest = self._every
+        rest = REPORT_SECONDS
         while not self._over.wait(rest):
-            rest = PhaseLog.last + self._every - time.monotonic()
+            rest = PhaseLog.last + REPORT_SECONDS - time.monotonic()
             if rest > 0:
                 continue
-            rest = self._every
+            rest = REPORT_SECONDS
             try:
                 message = self.describe()
             except (Py4JError, OSError):

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyspark
@@ -39,6 +39,10 @@ _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 _INCOMPLETE_TEXTS = re.compile(
     "^Alias$|^AttributeReference$|Python|Subquery|^Exists$|Lambda|^ScalaUDF$|^ScalaAggregator$"
 )
+
+
+# Earlier versions write no Parquet files with columns or elements of the type void.
+FILES_HOLD_VOID = VERSION >= SPARK_4_1
 
 
 def silence(logger: str) -> None:
@@ -72,20 +76,29 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
         return
     context: Any = spark.sparkContext
     # Jobs of other threads count, too: Spark runs broadcasts and subqueries in groups of their own.
-    before = next(_newest_jobs(context), (-1, ()))[0]
+    newest = next(_newest_jobs(context), None)
+    before = -1 if newest is None else newest.number
     yield
     seen: set[int] = set()
     oldest = before + 1
     written: set[str] = set()
-    for job, stages in _newest_jobs(context):
-        oldest = job
-        if job <= before:
+    for job in _newest_jobs(context):
+        oldest = job.number
+        if job.number <= before:
             break
-        for stage in set(stages) - seen:
+        attempts = {
+            stage: attempt
+            for stage in job.stages
+            if (attempt := _newest_attempt(context, stage)) is not None
+        }
+        skipped = sum(str(attempt.status()) == "SKIPPED" for attempt in attempts.values())
+        # Spark removes the records of skipped stages before all others.
+        if len(set(job.stages)) - len(attempts) > max(job.skipped - skipped, 0):
+            raise _unrecorded(what, "stage")
+        for stage, recorded in attempts.items():
+            if stage in seen:
+                continue
             seen.add(stage)
-            recorded = _newest_attempt(context, stage)
-            if recorded is None:
-                raise _unrecorded(what, "stage")
             rdds = str(recorded.rddIds().mkString(","))
             # A stage that a later job computes for lost output has another id, but the same RDDs.
             if recorded.attemptId() > 0 or rdds in written:
@@ -101,8 +114,22 @@ def requiring_stages_run_once(spark: SparkSession, what: str) -> Iterator[None]:
         raise _unrecorded(what, "job")
 
 
-def _newest_jobs(context: Any) -> Iterator[tuple[int, Sequence[int]]]:
-    """Yield the ids of the application's jobs and of their stages, the newest job first."""
+class _Job(NamedTuple):
+    """Spark's record of a job.
+
+    Attributes:
+        number: Its id.
+        stages: The ids of its stages.
+        skipped: The number of stages that were skipped, because their output existed.
+    """
+
+    number: int
+    stages: Sequence[int]
+    skipped: int
+
+
+def _newest_jobs(context: Any) -> Iterator[_Job]:
+    """Yield the application's jobs, the newest first."""
     java = context._jsc.sc()
     # Spark records jobs and the attempts of stages in another thread.
     java.listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
@@ -110,7 +137,8 @@ def _newest_jobs(context: Any) -> Iterator[tuple[int, Sequence[int]]]:
     for index in range(jobs.size()):
         job = jobs.apply(index)
         stages = str(job.stageIds().mkString(","))
-        yield job.jobId(), [int(stage) for stage in stages.split(",") if stage]
+        numbers = [int(stage) for stage in stages.split(",") if stage]
+        yield _Job(job.jobId(), numbers, job.numSkippedStages())
 
 
 def _newest_attempt(context: Any, stage: int) -> Any:
@@ -264,24 +292,22 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def with_constant(
-    frame: DataFrame, value: pa.Array, use: Callable[[Column, DataFrame], DataFrame]
+    frame: DataFrame, value: pa.Array, use: Callable[[str, DataFrame], DataFrame]
 ) -> DataFrame:
     """Let every task use one large value, which is the result of a separate query.
 
     Args:
         frame: A frame.
         value: An array with one element, the value.
-        use: Makes a frame of the column with the value and the given frame.
+        use: Makes a frame of the expression for the value and the given frame.
     """
     spark = frame.sparkSession
     only = from_arrow(spark, pa.table({"value": value}))
-    if VERSION >= SPARK_4_0:
-        return use(only.scalar(), frame)
-    # In Spark 3.5 only a text can contain a subquery, and a text can name only a view.
+    # A text can name only a view.
     view = f"hiveacid_constant_{uuid.uuid4().hex}"
     only.createTempView(view)
     try:
-        return use(F.expr(f"(SELECT value FROM {view})"), frame)
+        return use(f"(SELECT value FROM {view})", frame)
     finally:
         spark.catalog.dropTempView(view)
 
@@ -309,15 +335,18 @@ def with_arrow_column(
         arguments = [F.col(f"`{column.replace('`', '``')}`") for column in columns]
         return frame.withColumn(name, udf(function, type_)(*arguments))
     # Other Python functions get values of pandas, which cannot hold all values of Hive.
-    at = [frame.columns.index(column) for column in columns]
+    before = frame.columns
+    at = [before.index(column) for column in columns]
 
     def appended(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             arrays = batch.columns
             computed = function(*[arrays[index] for index in at])
-            yield pa.RecordBatch.from_arrays([*arrays, computed], [*batch.schema.names, name])
+            yield pa.RecordBatch.from_arrays([*arrays, computed], [*before, name])
 
-    return frame.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
+    # Spark 3.5 takes a dot in the name of a column for the access to a field.
+    numbered = frame.toDF(*[f"c{number}" for number in range(len(before))])
+    return numbered.mapInArrow(appended, types.StructType([*frame.schema.fields]).add(name, type_))
 
 
 def inheriting_target(spark: SparkSession, target: Callable[..., Any]) -> Callable[..., Any]:

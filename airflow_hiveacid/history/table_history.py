@@ -52,6 +52,7 @@ from airflow_hiveacid.records.run_note_folder import RunNoteFolder
 _UNCLEAR = re.compile(r"base_[0-9]+|(delete_)?delta_[0-9]+_[0-9]+")
 # Up to this number of directories, one listing for each is faster than one of a large table.
 _FEW = 1000
+_MOST_DIRECTORIES = 500
 # Maximum difference between the clocks of writers and file systems, in seconds.
 _CLOCKS_DIFFER = 24 * 3600
 
@@ -119,26 +120,24 @@ def version_directories(
     ref: TableRef,
     write_id: int,
     *,
-    limit: int = 500,
     seconds: float = float("inf"),
 ) -> list[HistoryDirectory]:
-    """Return the directories of one write, with the rows of each.
+    """Return the directories of one write, at most some hundreds, with the rows of each.
 
     Args:
         client: The metastore.
         ref: The table.
         write_id: The write.
-        limit: The maximum number of directories.
         seconds: The time limit; see ``table_history``.
     """
-    folders = _Folders.of(client, ref, seconds, limit)
+    folders = _Folders.of(client, ref, seconds, _MOST_DIRECTORIES)
     own = [
         each
         for each in folders.located
         if each.first_write_id <= write_id <= each.last_write_id and not each.compaction
     ]
     trace = Trace.of_write(write_id)
-    trace.directories = own[:limit]
+    trace.directories = own[:_MOST_DIRECTORIES]
     folders.with_sizes([trace])
     return folders.reading.with_details(trace.directories)
 

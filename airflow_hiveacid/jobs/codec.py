@@ -4,6 +4,7 @@ Jobs are read strictly, because people write them: an unknown key is an error. R
 needs, and notes) come from programs, possibly of another version: see ``from_record``.
 """
 
+import json
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,31 @@ def from_record(class_: type[RecordT], data: Any, where: str) -> RecordT:
         raise InvalidJob(f"{where}.format must be a whole number from 1 on, not {format_!r}.")
     record: RecordT = decode(class_, dict(data), where, tolerant=True)
     return record
+
+
+def to_bytes(value: Any) -> bytes:
+    """Convert a record to the content of a file."""
+    return json.dumps(to_record(value), indent=1).encode()
+
+
+def from_bytes(class_: type[RecordT], content: bytes, where: str) -> RecordT:
+    """Read the output of to_bytes; see from_record.
+
+    Raises:
+        InvalidJob: The content is not such a record.
+    """
+    try:
+        return from_record(class_, json.loads(content), where)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJob(f"{where} cannot be read: {error}") from error
+
+
+def valid_record(class_: type[RecordT], content: bytes | None) -> RecordT | None:
+    """Read the output of to_bytes; None if there is no content, or that of another file."""
+    try:
+        return None if content is None else from_bytes(class_, content, "record")
+    except InvalidJob:
+        return None
 
 
 def encode(value: Any) -> Any:

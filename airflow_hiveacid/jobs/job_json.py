@@ -10,6 +10,7 @@ from airflow_hiveacid.jobs import (  # noqa: F401 - importing a module makes its
     create_table_as,
     ddl_jobs,
     export_job,
+    iceberg_job,
     maintenance_jobs,
     partitions_job,
     script_job,

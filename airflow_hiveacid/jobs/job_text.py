@@ -45,8 +45,8 @@ def _plain(value: Any) -> Any:
         return _clause(value)
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
-        if "options" in shown:
-            shown["options"] = without_secrets(shown["options"])
+        for name in shown.keys() & {"options", "catalog_options"}:
+            shown[name] = without_secrets(shown[name])
         if "params" in shown:
             shown["params"] = dict.fromkeys(shown["params"], "***")
         if isinstance(shown.get("sql"), str):

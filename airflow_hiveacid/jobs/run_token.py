@@ -104,10 +104,20 @@ def agent_info(token: str) -> str:
         token: A run token of any length, marked or not.
     """
     run, statement, mark = _parts(token)
-    if len(run) > _LONGEST_RUN:
-        digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
-        run = f"{run[: _LONGEST_RUN - _DIGEST_LENGTH - 1]}~{digest}"
-    return run + statement + mark
+    return _shortened(run) + statement + mark
+
+
+def _shortened(run: str) -> str:
+    """Replace the end of a long token, or only the run id of a task's, by a digest of the token."""
+    if len(run) <= _LONGEST_RUN:
+        return run
+    digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGEST_LENGTH]
+    dag, _, rest = run.partition("/")
+    _, *task = rest.rsplit("/", 2)
+    named = "/".join([dag, f"~{digest}", *task])
+    if len(task) == 2 and len(named) <= _LONGEST_RUN:
+        return named
+    return f"{run[: _LONGEST_RUN - _DIGEST_LENGTH - 1]}~{digest}"
 
 
 def _parts(token: str) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import Report
 from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
 from airflow_hiveacid.jobs.script_report import ScriptReport
@@ -77,6 +78,11 @@ class ScriptJob(Job):
     def needs_spark(self) -> bool:
         """Whether a statement works on rows or files."""
         return not all(isinstance(job, CatalogJob) for job in self.statements)
+
+    @property
+    def may_run_in_worker(self) -> bool:
+        """Whether all statements change definitions or compact tables."""
+        return all(isinstance(job, CatalogJob | CompactJob) for job in self.statements)
 
     def _validate_target(self) -> None:
         if not self.statements or any(job.tables for job in self.statements):

@@ -43,7 +43,10 @@ class PartitionFolder:
 
 
 def partition_folders(
-    client: MetastoreClient, table: HiveTable, partitions: Sequence[str] | None
+    client: MetastoreClient,
+    table: HiveTable,
+    partitions: Sequence[str] | None,
+    others: Iterable[tuple[str, str]],
 ) -> list[PartitionFolder]:
     """Find the folders of a job, each used by the job's table only.
 
@@ -52,6 +55,7 @@ def partition_folders(
         table: The table.
         partitions: The names of its partitions; all partitions if None. A missing partition has no
             folder.
+        others: The names and locations of all other tables and their partitions.
 
     Raises:
         InvalidJob: Partitions are requested of an unpartitioned table.
@@ -65,7 +69,7 @@ def partition_folders(
     if table.partition_keys:
         locations = partition_locations(client, table)
         folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
-    _refuse_shared(table, folders, other_locations(client, table))
+    _refuse_shared(table, folders, others)
     if partitions is None:
         return folders
     named = frozenset(partitions)

@@ -1,6 +1,5 @@
 """File with samples of the readers of tables, which successive plans continue."""
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -22,10 +21,10 @@ def load_samples(path: Path) -> ReadSamples:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise UserError(f"{path} is too large for samples of readers.", remedy=remedy)
-        return codec.from_record(ReadSamples, json.loads(path.read_bytes()), "samples")
+        return codec.from_bytes(ReadSamples, path.read_bytes(), "samples")
     except FileNotFoundError:
         return ReadSamples()
-    except (OSError, ValueError, RecursionError, InvalidJob) as error:
+    except (OSError, InvalidJob) as error:
         raise UserError(f"{path} contains no samples of readers: {error}", remedy=remedy) from error
 
 
@@ -35,7 +34,7 @@ def save_samples(path: Path, samples: ReadSamples) -> None:
     Raises:
         UserError: The file cannot be written.
     """
-    content = json.dumps(codec.to_record(samples)).encode()
+    content = codec.to_bytes(samples)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:

@@ -6,6 +6,7 @@ each change the metastore confirms the lock, the table and the partition.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -24,6 +25,7 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (
     HiveAcidError,
     NotTransactional,
+    SharedLocation,
     StorageError,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
@@ -37,6 +39,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
 )
+from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
 from airflow_hiveacid.metastore.replication import is_replicated, recycle
 from airflow_hiveacid.metastore.same_table import require_same_table, same_place
 from airflow_hiveacid.metastore.table_rules import existing_table
@@ -56,7 +59,11 @@ _FOLDERS_AT_A_TIME = 200
 
 
 def clean(
-    client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
+    client: MetastoreClient,
+    job: CleanJob,
+    *,
+    phases: PhaseClock | None = None,
+    locations: RecentLocations | None = None,
 ) -> CleanReport:
     """Remove files that no reader of a table needs, or report the removable files.
 
@@ -64,6 +71,7 @@ def clean(
         client: The metastore.
         job: The cleaning job.
         phases: Observer of the phases: CLEAN encloses every single removal.
+        locations: The locations of all tables, if several cleanings share them.
 
     Raises:
         NotTransactional: The table is not an ACID table.
@@ -79,7 +87,7 @@ def clean(
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
     with phases(Phase.READ, "the partitions"):
-        folders = partition_folders(client, table, job.partitions)
+        folders = _folders(client, table, job, locations)
     if job.dry_run:
         with phases(Phase.READ, "the directories"):
             inspection = Inspection(client, table, retention=retention)
@@ -104,6 +112,15 @@ def clean(
         requests_cleaned=tuple(cleaner.requests_cleaned),
         warnings=(*cleaner.warnings, *txn.warnings),
     )
+
+
+def _folders(
+    client: MetastoreClient, table: HiveTable, job: CleanJob, locations: RecentLocations | None
+) -> list[PartitionFolder]:
+    if locations is not None:
+        with suppress(SharedLocation):  # The other table may have been dropped since then.
+            return partition_folders(client, table, job.partitions, locations.besides(table))
+    return partition_folders(client, table, job.partitions, other_locations(client, table))
 
 
 class _Cleaner:

@@ -1,5 +1,6 @@
 """The current state of a table: its columns, the files that a reader opens, and its versions."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -120,9 +121,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
     describe = partial(_describe_partition, snapshot, ref, table.kind is TableKind.INSERT_ONLY)
     with ThreadPoolExecutor(_READERS) as pool:
         parts = list(pool.map(describe, locations, locations.values()))
-    compacted = [part for part in parts if part.compaction is not None]
     dropped = DroppedPartitions.of(table.parameters)
-    last = max(compacted, key=lambda part: part.order, default=None)
     return TableDetail(
         name=ref.full_name,
         kind=table.kind.value,
@@ -139,7 +138,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         delete_deltas=sum(part.delete_deltas for part in parts),
         newest_version=newest_version(snapshot.write_ids[ref.full_name]),
         oldest_version=max([dropped.version if dropped else 0, *(part.oldest for part in parts)]),
-        last_compaction=None if last is None else last.entry(),
+        last_compaction=_last_compaction(parts),
         consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
     )
 
@@ -157,19 +156,21 @@ class _Partition:
     oldest: int = 0
     compaction: Trace | None = None
 
-    @property
-    def order(self) -> tuple[int, int]:
-        """The sort key: later compactions have larger ones; on Hive 3 as far as names show it."""
-        assert self.compaction is not None
-        return self.compaction.txn, self.compaction.last
 
-    def entry(self) -> HistoryEntry:
-        """The compaction, with the content of its note."""
-        assert self.compaction is not None
-        name = self.compaction.directories[0].name
-        content = self.storage.read_small(f"{name}/{SIDECAR_FILE}")
-        note = None if content is None else parse_note(content)
-        return compaction_entry(self.compaction, note, Overwrites([]))
+def _order(compaction: Trace) -> tuple[int, int]:
+    """The sort key: later compactions have larger ones; on Hive 3 as far as names show it."""
+    return compaction.txn, compaction.last
+
+
+def _last_compaction(parts: Sequence[_Partition]) -> HistoryEntry | None:
+    """The last compaction of all partitions, with the content of its note."""
+    known = [(part.compaction, part.storage) for part in parts if part.compaction is not None]
+    if not known:
+        return None
+    compaction, storage = max(known, key=lambda each: _order(each[0]))
+    content = storage.read_small(f"{compaction.directories[0].name}/{SIDECAR_FILE}")
+    note = None if content is None else parse_note(content)
+    return compaction_entry(compaction, note, Overwrites([]))
 
 
 def _describe_partition(
@@ -207,7 +208,7 @@ def _describe_partition(
     )
     compactions = [each for each in directories if each.compaction]
     traces = traces_of(compactions, now, len(compactions))
-    found.compaction = max(traces, key=lambda trace: (trace.txn, trace.last), default=None)
+    found.compaction = max(traces, key=_order, default=None)
     return found
 
 

@@ -61,7 +61,8 @@ def alter_table(
     *,
     context: Mapping[str, str] | None = None,
     writer: Writer | None = None,
-) -> None:
+    current: HiveTable | None = None,
+) -> bool:
     """Change the definition of a table.
 
     Args:
@@ -71,32 +72,40 @@ def alter_table(
             again after a concurrent change.
         context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
+        current: The table if it has just been read; its Thrift struct changes.
+
+    Returns:
+        Whether a change was necessary.
 
     Raises:
         SnapshotMoved: Concurrent changes exhausted all attempts.
     """
     for _ in range(_TRIES):
-        raw = client.get_table(ref).raw
+        raw, current = (current or client.get_table(ref)).raw, None
         read = raw.parameters.get(DDL_TIME)
         if not change(raw):
-            return
+            return False
         settings = {**_KEEP_STATISTICS, **(context or {})}
         expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
         try:
             _send(client, raw, {**settings, **expected} if read else settings, writer)
-            return
+            return True
         except MetastoreCallFailed as error:
             if any(code in error.what for code in _INCOMPARABLE):
                 _send(client, raw, settings, writer)
-                return
+                return True
             if _OVERTAKEN not in error.what:
                 raise
     raise SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
 
 
 def forget_statistics(
-    client: MetastoreClient, ref: TableRef, partitions: Sequence[str], writer: Writer
-) -> None:
+    client: MetastoreClient,
+    ref: TableRef,
+    partitions: Sequence[str],
+    writer: Writer,
+    current: HiveTable | None = None,
+) -> bool:
     """Keep Hive from answering queries out of statistics that the transaction makes wrong.
 
     Args:
@@ -104,11 +113,16 @@ def forget_statistics(
         ref: The written table.
         partitions: The names of the written partitions.
         writer: The transaction.
+        current: The table if it has just been read; its Thrift struct changes.
+
+    Returns:
+        Whether the definition of the table had to be changed.
     """
-    alter_table(client, ref, forget_row_count, writer=writer)
+    changed = alter_table(client, ref, forget_row_count, writer=writer, current=current)
     alter_partitions(
         client, ref, partitions, lambda partition: forget_row_count(partition.raw), writer
     )
+    return changed
 
 
 def alter_partitions(
@@ -238,14 +252,31 @@ def forget_row_count(described: Any) -> bool:
     return after != before
 
 
+def send_definition(
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str] = _KEEP_STATISTICS,
+) -> None:
+    """Replace the definition of a table without a write id.
+
+    Args:
+        client: The metastore.
+        ref: The table; the definition may have another name.
+        raw: The Thrift struct of the definition.
+        settings: The properties of the call.
+    """
+    call = idl_tables.alter_table_with_environment_context
+    context = idl_tables.EnvironmentContext(dict(settings))
+    client.call(call, ref.database, ref.name, raw, context, about=ref.full_name)
+
+
 def _send(
     client: MetastoreClient, raw: Any, settings: Mapping[str, str], writer: Writer | None
 ) -> None:
-    about = f"{raw.dbName}.{raw.tableName}"
-    context = idl_tables.EnvironmentContext(dict(settings))
+    ref = TableRef(raw.dbName, raw.tableName)
     if writer is None or not client.version.versions_definitions:
-        call = idl_tables.alter_table_with_environment_context
-        client.call(call, raw.dbName, raw.tableName, raw, context, about=about)
+        send_definition(client, ref, raw, settings)
         return
     raw.writeId = writer.write_id
     request = idl_tables.AlterTableRequest(
@@ -253,13 +284,13 @@ def _send(
         dbName=raw.dbName,
         tableName=raw.tableName,
         table=raw,
-        environmentContext=context,
+        environmentContext=idl_tables.EnvironmentContext(dict(settings)),
         writeId=writer.write_id,
         validWriteIdList=writer.write_ids.format(),
         processorCapabilities=list(idl_tables.CAPABILITIES),
         processorIdentifier=idl_tables.PROCESSOR,
     )
-    client.call(idl_tables.alter_table_req, request, about=about)
+    client.call(idl_tables.alter_table_req, request, about=ref.full_name)
 
 
 def _send_partitions(

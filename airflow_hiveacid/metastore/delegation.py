@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.errors import MetastoreError
@@ -77,12 +76,7 @@ class TokenKeeper:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._thread is None:
             return
         self._ended.set()

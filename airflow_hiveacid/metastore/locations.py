@@ -1,6 +1,8 @@
 """The locations of all tables and partitions, in few calls and small answers."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
@@ -11,9 +13,12 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.thrift import idl_tables
 
+# A single cleaning checks the locations once, too, before it removes files for minutes.
+_RECENT_SECONDS = 60.0
+
 
 def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
-    """Find the locations of all tables of all databases, and of their partitions.
+    """Find the locations of all other tables of all databases, and of their partitions.
 
     Args:
         client: The metastore: two calls per database and 200 tables, and one for each table with
@@ -23,11 +28,54 @@ def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tup
     Yields:
         "database.table" or "database.table/partition" with its location; views are skipped.
     """
-    catalog = besides.raw.catName  # The databases that a client lists are of one catalog.
+    # The databases that a client lists are of one catalog.
+    return _locations_of_tables(client, besides.raw.catName, besides.ref)
+
+
+class RecentLocations:
+    """The locations of all tables for many cleanings, which list them once a minute together.
+
+    Several threads may use it.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """List nothing yet.
+
+        Args:
+            client: The metastore.
+            clock: Returns seconds.
+        """
+        self._client = client
+        self._clock = clock
+        self._lock = Lock()
+        self._listed: tuple[tuple[str, str], ...] = ()
+        self._listed_at: float | None = None
+
+    def besides(self, table: HiveTable) -> Iterator[tuple[str, str]]:
+        """Yield the locations of all other tables, like ``other_locations``.
+
+        Args:
+            table: The table to exclude.
+        """
+        with self._lock:
+            now = self._clock()
+            if self._listed_at is None or now - self._listed_at >= _RECENT_SECONDS:
+                self._listed = tuple(_locations_of_tables(self._client, table.raw.catName))
+                self._listed_at = now
+            listed = self._listed
+        own = table.ref.full_name
+        return ((name, location) for name, location in listed if name.partition("/")[0] != own)
+
+
+def _locations_of_tables(
+    client: MetastoreClient, catalog: str, besides: TableRef | None = None
+) -> Iterator[tuple[str, str]]:
     for database in client.get_databases():
         for table in projected_tables(client, database, client.get_tables(database)):
             ref = TableRef(table.dbName, table.tableName)
-            if ref == besides.ref or not table.sd.location:
+            if ref == besides or not table.sd.location:
                 continue
             yield ref.full_name, table.sd.location
             keys = [key.name for key in table.partitionKeys or ()]

@@ -21,7 +21,8 @@ def require_same_table(
         client: The metastore.
         table: The table as it was.
         allocated: A transaction, and its write id for the table: write ids of a new table restart
-            at 1.
+            at 1. They are compared if the metastore does not number its tables: the creation time
+            alone is in whole seconds.
 
     Returns:
         The current table.
@@ -38,7 +39,8 @@ def require_same_table(
             f"{table.ref} was dropped and created again meanwhile: it was {table.identity}, and is"
             f" {now.identity}."
         )
-    if allocated is not None:
+    numbered = now.identity.id is not None and table.identity.id is not None
+    if allocated is not None and not numbered:
         txn, write_id = allocated
         if (other := client.allocate_write_id(txn, table.ref)) != write_id:
             raise TableReplaced(
@@ -72,7 +74,7 @@ def require_same_definition(
     allocated: tuple[int, int] | None = None,
     *,
     may_grow: bool = False,
-) -> None:
+) -> HiveTable:
     """Verify that files written for a table, and for some partitions, still fit.
 
     Args:
@@ -82,6 +84,9 @@ def require_same_definition(
         allocated: See ``require_same_table``.
         may_grow: Whether additional columns are allowed: new rows are null there, but a job that
             rewrites rows would lose values that other writers stored there.
+
+    Returns:
+        The current table.
 
     Raises:
         TableReplaced: The table is another one, or has other columns; or a partition is missing,
@@ -95,7 +100,7 @@ def require_same_definition(
             remedy="Nothing was published; run the job again.",
         )
     if not partitions:
-        return
+        return now
     present = {
         partition.name: partition
         for partition in client.get_partitions(
@@ -121,6 +126,7 @@ def require_same_definition(
             raise TableReplaced(
                 f"{what} has other buckets or another format than before.", remedy=remedy
             )
+    return now
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:

@@ -67,6 +67,9 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "consumer")
 
+    # The reads of the consumer, once the job is prepared.
+    _reads: "Consumer"
+
     def __init__(self, *, consumer: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if self.once_per is not None:
@@ -78,7 +81,6 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             require_consumer(consumer)
         self.consumer = consumer
         self._source(self.job)
-        self._reads: Consumer | None = None
         self._range: ChangesRange | None = None
 
     def _guarded(
@@ -112,7 +114,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             if self._range is None:
                 return job
             self._reads.begin(self._range.after)
-        self._publish_range(context)
+        self._publish_range(self._range, context)
         after, up_to = self._range.after, self._range.up_to
         if isinstance(job, ExportChangesJob):
             job = dataclasses.replace(job, consumer=self.consumer)
@@ -136,7 +138,6 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _move_on(self, report: dict[str, Any]) -> dict[str, Any]:
         """Advance the consumer to the end of the applied run, which may be another one."""
-        assert self._reads is not None
         up_to = max(read["up_to"] for read in report["changes"])
         self._reads.advance(up_to)
         self.log.info("%s has seen all changes up to version %d.", self.consumer, up_to)
@@ -144,7 +145,6 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _submitted(self, context: "Context") -> ChangesRange | None:
         """The versions read by the application that a trigger has waited for."""
-        assert self._reads is not None
         ti = context["ti"]
         record = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
         if not record:
@@ -153,13 +153,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
             raise TableReplaced(f"{record['table']} was dropped and created again meanwhile.")
         return codec.from_record(ChangesRange, record, _XCOM)
 
-    def _publish_range(self, context: "Context") -> None:
-        assert self._reads is not None
-        assert self._range is not None
-        record = {
-            **codec.to_record(self._range),
-            "read": codec.encode(self._reads.table),
-        }
+    def _publish_range(self, read: ChangesRange, context: "Context") -> None:
+        record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}
         context["ti"].xcom_push(key=_XCOM, value=record)
 
     def _source(self, job: Job) -> ChangesSource:

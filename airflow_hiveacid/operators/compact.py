@@ -4,25 +4,21 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.cluster.task_xcoms import StartedXComs
-from airflow_hiveacid.errors import InvalidConnection, InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.links import TableHealthLink, table_health_url
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import watching
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
     from airflow_hiveacid.metastore.client import MetastoreClient
 
 
-class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
+class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
     The worker checks the table first: if nothing needs compaction, the task ends with a report of
@@ -52,7 +48,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
 
     job_type = CompactJob
 
-    template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "need")
+    template_fields: Sequence[str] = (*HiveAcidWorkerOperator.template_fields, "need")
 
     def __init__(
         self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any
@@ -64,15 +60,6 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
             job = CompactJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
         self.need = need
-        self._scheduler: WorkerScheduler | None = None
-
-    def on_kill(self) -> None:
-        """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
-        if self._scheduler is None:
-            super().on_kill()
-            return
-        self._scheduler.stop()
-        HiveAcidJobOperator.on_kill(self)
 
     def _complete(self, job: CompactJob) -> CompactJob:
         if self.need is None:
@@ -95,7 +82,7 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
 
     def _run(self, job: CompactJob, context: "Context") -> dict[str, Any]:
         """Do the work in the worker, or submit an application for it."""
-        if not self._is_at_work(job, context):
+        if job.run_in == "worker" or not self._is_at_work(job, context):
             report = self._without_spark(job, context)
             if report is not None:
                 context["ti"].xcom_push(
@@ -103,15 +90,6 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
                 )
                 return report
         return super()._run(job, context)
-
-    def _is_at_work(self, job: CompactJob, context: "Context") -> bool:
-        """Whether the application of an earlier attempt runs."""
-        if job.run_in == "worker":
-            return False
-        try:
-            return self._run_of(job, context).at_work
-        except InvalidConnection:
-            return False  # The worker may do it without a Spark connection.
 
     def _without_spark(self, job: CompactJob, context: "Context") -> dict[str, Any] | None:
         """Do the job in the worker, and return its report; None if it requires Spark."""
@@ -145,10 +123,6 @@ class HiveAcidCompactOperator(HiveAcidSparkOperator[CompactJob]):
         self, client: "MetastoreClient", job: CompactJob, context: "Context"
     ) -> CompactReport:
         from airflow_hiveacid.compaction.table import TableCompactor
-        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 
-        with WorkerScheduler() as self._scheduler:
-            observers = watching([StartedXComs(context["ti"])])
-            report = TableCompactor(self._scheduler, client, job, observers).run()
-        self._scheduler = None
-        return report
+        with self._working(context) as (scheduler, observers):
+            return TableCompactor(scheduler, client, job, observers).run()

@@ -38,6 +38,8 @@ def _done(report: Mapping[str, Any]) -> str:
             return _sentence(report["target"], _analyzed(report["partitions"]))
         case "clean":
             return _sentence(report["target"], _cleaned(report))
+        case "to_iceberg":
+            return _sentence(report["target"], _exported(report))
         case "stream":
             batches = _count(report["batches"], "batch", "batches")
             return f"stream {report['name']}, {batches}: {_written(report)}"
@@ -98,6 +100,15 @@ def _cleaned(report: Mapping[str, Any]) -> Iterator[str]:
         yield bytes_in_words(report["bytes"])
     if report["kept"]:
         yield f"{len(report['kept'])} kept"
+
+
+def _exported(report: Mapping[str, Any]) -> Iterator[str]:
+    if report["dry_run"]:
+        yield f"{_count(report['files'], 'file')} would be exported to {report['table']}"
+        return
+    yield f"{report['rows']} rows exported to {report['table']}"
+    yield _count(report["files"], "file")
+    yield bytes_in_words(report["bytes"] or 0)
 
 
 def _sentence(table: str, parts: Iterator[str]) -> str:

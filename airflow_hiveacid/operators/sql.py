@@ -6,26 +6,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
+from airflow_hiveacid.errors import SparkNeeded
+from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.run_options import OrcCodec
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_hiveacid.jobs.script_report import ScriptReport
+
 _FILE = ".sql"
 
 
-class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
+class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     Supported are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
     TRUNCATE, RESTORE TABLE, CONVERT TABLE, CREATE, DROP and ALTER TABLE, CREATE TABLE ... AS, ALTER
     TABLE ... COMPACT, ANALYZE TABLE, and CREATE and DROP DATABASE. The text is read while the DAG
-    is parsed, or when the task runs if it is a template. If all statements change only databases
-    and the definitions of tables, they run in the worker; otherwise they are submitted to Spark.
+    is parsed, or when the task runs if it is a template. Statements that change only databases and
+    the definitions of tables, and compactions within the limits of ``CompactJob.worker``, run in
+    the worker; a script with any other statement is submitted to Spark.
 
     Each statement is a transaction. When the task is retried, committed statements are not
     repeated.
@@ -65,7 +70,7 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         "sql",
         "database",
         "parameters",
-        *(name for name in HiveAcidSparkOperator.template_fields if name != "job"),
+        *(name for name in HiveAcidWorkerOperator.template_fields if name != "job"),
     )
     template_ext: Sequence[str] = (_FILE,)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql", "conf": "json"}
@@ -133,16 +138,44 @@ class HiveAcidSqlOperator(HiveAcidSparkOperator[ScriptJob]):
         )
 
     def _run(self, job: ScriptJob, context: "Context") -> dict[str, Any]:
-        if job.needs_spark:
+        """Run the script in the worker, or submit an application for it."""
+        report = None
+        if not job.needs_spark:
+            report = self._define(job)
+        elif job.may_run_in_worker and not self._is_at_work(job, context):
+            report = self._without_spark(job, context)
+        if report is None:
             return super()._run(job, context)
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        if report.error is not None:
+            raise task_failure(report.error)
+        return report.to_dict()
+
+    def _define(self, job: ScriptJob) -> "ScriptReport":
+        """Run a script that changes nothing but definitions."""
         from airflow_hiveacid.ddl.run import run_script_of_ddl
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
-            report = run_script_of_ddl(client, job)
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        return report.to_dict()
+            return run_script_of_ddl(client, job)
+
+    def _without_spark(self, job: ScriptJob, context: "Context") -> "ScriptReport | None":
+        """Run the script in the worker; None if it requires Spark."""
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.script import run_script_in_worker, why_script_needs_spark
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        with MetastoreClient(job.connection) as client:
+            reason = why_script_needs_spark(client, job)
+            if reason is None:
+                try:
+                    with self._working(context) as (scheduler, observers):
+                        return run_script_in_worker(client, job, scheduler, observers)
+                except SparkNeeded as error:
+                    reason = error.what
+        self.log.info("On Spark: %s", reason)
+        return None
 
     def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report

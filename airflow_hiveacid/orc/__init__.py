@@ -15,7 +15,7 @@ Reading:
 
 - `batches`: rows, as Arrow decodes them, in batches that fit into memory.
 - `limits`, `lengths`, `arrow_memory`: limits beyond which a hostile file is rejected.
-- `keys`, `key_stream`: row ids, and detection of deleted ones.
+- `keys`, `key_stream`, `progressions`: row ids, and detection of deleted ones.
 - `nanoseconds`: timestamps that Spark would cut.
 
 Copying, without decoding:

@@ -56,8 +56,9 @@ function runOf(token, runId = null) {
   const [dag, airflow] = parts[0].split(":").reverse();
   const [task, index] = parts.slice(-2);
   const told = parts.slice(1, -2).join("/");
+  const isDigest = /^~[0-9a-f]{16}$/.test(told);
   return {
-    dag, task, index, airflow: airflow || "", run: runId || told,
+    dag, task, index, airflow: airflow || "", run: runId || (isDigest ? null : told),
     oncePer: runId === null || runId === told ? null : told,
     name: `${airflow ? `${airflow}: ` : ""}${dag} › ${task}${index === "-1" ? "" : `[${index}]`}`,
   };
@@ -84,6 +85,7 @@ function runLinks(token, instance, runId = null) {
   const link = (text, ...steps) => (own ? airflowLink(text, ...steps) : text);
   const mapped = run.index === "-1" ? [] : ["mapped", run.index];
   const steps = ["dags", run.dag, "runs", run.run];
+  if (run.run === null) return [link(run.name, "dags", run.dag, "tasks", run.task)];
   return [
     link(run.name, ...steps, "tasks", run.task, ...mapped),
     make("small", { class: "run" }, link(run.run, ...steps), run.oncePer === null ? "" : ` once per ${run.oncePer}`),

@@ -104,8 +104,10 @@ async function load(forced = false) {
     if (!error.message || !("remedy" in error)) throw error;
     if (shown === null) message(error);
     else stale(error);
+  } finally {
+    // Also after an unexpected error, which ends only this turn.
+    if (turn === asked) timer = setTimeout(refresh, wait);
   }
-  timer = setTimeout(refresh, wait);
 }
 
 function refresh() {

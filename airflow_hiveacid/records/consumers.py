@@ -4,7 +4,6 @@ A cursor only saves work and keeps files from cleanings: the run tokens of the c
 each change is applied once, see ``acid.consumers``. So runs of one consumer need no lock.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,18 +59,11 @@ class Cursor:
         """
         return f"{CONSUMER_CURSORS}/{self.consumer}/{'begin' if self.begins else self.version}.json"
 
-    def to_bytes(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps(codec.to_record(self), indent=1).encode()
-
     @classmethod
-    def parse(cls, path: str, content: bytes) -> Self | None:
+    def parse(cls, path: str, content: bytes | None) -> Self | None:
         """Read a cursor; None unless the content is that of a cursor with this path."""
-        try:
-            cursor = codec.from_record(cls, json.loads(content), "cursor")
-        except (ValueError, RecursionError, InvalidJob):
-            return None
-        return cursor if cursor.path == path else None
+        cursor = codec.valid_record(cls, content)
+        return cursor if cursor is not None and cursor.path == path else None
 
     def is_news_after(self, known: "Cursor | None") -> bool:
         """Whether it replaces another cursor: a cursor never moves back."""
@@ -277,7 +269,7 @@ class Consumer:
             return
         again = self._cursor is not None and self._cursor.path == cursor.path
         try:
-            self._storage.write_file(cursor.path, cursor.to_bytes(), replace=again)
+            self._storage.write_file(cursor.path, codec.to_bytes(cursor), replace=again)
         except StorageError:
             # The answer was lost, or another run was as fast; a different target raises here.
             if cursor.is_news_after(self._read()):
@@ -319,10 +311,7 @@ def _read_cursors(storage: ReadOnlyStorage, folder: str) -> Mapping[str, Cursor 
     contents = {path: storage.read_small(path) for path in paths}
     if None in contents.values() and _paths(storage, folder) != paths:
         return _read_cursors(storage, folder)  # Another run has moved a cursor meanwhile.
-    return {
-        path: None if content is None else Cursor.parse(path, content)
-        for path, content in contents.items()
-    }
+    return {path: Cursor.parse(path, content) for path, content in contents.items()}
 
 
 def _paths(storage: ReadOnlyStorage, folder: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Content of the file that makes a folder of exported changes valid."""
 
-import json
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,10 +23,6 @@ class ExportedRange:
     consumer: str
     report: RunReport
 
-    def to_bytes(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps(codec.to_record(self), indent=1).encode()
-
     @classmethod
     def parse(cls, content: bytes, path: str) -> Self:
         """Read the content of the file.
@@ -36,8 +31,8 @@ class ExportedRange:
             CorruptFile: It lacks the table, its creation, the consumer or the versions.
         """
         try:
-            exported = codec.from_record(cls, json.loads(content), "range")
-        except (ValueError, RecursionError, InvalidJob) as error:
+            exported = codec.from_bytes(cls, content, "range")
+        except InvalidJob as error:
             raise _corrupt(path, str(error)) from error
         if [read.table for read in exported.report.changes] != [exported.table.name]:
             raise _corrupt(path, "its report has not one range of its table")

@@ -4,13 +4,11 @@ A drop is not part of a transaction: an attempt that was killed has dropped some
 none. Others may have written into them since, and a later attempt must not drop those rows.
 """
 
-import json
 from dataclasses import dataclass
-from typing import Self
 
 from airflow_hiveacid.acid.names import RUN_DROPS
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.errors import InvalidJob, StorageError, UnprovenRun
+from airflow_hiveacid.errors import StorageError, UnprovenRun
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.records.numbered_file import NumberedFile
@@ -34,18 +32,6 @@ class RunDrop:
     table: TableIdentity
     settled: int
     done: bool = False
-
-    def to_bytes(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps(codec.to_record(self), indent=1).encode()
-
-    @classmethod
-    def parse(cls, content: bytes) -> Self | None:
-        """Parse a record; None if it is not valid."""
-        try:
-            return codec.from_record(cls, json.loads(content), "drop")
-        except (ValueError, RecursionError, InvalidJob):
-            return None
 
 
 class RunDropFile:
@@ -74,7 +60,7 @@ class RunDropFile:
         if found is None:
             return None
         self._number, content = found
-        drop = None if content is None else RunDrop.parse(content)
+        drop = codec.valid_record(RunDrop, content)
         if drop is None or drop.run_token != self._run_token:
             raise StorageError(
                 f"{self._location} cannot be read as the record of a run that drops partitions of"
@@ -95,7 +81,7 @@ class RunDropFile:
         """
         drop = RunDrop(run_token=self._run_token, table=self._table.identity, settled=settled)
         self._number += 1
-        if not self._file.write(self._number, drop.to_bytes()):
+        if not self._file.write(self._number, codec.to_bytes(drop)):
             raise UnprovenRun(
                 f"Another attempt has written {self._location} and drops the partitions of"
                 f" {self._table.ref}.",
@@ -106,7 +92,7 @@ class RunDropFile:
     def complete(self, drop: RunDrop) -> None:
         """Record that all partitions were dropped; another attempt may have recorded it already."""
         done = RunDrop(run_token=drop.run_token, table=drop.table, settled=drop.settled, done=True)
-        self._file.write(self._number + 1, done.to_bytes())
+        self._file.write(self._number + 1, codec.to_bytes(done))
 
     @property
     def _location(self) -> str:

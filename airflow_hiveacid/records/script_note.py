@@ -1,13 +1,12 @@
 """Progress of a script for a later attempt: its completed statements, and the started one."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.acid.names import LARGEST_NOTE
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.errors import InvalidJob, ScriptChanged
+from airflow_hiveacid.errors import ScriptChanged
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.report import CompactReport, RunReport
@@ -102,27 +101,28 @@ class ScriptNote:
 
     def to_bytes(self) -> bytes:
         """Return the content of the note's file."""
-        content = self._encoded()
-        return content if len(content) <= LARGEST_NOTE else self._without_partitions()._encoded()
+        content = codec.to_bytes(self)
+        return (
+            content if len(content) <= LARGEST_NOTE else codec.to_bytes(self._without_partitions())
+        )
 
     @classmethod
-    def parse(cls, content: bytes) -> Self | None:
+    def parse(cls, content: bytes | None) -> Self | None:
         """Parse a note; None if it is not valid.
 
         Transactions of the started statement are aborted, so a note that names those of another run
         is not valid.
         """
+        note = codec.valid_record(cls, content)
+        if note is None:
+            return None
         try:
-            note = codec.from_record(cls, json.loads(content), "note")
             _ = note.begun and note.begun.identities
-        except (ValueError, RecursionError, InvalidJob):
+        except ValueError:
             return None
         begun = note.begun and (note.begun.token, note.begun.transaction)
         is_own = all(is_statement_of(token, note.run_token) for token in begun or ())
         return note if is_own else None
-
-    def _encoded(self) -> bytes:
-        return json.dumps(codec.to_record(self), indent=1).encode()
 
     def _without_partitions(self) -> Self:
         done = tuple(

@@ -77,7 +77,7 @@ class ScriptNoteFile:
         if found is None:
             return None
         self._number, content = found
-        note = None if content is None else ScriptNote.parse(content)
+        note = ScriptNote.parse(content)
         if note is None:
             raise StorageError(
                 f"{self.location} cannot be read as the progress of a script.",

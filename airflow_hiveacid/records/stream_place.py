@@ -7,12 +7,9 @@ last applied batch, and a digest of the batch's offsets. A query is refused befo
 it has another id, has not planned that batch yet, or has planned it with other rows.
 """
 
-import json
 from dataclasses import dataclass
-from typing import Self
 
-from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.errors import CheckpointMismatch, StreamOvertaken
 from airflow_hiveacid.jobs.stream_job import StreamJob, stream_token
 
 NO_BATCH = -1
@@ -60,18 +57,6 @@ class StreamPlace:
     def next_token(self) -> str:
         """The run token of the next batch, or of the batch applied just before a kill."""
         return stream_token(self.name, self.query_id, self.batch_id + 1)
-
-    def to_bytes(self) -> bytes:
-        """Return the content of the position's file."""
-        return json.dumps(codec.to_record(self), indent=1).encode()
-
-    @classmethod
-    def parse(cls, content: bytes) -> Self | None:
-        """Parse a position; None if it is not valid."""
-        try:
-            return codec.from_record(cls, json.loads(content), "place")
-        except (ValueError, RecursionError, InvalidJob):
-            return None
 
     def require_before(self, query_id: str, batch_id: int) -> None:
         """Refuse a batch that must not be applied any more.

@@ -2,6 +2,7 @@
 
 from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.records.numbered_file import NumberedFile
 from airflow_hiveacid.records.proofs import digest_of
 from airflow_hiveacid.records.stream_place import StreamPlace
@@ -39,7 +40,7 @@ class StreamPlaces:
         if found is None:
             return None
         number, content = found
-        place = None if content is None else StreamPlace.parse(content)
+        place = codec.valid_record(StreamPlace, content)
         if place is None:
             path = f"{self._storage.location}/{self._file.path(number)}"
             raise StorageError(
@@ -69,7 +70,7 @@ class StreamPlaces:
             StreamOvertaken: Another driver has done so.
             CheckpointMismatch: The place before it has vanished with its table.
         """
-        if not self._file.write(place.number, place.to_bytes(), follows=place.number > 0):
+        if not self._file.write(place.number, codec.to_bytes(place), follows=place.number > 0):
             self.known()
             path = f"{self._storage.location}/{self._file.path(place.number)}"
             raise StreamOvertaken(f"Another driver of stream {place.name} has written {path}.")
@@ -80,7 +81,7 @@ class StreamPlaces:
 
     def write_state(self, state: StreamState) -> None:
         """Publish the state of the stream."""
-        self._storage.write_file(self._state_path, state.to_bytes(), replace=True)
+        self._storage.write_file(self._state_path, codec.to_bytes(state), replace=True)
 
     def ask_to_stop(self) -> None:
         """Request the driver to end the stream after the current batch."""
@@ -114,8 +115,7 @@ def stream_states(storage: ReadOnlyStorage) -> list[StreamState]:
 
 
 def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
-    content = storage.read_small(path)
-    return None if content is None else StreamState.parse(content)
+    return codec.valid_record(StreamState, storage.read_small(path))
 
 
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
@@ -129,7 +129,7 @@ def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
         if size is None or not path.endswith(".json"):
             continue
         content = storage.read_small(path)
-        place = None if content is None else StreamPlace.parse(content)
+        place = codec.valid_record(StreamPlace, content)
         if place is not None:
             digests.add(digest_of(place.next_token))
     return digests

@@ -3,12 +3,8 @@
 Nothing depends on it: the position and the notes determine the applied batches.
 """
 
-import json
 from dataclasses import dataclass
-from typing import Self
 
-from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 
 
@@ -41,15 +37,3 @@ class StreamState:
     last: StreamProgress | None = None
     ended: str | None = None
     error: str | None = None
-
-    def to_bytes(self) -> bytes:
-        """Return the content of the state's file."""
-        return json.dumps(codec.to_record(self)).encode()
-
-    @classmethod
-    def parse(cls, content: bytes) -> Self | None:
-        """Parse a state; None if it is not valid."""
-        try:
-            return codec.from_record(cls, json.loads(content), "state")
-        except (ValueError, RecursionError, InvalidJob):
-            return None

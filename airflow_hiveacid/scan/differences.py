@@ -4,7 +4,7 @@ Rows of a full ACID table are compared by their row ids, which a compaction keep
 insert-only table by the files that only one version reads.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -169,7 +169,7 @@ def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int
         _is_whole(file, readers.then) for file in deletes
     ):
         same = {file for file in before if _is_whole(file, readers.then)}.intersection(after)
-        before, after = ([file for file in files if file not in same] for files in (before, after))
+        before, after = (_without(files, same - deletes) for files in (before, after))
 
     def count(files: Iterable[DataFile], version: ValidWriteIdList) -> tuple[int, int]:
         """All rows, and those of write ids that the earlier version sees."""
@@ -185,8 +185,29 @@ def _count_rows(readers: TwoReaders, partition: PartitionDirectory) -> tuple[int
     return newer - kept, earlier - kept
 
 
+def _without(files: Sequence[DataFile], same: Collection[DataFile]) -> list[DataFile]:
+    """Leave out some files of rows, and files of deletes that delete none of the other rows.
+
+    A transaction may commit after a later one has deleted its rows, so that a version sees the
+    deletes, but not the rows.
+    """
+    rows = [file for file in files if not _is_delete(file) and file not in same]
+    first = min((_write_ids(file)[0] for file in rows), default=None)
+    if first is None:
+        return []
+    return rows + [file for file in files if _is_delete(file) and _write_ids(file)[1] >= first]
+
+
 def _is_delete(file: DataFile) -> bool:
     return isinstance(file.directory, Delta) and file.directory.is_delete
+
+
+def _write_ids(file: DataFile) -> tuple[int, int]:
+    """The smallest and the largest write id that a file may contain."""
+    directory = file.directory
+    if isinstance(directory, Delta):
+        return directory.min_write_id, directory.max_write_id
+    return 0, directory.write_id if directory else 0
 
 
 def _is_whole(file: DataFile, then: ValidWriteIdList) -> bool:

@@ -77,8 +77,6 @@ def visible_rows(
     directory: AcidDirectory,
     write_ids: WriteIdList,
     rules: Rules,
-    columns: Collection[str] | None = None,
-    stored: MappedColumns = AS_STORED,
 ) -> Iterator[RowBatch]:
     """Read every visible row of one table or partition directory.
 
@@ -88,15 +86,12 @@ def visible_rows(
         write_ids: The snapshot's write ids; single rows are checked against them as well, since a
             directory of several write ids can hold rows of aborted ones.
         rules: The engine whose rules assign delete deltas to files.
-        columns: The columns to read, in any case; by default all columns of each file.
-        stored: All columns stored in files of the table.
 
     Raises:
         CorruptFile: A file is not a readable ORC file.
         UnsupportedFile: A file contains data that Arrow cannot read.
     """
-    rows = VisibleRows(storage, write_ids, rules, columns, stored)
-    return rows.of(data_files(storage, directory))
+    return VisibleRows(storage, write_ids, rules).of(data_files(storage, directory))
 
 
 @dataclass(frozen=True)
@@ -104,6 +99,8 @@ class VisibleRows:
     """The visible rows of some files of one directory; see ``visible_rows``.
 
     Attributes:
+        columns: The columns to read, in any case; by default all columns of each file.
+        stored: All columns stored in files of the table.
         clustered: Whether the directory has buckets; see ``may_delete``.
         conditions: Rows that do not match all of these may be omitted.
     """

@@ -1,5 +1,6 @@
 """Files of one table or partition, on the file system of its location."""
 
+import errno
 import os
 import shutil
 import uuid
@@ -20,6 +21,8 @@ from airflow_hiveacid.storage.uploads import Uploads
 
 # There, a directory is only a common prefix of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+# File systems without hard links, such as some of object stores that are mounted.
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class ReadOnlyStorage:
@@ -47,6 +50,12 @@ class ReadOnlyStorage:
         file system's own tools; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
         return ReadOnlyStorage(location, *filesystem_of(location))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine, or mounted there."""
+        kind: str = self._filesystem.type_name
+        return kind == "local"
 
     def list_files(
         self, path: str = "", *, recursive: bool = False, missing_ok: bool = False
@@ -94,7 +103,7 @@ class ReadOnlyStorage:
 
     def is_link(self, path: str) -> bool:
         """Return whether the folder, the path or a directory in between is a symbolic link."""
-        if self._filesystem.type_name != "local":
+        if not self.is_local:
             return False
         parts = PurePosixPath(path).parts
         return any(
@@ -207,11 +216,10 @@ class Storage(ReadOnlyStorage):
             content: Its bytes.
             replace: Whether it may replace another one.
         """
-        uploads = Uploads.of(self.location)
-        if uploads is not None and not replace:
-            uploads.create(path, content)
-            return
         if not replace:
+            if self._filesystem.type_name == "s3" and (uploads := Uploads.of(self.location)):
+                uploads.create(path, content)
+                return
             self._refuse_existing(path)
         if not self.renames_at_once:  # An object appears at once by itself.
             full = self._full(path)
@@ -227,7 +235,7 @@ class Storage(ReadOnlyStorage):
         )
         try:
             self._write(unfinished, content)
-            (self._replace if replace else self.rename)(unfinished, path)
+            (self._replace if replace else self._name)(unfinished, path)
         except StorageError:
             self.delete_file(unfinished)
             raise
@@ -240,6 +248,10 @@ class Storage(ReadOnlyStorage):
 
     def _flush(self, sink: BinaryIO) -> None:
         """Flush the bytes to disk, where the file system does not do so itself."""
+
+    def _name(self, source: str, target: str) -> None:
+        """Give a complete file its name; of several processes, only one can give it."""
+        self.rename(source, target)
 
     def _replace(self, source: str, target: str) -> None:
         """Rename a file, replacing an existing one."""
@@ -348,6 +360,19 @@ class LocalStorage(Storage):
     def _flush(self, sink: BinaryIO) -> None:
         sink.flush()
         os.fsync(sink.fileno())
+
+    def _name(self, source: str, target: str) -> None:
+        # A rename would replace a file that another process has named after the check.
+        old, new = self._changeable(source), self._changeable(target)
+        with translated_errors(self._show(target)):
+            try:
+                os.link(old, new)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                self.rename(source, target)
+                return
+            os.unlink(old)
 
     def _replace(self, source: str, target: str) -> None:
         old, new = self._changeable(source), self._changeable(target)

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, WorkerLimits
+from airflow_hiveacid import (
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidSqlOperator,
+    WorkerLimits,
+)
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict
 from airflow_hiveacid.jobs import CleanJob, CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -42,6 +47,36 @@ def test_a_small_table_is_compacted_and_cleaned_by_the_worker(
     HiveAcidCleanOperator(task_id="c", job=CleanJob(target=str(table.ref))).execute(context)
     assert table.directories() == done["published"]
     assert table.rows() == expected_rows()
+
+
+def test_sql_that_compacts_a_small_table_runs_in_the_worker(
+    table: WrittenTable, context: dict[str, Any]
+) -> None:
+    compact = f"ALTER TABLE {table.ref} COMPACT"
+    sql = f"{compact} 'major'; ALTER TABLE {table.ref} SET TBLPROPERTIES ('a' = 'b'); {compact} 'minor'"
+    report = HiveAcidSqlOperator(task_id="t", sql=sql).execute(context)
+    major, properties, minor = (each["compaction"] or each["run"] for each in report["statements"])
+    assert [each["outcome"] for each in major["partitions"]] == ["compacted"]
+    assert properties["job"] == "table_properties"
+    assert [each["outcome"] for each in minor["partitions"]] == ["skipped"]
+    assert "application_id" not in context["ti"].xcoms
+    assert table.rows() == expected_rows()
+    again = HiveAcidSqlOperator(task_id="t", sql=sql).execute(context)
+    assert [(e["compaction"] or e["run"])["already_done"] for e in again["statements"]] == [
+        True
+    ] * 3
+
+
+def test_sql_with_rows_or_a_large_compaction_requires_a_spark_connection(
+    table: WrittenTable, context: dict[str, Any]
+) -> None:
+    compact = f"ALTER TABLE {table.ref} COMPACT 'major'"
+    before = table.directories()
+    for sql in (f"{compact}; DELETE FROM {table.ref} WHERE id = 1", f"{compact} ORDER BY id"):
+        rebalance = sql.replace("'major' ORDER", "'rebalance' ORDER")
+        with pytest.raises(AirflowException, match="no Spark connection 'spark_default'"):
+            HiveAcidSqlOperator(task_id="t", sql=rebalance).execute(context)
+    assert table.directories() == before
 
 
 def test_a_killed_task_ends_its_work_and_its_transaction(

@@ -92,6 +92,18 @@ def test_tables_are_ranked_by_reading_time_for_each_core_second(tables, hiveacid
     assert quiet["value"] is None
 
 
+def test_a_plan_with_a_budget_prints_the_first_partitions(tables, hiveacid):
+    arguments = ("plan", "default.*", "--budget", "10m", "--limit")
+    status, printed = hiveacid(*arguments, "1")
+    title, _, first, rest = printed.splitlines()
+    assert status == 0
+    assert title.startswith("default.*: 2 of 3 to compact ")
+    assert first.split()[:3] == ["1", "major", "default.often/day=mon"]
+    assert rest == "2 more partitions; --limit N shows more."
+    assert hiveacid(*arguments, "2")[1].splitlines()[-1].startswith("1 more partition;")
+    assert "more partition" not in hiveacid(*arguments, "3")[1]
+
+
 def test_a_small_budget_defers_with_reasons_and_the_thresholds_would_choose_others(
     tables, hiveacid
 ):

@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.errors import InvalidJob, UserError
 
 URI = ["--metastore", "thrift://h:1"]
@@ -49,3 +50,14 @@ def test_a_keytab_without_kerberos_is_a_mistake():
 def test_a_connection_describes_its_fields():
     with pytest.raises(UserError, match="need --metastore"):
         options("--conn-id", "c", "--auth-mechanism", "GSSAPI")
+
+
+@pytest.mark.parametrize("command", ["cat", "changes", "history", "plan", "sql"])
+@pytest.mark.parametrize("limit", ["-1", "few", "1.5"])
+def test_a_limit_is_a_number_of_at_least_0(
+    command: str, limit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "sales.orders", "--limit", limit])
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.endswith(f"argument --limit: '{limit}' is not a number of at least 0.")

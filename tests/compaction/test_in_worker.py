@@ -1,7 +1,8 @@
 """Compactions without Spark: the same files by every way, and none of Java and Spark."""
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -12,6 +13,7 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 
 FAKE4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -90,6 +92,37 @@ def test_a_partition_of_nothing_but_empty_files_gets_an_empty_base(
     assert (done.outcome, done.rows) == ("compacted", 0)
     table.insert(5)
     assert table.rows() == [5]
+
+
+@FAKE4
+@pytest.mark.parametrize("type_", ["minor", "major"])
+def test_files_are_opened_a_few_times_however_many_they_are(
+    client: MetastoreClient, database: str, type_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = WrittenTable.create(client, f"{database}.t")
+    for number in range(30):
+        write_id = table.insert(2 * number, 2 * number + 1)
+        table.delete((write_id, 0))
+    opened: list[tuple[str, BinaryIO]] = []
+    at_once: list[int] = []
+    open_input = LocalStorage.open_input
+
+    def counted(storage: LocalStorage, path: str) -> BinaryIO:
+        file = open_input(storage, path)
+        opened.append((path, file))
+        at_once.append(sum(not file.closed for _, file in opened))
+        return file
+
+    monkeypatch.setattr(LocalStorage, "open_input", counted)
+    (done,) = compact(table, type_).partitions
+    assert (done.outcome, done.rows) == ("compacted", 30 if type_ == "major" else 60)
+    counts = Counter(path for path, _ in opened if path.endswith("/bucket_00000"))
+    # Once for the proof, once for the plan, and once for the rows.
+    assert len(counts) >= 60
+    assert max(counts.values()) <= 3
+    assert max(at_once) <= 4
+    monkeypatch.undo()
+    assert table.rows() == list(range(1, 60, 2))
 
 
 @FAKE

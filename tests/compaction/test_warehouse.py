@@ -29,6 +29,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
+from tests.metastore_calls import counted_calls
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 TOKEN = "d/r/t/-1"
@@ -73,6 +74,19 @@ def test_all_tables_of_a_pattern_are_compacted_and_cleaned(
     assert idle.directories() == ["delta_0000001_0000001_0000"]
     again = maintain(client, f"{database}.*")
     assert (again.tables, again.skipped) == ((), ())
+
+
+def test_more_tables_need_no_more_lists_of_all_locations(
+    client: MetastoreClient, make: Callable[[str], WrittenTable]
+) -> None:
+    lists = []
+    for names in ("a", "bcd"):
+        tables = [str(make(name).ref) for name in names]
+        with counted_calls() as calls:
+            report = maintain(client, *tables)
+        assert sum(each.removed >= 12 for each in report.tables) == len(tables)
+        lists.append(calls["get_all_databases"])
+    assert lists == [1, 1]
 
 
 def test_a_broken_table_fails_alone(

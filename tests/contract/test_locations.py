@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import many_tables
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import other_locations
+from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE
@@ -60,6 +60,27 @@ def test_partitions_of_other_tables_are_there(
     assert locations[f"{ref}/day=2026-11-20/hour=1"] == f"{table.location}/day=2026-11-20/hour=1"
     elsewhere = locations[f"{ref}/day=2026-11-20/hour=2"]
     assert elsewhere.rstrip("/").replace("file:///", "file:/") == f"file:{tmp_path}"
+
+
+def test_many_cleanings_list_all_locations_once_a_minute(
+    client: MetastoreClient, database: str
+) -> None:
+    now = [0.0]
+    recent = RecentLocations(client, clock=lambda: now[0])
+    refs = [TableRef(database, f"t{number}") for number in range(3)]
+    for ref in refs[:2]:
+        client.create_table(HiveTable.new(ref, COLUMNS))
+    tables = [client.get_table(ref) for ref in refs[:2]]
+    for own, other in (tables, tables[::-1]):
+        found = dict(recent.besides(own))
+        assert found[other.ref.full_name] == other.location
+        assert own.ref.full_name not in found
+    client.create_table(HiveTable.new(refs[2], COLUMNS))
+    now[0] += 59
+    assert refs[2].full_name not in dict(recent.besides(tables[0]))
+    now[0] += 1
+    assert dict(recent.besides(tables[0])) == dict(other_locations(client, tables[0]))
+    assert refs[2].full_name in dict(recent.besides(tables[0]))
 
 
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.sources import QuerySource, Source, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -122,7 +123,7 @@ class Parser:
             where = plan.condition()
             text = _normal(where.get().toString()) if where.isDefined() else "true"
             return ("update", _alias(plan.table()), _assigned(plan.assignments()), text)
-        if kind == "MergeIntoTable" and not plan.withSchemaEvolution():
+        if kind == "MergeIntoTable" and not _evolves(plan):
             source = plan.sourceTable()
             below = source.child() if _kind(source) == "SubqueryAlias" else source
             given: Meaning = ("query", _tree(source))
@@ -164,6 +165,11 @@ def _inputs(job: InsertJob | UpdateJob | DeleteJob | MergeJob) -> list[object]:
 
 def _kind(node: Any) -> str:
     return str(node.getClass().getSimpleName())
+
+
+def _evolves(merge: Any) -> bool:
+    # Spark 3.5 has no merge that changes the table's columns.
+    return VERSION >= SPARK_4_0 and bool(merge.withSchemaEvolution())
 
 
 def _tree(plan: Any) -> str:

@@ -55,7 +55,7 @@ def test_examples_have_the_results_of_spark(
             for trial in trials(_known(spark), batch, STATEMENTS):
                 if problem := world.try_out(trial):
                     problems.append(f"{trial.text}\n    {problem}")
-            assert world.compared > STATEMENTS // 3
+            assert world.compared > STATEMENTS // 4
         finally:
             client.drop_database(database, cascade=True)
     assert not problems, "\n" + "\n".join(problems)

@@ -65,7 +65,7 @@ Sabotage = Callable[[Patch], None]
 def here(monkeypatch: Patch) -> None:
     """Let tasks run in this process, where they can be sabotaged."""
 
-    def tried(_: SparkTasks, work: Any, items: Sequence[Any]) -> list[Any]:
+    def tried(_: SparkTasks, work: Any, items: Sequence[Any], **_how: Any) -> list[Any]:
         return list(map(Caught(work), items))
 
     monkeypatch.setattr(SparkTasks, "tried", tried)

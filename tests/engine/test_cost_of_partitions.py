@@ -74,3 +74,18 @@ def test_partitions_are_found_by_what_spark_reads_in_their_names(spark, client, 
     for wanted in set(belongs):
         those = [name for name, other in zip(names, belongs, strict=True) if other == wanted]
         assert called(spark, table, [wanted], names) == those
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+@pytest.mark.parametrize("work", [merge, update, delete])
+def test_no_definition_is_read_twice_in_a_step(spark, hms, client, database, work: Callable):
+    """The table is described once to prepare, under the lock, and before the publishing."""
+    table = create(client, f"{database}.t", {"id": "int", "v": "int", "day": "string"})
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as acid:
+        acid.append(spark.createDataFrame(BATCH, "id int, v int, day string"))
+        with counted_calls() as calls:
+            work(acid, spark.createDataFrame(BATCH, "id int, v int, day string"))
+    # Without a number of the table, its write id shows that it was not created again.
+    allocations = 3 if client.get_table(table.ref).identity.id is None else 1
+    described = calls["get_table_req"] + calls["get_table"]
+    assert (described, calls["allocate_table_write_ids"]) == (3, allocations)

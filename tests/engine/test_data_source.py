@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness, TxnState
 from tests.engine.acid_tables import create, folder
+from tests.spark_versions.versions import NEEDS_SPARK_4_1
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -84,6 +85,7 @@ def test_rows_are_those_of_frames(table: AcidTable, user: SparkSession) -> None:
     table.close()
 
 
+@NEEDS_SPARK_4_1
 def test_filters_leave_out_partitions_and_stripes(
     table: AcidTable, user: SparkSession, client: MetastoreClient
 ) -> None:

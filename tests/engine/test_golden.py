@@ -1,6 +1,7 @@
 """Directories written by real engines, read by ours with Spark as Hive reads them."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,14 @@ def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, sn
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize(
+    ("name", "value", "join"),
+    [
+        ("MOST_EVENTS", -1, "SortMergeJoin"),
+        ("DeletedBits.of", lambda *_: None, "BroadcastHashJoin"),
+    ],
+    ids=["many", "far apart"],
+)
+@pytest.mark.parametrize(
     "snapshot",
     [
         snapshot
@@ -104,16 +113,16 @@ def test_tables_of_real_engines_have_the_rows_and_row_ids_hive_selected(read, sn
     ],
     ids=str,
 )
-def test_delete_events_that_are_too_many_for_the_driver_count_alike(monkeypatch, read, snapshot):
-    monkeypatch.setattr(acid_snapshot, "MOST_EVENTS", -1)
-    check_rows(read, snapshot)
+def test_delete_events_without_bits_count_alike(monkeypatch, read, snapshot, name, value, join):
+    monkeypatch.setattr(f"{acid_snapshot.__name__}.{name}", value)
+    # Spark broadcasts small files unless it is told not to, also in the course of a query.
+    plan = check_rows(read, snapshot)._jdf.queryExecution().executedPlan().toString()
+    assert set(re.findall(r"(\w+Join) .*LeftAnti", plan)) <= {join}
 
 
-def check_rows(read: Read, snapshot: GoldenSnapshot) -> None:
+def check_rows(read: Read, snapshot: GoldenSnapshot) -> DataFrame:
     table = GoldenTable.read(snapshot.table)
-    rows = read(
-        table.hive_table(), table.hive_partitions(), snapshot.write_ids, snapshot.txns
-    ).collect()
+    frame = read(table.hive_table(), table.hive_partitions(), snapshot.write_ids, snapshot.txns)
     rows = [
         [
             [row[WRITE_ID], row[BUCKET], row[ROW]],
@@ -122,9 +131,10 @@ def check_rows(read: Read, snapshot: GoldenSnapshot) -> None:
                 for name in [*table.columns, *table.partition_keys]
             ],
         ]
-        for row in rows
+        for row in frame.collect()
     ]
     assert sorted(rows, key=str) == sorted(snapshot.rows, key=str)
+    return frame
 
 
 def test_the_copy_of_a_file_that_is_still_written_goes_with_its_reader():

@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.python.transaction import TableInTransaction
+from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.engine.statements.conditions import as_sql
 from airflow_hiveacid.errors import BadCondition
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
@@ -109,7 +110,10 @@ def test_statements_take_columns_as_the_texts_that_people_write(spark):
     assert merged.on == "(t.id = s.id)"
     assert merged.clauses == (
         MatchedDelete("s.gone"),
-        MatchedUpdate({"v": "(t.v + 1)", "w": "s.w"}, "isNotNull(s.`a b`)"),
+        MatchedUpdate(
+            {"v": "(t.v + 1)", "w": "s.w"},
+            "isNotNull(s.`a b`)" if VERSION >= SPARK_4_0 else "(s.`a b` IS NOT NULL)",
+        ),
         NotMatchedInsert({"id": "s.id"}, "(s.id > 0)"),
         NotMatchedBySourceUpdate({"v": "NULL"}, "(t.v < 3)"),
         NotMatchedBySourceDelete("(t.v = '\\'')"),

@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.sql.script import to_script
 from tests.engine.acid_tables import ONLY_HIVE4, create, left_behind
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 AT_ONCE = WriteOptions(lock_wait_seconds=0)
@@ -218,6 +219,7 @@ def test_a_child_process_does_not_end_the_reads_of_its_parent(
 
 
 @pytest.mark.server
+@NEEDS_SPARK_4_0
 @FAKE
 def test_a_program_without_with_never_waits_for_itself_and_leaves_nothing_open(
     hms: EmbeddedMetastore, client: MetastoreClient, database: str, tmp_path: Path

@@ -87,7 +87,7 @@ def test_a_large_constant_reaches_every_row(spark: SparkSession) -> None:
     frame = with_constant(
         spark.range(0, 100_000, 1000, 4),
         words,
-        lambda value, frame: frame.select("id", F.get(value, F.col("id").cast("int")).alias("v")),
+        lambda value, frame: frame.selectExpr("id", f"get({value}, int(id)) AS v"),
     )
     assert [(row.id, row.v) for row in frame.collect()] == [(n, n) for n in range(0, 100_000, 1000)]
     assert not [table.name for table in spark.catalog.listTables() if "constant" in table.name]
@@ -281,6 +281,23 @@ def test_a_stage_that_a_later_job_computes_again_is_refused(spark: SparkSession)
         requiring_stages_run_once(spark, "INSERT INTO db.t"),
     ):
         compute_again()
+
+
+@pytest.mark.skipif(VERSION >= SPARK_4_1, reason="Spark 4.1 compares the rows itself")
+def test_removed_records_of_skipped_stages_prove_nothing_wrong(
+    spark: SparkSession, monkeypatch
+) -> None:
+    recorded = spark_versions._newest_attempt
+
+    def without_skipped(context: Any, stage: int) -> Any:
+        attempt = recorded(context, stage)
+        return None if str(attempt.status()) == "SKIPPED" else attempt
+
+    monkeypatch.setattr(spark_versions, "_newest_attempt", without_skipped)
+    rows = spark.sparkContext.parallelize([(number % 7, number) for number in range(100)], 4)
+    with requiring_stages_run_once(spark, "INSERT INTO db.t"):
+        shuffled = rows.partitionBy(3)
+        assert shuffled.count() == shuffled.groupByKey(2).flatMapValues(list).count() == 100
 
 
 @pytest.mark.skipif(VERSION >= SPARK_4_1, reason="Spark 4.1 compares the rows itself")

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.spark_versions import to_arrow
 from airflow_hiveacid.errors import CorruptFile, UnknownColumn, UnsupportedFile, UserError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -67,7 +68,7 @@ def test_values_of_every_type_and_age_are_those_that_spark_reads(
     )
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.append(keyed)
-        expected = texts(acid.to_df().toArrow())
+        expected = texts(to_arrow(acid.to_df()))
         found = acid.to_arrow()
         assert sorted(texts(found), key=str) == sorted(expected, key=str)
         assert found.schema.field("k").type == pa.timestamp("us")
@@ -75,9 +76,8 @@ def test_values_of_every_type_and_age_are_those_that_spark_reads(
         # Names have no case, and come as the table spells them.
         few = acid.to_arrow(columns=["P", "c15", "ID"])
         assert few.column_names == ["p", "c15", "id"]
-        assert texts(few.sort_by("id")) == texts(
-            acid.to_df(columns=["p", "c15", "id"]).orderBy("id").toArrow()
-        )
+        ordered = acid.to_df(columns=["p", "c15", "id"]).orderBy("id")
+        assert texts(few.sort_by("id")) == texts(to_arrow(ordered))
         assert acid.to_pandas(columns=["id"])["id"].sum() == sum(range(12))
         with pytest.raises(UnsupportedFile, match="no number of nanoseconds"):
             acid.to_arrow(timestamps="ns")

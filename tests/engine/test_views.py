@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 from tests.engine.acid_tables import rows_of
+from tests.spark_versions.versions import NEEDS_SPARK_4_0
 
 COLUMNS = (HiveColumn("id", "int"), HiveColumn("name", "string"))
 REFLECT = "reflect('java.lang.System', 'getProperty', 'user.name')"
@@ -143,6 +144,7 @@ def test_no_condition_and_no_value_reads_the_environment(table: AcidTable) -> No
     assert rows_of(table.to_df()) == [(1, "${env:PATH}")]
 
 
+@NEEDS_SPARK_4_0
 def test_spark_has_every_function_of_views_built_in(spark: SparkSession) -> None:
     known = {row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     assert FUNCTIONS - known == set()

@@ -229,7 +229,7 @@ class Effects:
         elif event not in _CHANGING_FILES:
             return
         path = arguments[-2 if event == "os.rename" and arguments[-1] == -1 else 0]
-        path = os.fspath(arguments[1] if event == "os.rename" else path)
+        path = os.fspath(arguments[1] if event in ("os.rename", "os.link") else path)
         # Files that shutil removes are named relative to their directory.
         if os.path.isabs(path) and not path.startswith(self._below):
             return
@@ -268,6 +268,8 @@ def _change(event: str, arguments: tuple[Any, ...]) -> None:
             os.mkdir(arguments[0], dir_fd=at)
         case "os.rename":
             os.rename(*arguments[:2])
+        case "os.link":
+            os.link(*arguments[:2])
         case "os.remove":
             os.remove(arguments[0], dir_fd=at)
         case "os.rmdir":

@@ -92,6 +92,10 @@ class NoSpark(NoStreams):
         self.sparkContext = self
 
     @property
+    def _jsc(self) -> "_NoJobs":
+        return _NoJobs()
+
+    @property
     def _jsparkSession(self) -> Any:  # noqa: N802
         raise Py4JError("There is no Java to report progress.")
 
@@ -111,6 +115,24 @@ class NoSpark(NoStreams):
 
     def __call__(self, work: Callable[..., Any]) -> Callable[..., Any]:
         return work
+
+
+class _NoJobs:
+    """The records of Spark's jobs, which the engine reads before version 4.1: there are none."""
+
+    def sc(self) -> "_NoJobs":
+        return self
+
+    listenerBus = statusStore = sc  # noqa: N815
+
+    def waitUntilEmpty(self, _: int) -> None:  # noqa: N802
+        """No event waits."""
+
+    def jobsList(self, _: None) -> "_NoJobs":  # noqa: N802
+        return self
+
+    def size(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -163,7 +185,7 @@ class _Statement(Statement):
             tables = (each for each in source.inputs.values() if isinstance(each, TableSource))
             self.reads = [TableRef.parse(each.name) for each in tables]
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
             full_acid = context.table.kind is TableKind.FULL_ACID
             seen = rows_with_ids(context, context.table) if full_acid else {}
@@ -184,9 +206,9 @@ class _Statement(Statement):
 class _Restore(RestoreStatement):
     """A restore: the engine's own, but for the rows of full ACID tables."""
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         if context.table.kind is TableKind.INSERT_ONLY:
-            return super().run(context)
+            return super().stage(context)
         with context.phases(Phase.READ):
             then = rows_with_ids(context, context.table, self.as_of)
             seen = rows_with_ids(context, context.table)

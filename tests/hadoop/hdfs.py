@@ -3,25 +3,22 @@
 import contextlib
 import getpass
 import json
-import os
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, urlencode
 
 import pytest
 
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
-from tests.hadoop.software import java_command, write_configuration
+from tests.hadoop.daemons import START_SECONDS, Daemons
+from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until
-from tests.live.process_group import ProcessGroup
 
 AnHdfs = TypeVar("AnHdfs", bound="Hdfs")
 
-START_SECONDS = 90
 # Else Hadoop's own client gives up on a NameNode after ten seconds.
 RETRIES = {
     "dfs.client.retry.policy.enabled": "true",
@@ -30,16 +27,14 @@ RETRIES = {
 SERVER = "org.apache.hadoop.hdfs.server"
 
 
-class Hdfs:
+class Hdfs(Daemons):
     """A NameNode and a DataNode, whose files go with their folder.
 
     The user of this process is HDFS's superuser; HADOOP_USER_NAME determines other users.
 
     Attributes:
         uri: The file system's own location.
-        conf: The folder for HADOOP_CONF_DIR of its clients, which is that of its servers as well.
         active: The NameNode that answers.
-        mains: All that has to run, and the classes that do it.
     """
 
     active = "namenode"
@@ -68,47 +63,19 @@ class Hdfs:
             java_options: Further options for Java.
             environment: Further variables for the servers.
         """
-        self.conf = directory.absolute() / "conf"
-        self._directory = directory.absolute()
-        self._java_options = java_options
-        self._environment = os.environ | (environment or {})
+        super().__init__(directory, java_options, environment)
         self._further = {"core-site.xml": core or {}, "hdfs-site.xml": hdfs or {}}
         self._ports = {
             f"{main}{use}": free_port() for main in self.mains for use in ("", "_http", "_ipc")
         }
         self.uri = f"hdfs://{host}:{self._ports.get('namenode')}"
-        self._daemons: dict[str, ProcessGroup] = {}
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start all, with an empty file system at first, and return when files can be written."""
         self._configure()
-        if not (self._directory / self.active).exists():
+        if not (self.directory / self.active).exists():
             self._format()
         self.revive()
-
-    def start_daemon(self, name: str) -> None:
-        """Start one of ``mains``, without waiting for it."""
-        self._daemons[name] = ProcessGroup(
-            self._command(name),
-            log=self._directory / f"{name}.log",
-            environment=self._environment,
-        )
 
     def ask(self, operation: str, path: str, **parameters: str | int) -> None:
         """Have a path changed by HDFS's superuser: ``SETQUOTA``, ``CREATESNAPSHOT``, ...
@@ -132,10 +99,6 @@ class Hdfs:
         with urllib.request.urlopen(url, timeout=60) as answer:
             return str(json.load(answer)["FileChecksum"]["bytes"])
 
-    def kill_daemon(self, name: str) -> None:
-        """Kill a daemon at once, as if its machine had failed."""
-        self._daemons.pop(name).kill()
-
     def pid(self, name: str) -> int:
         """The process id of a daemon, which is that of its group as well."""
         return self._daemons[name].pid
@@ -156,11 +119,6 @@ class Hdfs:
         self.kill_daemon(self.active)
         self.start_daemon(self.active)
 
-    def stop(self) -> None:
-        """End all."""
-        for name in list(self._daemons):
-            self.kill_daemon(name)
-
     def wait_until_usable(self) -> None:
         """Return when files can be written."""
         self.wait_for_namenode(self.active)
@@ -169,8 +127,7 @@ class Hdfs:
         """Return when a NameNode has its DataNode and has left safe mode."""
 
         def usable() -> bool:
-            for name, daemon in self._daemons.items():
-                assert not daemon.ended, f"{name} has ended:\n{daemon.tail()}"
+            self._require_running()
             state = self._bean("FSNamesystemState", namenode)
             return state.get("NumLiveDataNodes") == 1 and state["FSState"] == "Operational"
 
@@ -208,15 +165,12 @@ class Hdfs:
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
-    def _command(self, name: str, *arguments: str) -> list[str]:
-        return java_command(self.conf, self.mains[name], *arguments, options=self._java_options)
-
     def _at(self, server: str) -> str:
         return f"{HOST}:{self._ports[server]}"
 
     def _namenode_settings(self, name: str, suffix: str = "") -> dict[str, str]:
         return {
-            f"dfs.namenode.name.dir{suffix}": (self._directory / name).as_uri(),
+            f"dfs.namenode.name.dir{suffix}": (self.directory / name).as_uri(),
             f"dfs.namenode.rpc-address{suffix}": self._at(name),
             f"dfs.namenode.http-address{suffix}": self._at(f"{name}_http"),
         }
@@ -227,13 +181,13 @@ class Hdfs:
 
     def _configure(self) -> None:
         core = {
-            "hadoop.tmp.dir": str(self._directory / "tmp"),
+            "hadoop.tmp.dir": str(self.directory / "tmp"),
             "fs.trash.interval": "60",
             **self.client_settings,
         }
         hdfs = {
             "dfs.replication": "1",
-            "dfs.datanode.data.dir": (self._directory / "data").as_uri(),
+            "dfs.datanode.data.dir": (self.directory / "data").as_uri(),
             "dfs.datanode.address": self._at("datanode"),
             "dfs.datanode.http.address": self._at("datanode_http"),
             "dfs.datanode.ipc.address": self._at("datanode_ipc"),

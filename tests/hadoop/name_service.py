@@ -91,7 +91,7 @@ class NameService(Hdfs):
         self.start_daemon("journal")
         wait_until("the JournalNode listens", self._journal_listens, START_SECONDS, 0.1)
         super()._format()
-        shutil.copytree(self._directory / self.active, self._directory / self.standby)
+        shutil.copytree(self.directory / self.active, self.directory / self.standby)
 
     def _journal_listens(self) -> bool:
         with contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ class NameService(Hdfs):
     def _server_settings(self) -> dict[str, str]:
         settings = {
             "dfs.namenode.shared.edits.dir": f"qjournal://{self._at('journal')}/{NAME}",
-            "dfs.journalnode.edits.dir": str(self._directory / "journal"),
+            "dfs.journalnode.edits.dir": str(self.directory / "journal"),
             "dfs.journalnode.rpc-address": self._at("journal"),
             "dfs.journalnode.http-address": self._at("journal_http"),
             # A standby that has just started could not take over before it knows of all blocks.

@@ -17,7 +17,9 @@ _BEFORE_RESTORES = (705242838, 2070102685)
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("version", ["4.0.1", "3.1.3"])
-@pytest.mark.parametrize("seed", seeds(*_BEFORE_RESTORES, 1678943193, 1647567646, 1446925364))
+@pytest.mark.parametrize(
+    "seed", seeds(*_BEFORE_RESTORES, 1678943193, 1647567646, 1446925364, 564309120)
+)
 def test_no_reader_sees_a_compaction_or_a_cleaning(
     seed: int, version: str, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -109,7 +109,7 @@ class _Update(Statement):
         self.reads = [TableRef(self.target.database, table) for table in self.work.reads]
         self.partitions = self._touched()
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
             context.snapshot([f"p={p}" for p in self._values()])
             seen = _rows_with_ids(context.client, _seen(context), self.target, self._values())
@@ -175,7 +175,7 @@ class _Insert(Statement):
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.WRITE):
             rows: Any = [self.row]
             context.output.write_rows(rows)

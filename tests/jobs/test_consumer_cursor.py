@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.records.consumers import Cursor
 
 TABLE = LocatedTable(name="a.t", location="file:/w/a.db/t", identity=TableIdentity(created=7))
@@ -15,7 +16,7 @@ BEGINS = replace(AT, version=5, begins=True)
 
 @pytest.mark.parametrize("cursor", [AT, BEGINS])
 def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
-    assert Cursor.parse(cursor.path, cursor.to_bytes()) == cursor
+    assert Cursor.parse(cursor.path, codec.to_bytes(cursor)) == cursor
 
 
 @pytest.mark.parametrize(
@@ -26,11 +27,11 @@ def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
         b"{}",
         b"\xff",
         b"[" * 100_000,
-        AT.to_bytes()[:-2],
-        replace(AT, version=4).to_bytes(),
-        replace(AT, begins=True).to_bytes(),
-        replace(AT, consumer="other").to_bytes(),
-        AT.to_bytes().replace(b'"name": "a.t"', b'"table": "a.t"'),
+        codec.to_bytes(AT)[:-2],
+        codec.to_bytes(replace(AT, version=4)),
+        codec.to_bytes(replace(AT, begins=True)),
+        codec.to_bytes(replace(AT, consumer="other")),
+        codec.to_bytes(AT).replace(b'"name": "a.t"', b'"table": "a.t"'),
     ],
 )
 def test_another_content_than_that_of_the_path_is_no_cursor(content: bytes) -> None:

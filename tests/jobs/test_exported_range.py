@@ -9,6 +9,7 @@ import pytest
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.report import ChangesRange, RunReport
 from airflow_hiveacid.records.exported_range import ExportedRange
 
@@ -21,7 +22,7 @@ PATH = "s3a://lake/feed/changes_after_3/_range.json"
 
 
 def test_a_range_is_read_as_it_was_written() -> None:
-    exported = ExportedRange.parse(EXPORTED.to_bytes(), PATH)
+    exported = ExportedRange.parse(codec.to_bytes(EXPORTED), PATH)
     assert exported == EXPORTED
     exported.require_of(TABLE, "lake", 3, PATH)
 
@@ -51,7 +52,7 @@ def test_a_range_of_another_owner_is_refused(
 
 
 def changed(**more: Any) -> bytes:
-    return json.dumps(json.loads(EXPORTED.to_bytes()) | more).encode()
+    return json.dumps(json.loads(codec.to_bytes(EXPORTED)) | more).encode()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.run_token import agent_info, marked_token, unmarked_token
+from airflow_hiveacid.jobs.run_token import agent_info, dag_of, marked_token, unmarked_token
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
@@ -59,7 +59,9 @@ def test_a_statement_is_named_by_what_it_does_and_not_by_its_place() -> None:
     assert [unmarked_token(agent_info(token)) for token in script.tokens] == tokens
 
 
-@pytest.mark.parametrize("token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x"])
+@pytest.mark.parametrize(
+    "token", ["d/r/t/-1", "x" * 200, "d/r#t/-1", "d/r#x", "dag/" + "r" * 90 + "/t/-1"]
+)
 def test_the_transactions_of_statements_are_identified_by_the_run(token: str) -> None:
     script = ScriptJob(
         target="a.b", statements=[DeleteJob(target="a.b", where="true")] * 11, run_token=token
@@ -72,6 +74,26 @@ def test_the_transactions_of_statements_are_identified_by_the_run(token: str) ->
         for number in ("", *(f".{number}" for number in range(2, 12)))
     ]
     assert max(map(len, infos)) <= 87
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        (
+            "orders_of_all_shops/scheduled__2026-11-20T02:00:00+00:00/merge/-1",
+            "Airflow task merge of DAG orders_of_all_shops",
+        ),
+        (
+            "orders/manual__a/b/2026-11-20T02:00:00.123456+00:00/merge_orders/12",
+            "Airflow task merge_orders[12] of DAG orders",
+        ),
+    ],
+)
+def test_a_long_run_id_leaves_room_for_the_task(token: str, words: str) -> None:
+    stored = agent_info(marked_token(token, ["a.b"]))
+    assert describe_run(unmarked_token(stored)) == words
+    assert agent_info(token.replace("-20T", "-21T")) not in stored
+    assert dag_of(stored, "") == token.partition("/")[0]
 
 
 def test_a_merge_has_a_transaction_more_which_keeps_its_source() -> None:

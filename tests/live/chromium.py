@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SECONDS = 60
 
@@ -152,3 +154,6 @@ class Chromium:
     def screenshot(self, file: Path) -> None:
         data = self.call("Page.captureScreenshot", format="png")["data"]
         file.write_bytes(base64.b64decode(data))
+
+
+needs_chromium = pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium")

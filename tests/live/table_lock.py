@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
 
 from airflow_hiveacid.acid.locks import DataOperation, Operation, TableRef, lock_components
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -26,12 +25,7 @@ class TableLock:
         self._held = self._ask()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.unlock(self._held)
 
     def let_open(self, is_open: Callable[[], bool]) -> None:

@@ -95,7 +95,9 @@ class Merge:
         return self.api.xcom(self.dag_id, self.run_id, TASK, key)
 
     def applications(self) -> list[Application]:
-        cluster = YarnApplications([self.yarn.address], "hive", [getpass.getuser()])
+        cluster = YarnApplications(
+            [self.yarn.address], "hive", [getpass.getuser()], self.yarn.hosts
+        )
         return cluster.find(application_tag(self.marked))
 
     def states(self) -> list[ApplicationState]:

@@ -16,12 +16,12 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_script
 from tests.live.airflow_processes import AirflowProcesses
-from tests.live.chromium import Chromium
+from tests.live.chromium import Chromium, needs_chromium
 from tests.snippets.pages import ROOT, snippets
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    needs_chromium,
     pytest.mark.timeout(900),
 ]
 PICTURES = Path("build/page")

@@ -13,13 +13,13 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.storage.folder import Storage
-from tests.live.chromium import Chromium
+from tests.live.chromium import Chromium, needs_chromium
 from tests.live.page_airflow import DETAILS, FRAME, PICTURES, ROWS, PageAirflow
 from tests.live.page_tables import held, make_busy, make_many, make_streams, make_three
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    needs_chromium,
     pytest.mark.timeout(1800),
 ]
 MANY = 2000

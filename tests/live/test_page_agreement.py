@@ -20,8 +20,9 @@ from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDire
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin.page import page
 from airflow_hiveacid.plugin.table_list import TableQuery, listing
-from tests.live.chromium import Chromium
+from tests.live.chromium import Chromium, needs_chromium
 
+pytestmark = needs_chromium
 BUSY = TableHealth(
     table="shop.orders",
     kind="full_acid",
@@ -51,6 +52,7 @@ class Answers:
         self.history: list[dict[str, Any]] = []
         self.running = False
         self.measured = True
+        self.complete = True
 
     def of(self, path: str) -> Any:
         steps = path.partition("?")[0].strip("/").split("/")
@@ -58,7 +60,7 @@ class Answers:
             case ["hiveacid", "api", "tables"]:
                 known = {"connections": ["hms"], "measured": self.measured, "measured_at": 1.8e9}
                 known |= {"seconds": 0.1, "running": self.running, "done": 0, "error": None}
-                return known | listing(self.list, TableQuery())
+                return known | (listing(self.list, TableQuery()) if self.complete else {})
             case ["hiveacid", "api", "maintenance"]:
                 return {"dag_id": "care", "allowed": True, "there": True, "paused": False}
             case ["hiveacid", "api", "tables", name]:
@@ -165,6 +167,23 @@ def test_the_page_asks_again_by_itself(browser: Chromium, address: str, answers:
     for score in (70, 60):
         answers.list[0] = answers.details["shop.orders"] = changed(score, at=100 - score)
         browser.wait_until(f"{ROW} === '{score}' && {PANEL} === '{score}'")
+
+
+def test_the_page_asks_again_after_an_unexpected_answer(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    show(browser, address)
+    # The page would wait for many seconds.
+    browser.evaluate("{ const later = setTimeout; window.setTimeout = (f) => later(f, 50); }")
+    browser.evaluate("addEventListener('unhandledrejection', () => { window.rejected = true; })")
+    answers.complete = False
+    browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    browser.wait_until("window.rejected")
+    answers.complete = True
+    answers.list[0] = answers.details["shop.orders"] = changed(90, at=60)
+    browser.wait_until(f"{ROW} === '90'")
+    assert browser.complaints
+    browser.complaints.clear()
 
 
 def test_a_new_measurement_keeps_the_history_and_opened_versions(

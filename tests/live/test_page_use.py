@@ -8,13 +8,13 @@ import pytest
 
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.live.chromium import Chromium
+from tests.live.chromium import Chromium, needs_chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
 from tests.live.page_tables import make_three
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    needs_chromium,
     pytest.mark.timeout(1800),
 ]
 

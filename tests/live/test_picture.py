@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import airflow_hiveacid.plugin
-from tests.live.chromium import Chromium
+from tests.live.chromium import Chromium, needs_chromium
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(Chromium.program() is None, reason="needs Chromium"),
+    needs_chromium,
 ]
 PROGRAM = (Path(airflow_hiveacid.plugin.__file__).parent / "picture.js").read_text()
 NAMES = ("kind", "partition", "first_write_id", "last_write_id", "state")

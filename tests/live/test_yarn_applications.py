@@ -47,7 +47,7 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
 
 @pytest.fixture
 def applications(yarn: Yarn) -> YarnApplications:
-    return YarnApplications([yarn.address], "hive", [getpass.getuser()])
+    return YarnApplications([yarn.address], "hive", [getpass.getuser()], yarn.hosts)
 
 
 @pytest.fixture

@@ -4,38 +4,37 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from airflow_hiveacid.metastore.dev.distribution import find_java
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port
-from tests.hadoop.software import java_command, write_configuration
+from tests.hadoop.daemons import START_SECONDS, Daemons
+from tests.hadoop.software import write_configuration
 from tests.live.airflow_api import wait_until
-from tests.live.process_group import ProcessGroup
 
-START_SECONDS = 90
 STOP_SECONDS = 20
 _SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager"
-_MAINS = {
-    "resourcemanager": f"{_RESOURCE_MANAGER}.ResourceManager",
-    "nodemanager": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
-}
 
 
-class Yarn:
+class Yarn(Daemons):
     """A ResourceManager that remembers its applications, and a NodeManager.
 
     Attributes:
-        directory: Keeps everything that they store.
         address: The address of the ResourceManager's REST API.
     """
+
+    mains: ClassVar[Mapping[str, str]] = {
+        "resourcemanager": f"{_RESOURCE_MANAGER}.ResourceManager",
+        "nodemanager": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
+    }
 
     def __init__(
         self,
@@ -51,9 +50,8 @@ class Yarn:
             sites: Further settings by file, like those of Kerberos, or of an HDFS as its file system.
             java_options: Further options for Java, also for that of the applications.
         """
-        self.directory = directory.absolute()
+        super().__init__(directory, java_options)
         self._sites = sites or {}
-        self._java_options = java_options
         self._ports = {
             name: free_port()
             for name in (
@@ -62,33 +60,25 @@ class Yarn:
             )
         }
         self.address = f"http://{HOST}:{self._ports['webapp']}"
-        self._daemons: dict[str, ProcessGroup] = {}
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of spark-submit for this YARN."""
-        return {"HADOOP_CONF_DIR": str(self.directory / "conf"), "SPARK_LOCAL_IP": HOST}
+        return {"HADOOP_CONF_DIR": str(self.conf), "SPARK_LOCAL_IP": HOST}
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the names of the NodeManager's host, which depend on this machine."""
+        return [HOST, socket.getfqdn(HOST)]
 
     @property
     def connection(self) -> dict[str, Any]:
         """An Airflow connection for applications with their drivers in this YARN."""
-        extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": self.address}
+        extra = {
+            "deploy-mode": "cluster",
+            "yarn_resourcemanager_webapp_address": self.address,
+            "yarn_hosts": ",".join(self.hosts),
+        }
         return {"conn_type": "spark", "host": "yarn", "extra": extra}
 
     @property
@@ -120,32 +110,20 @@ class Yarn:
     def start(self) -> None:
         """Start both and return when applications can run."""
         self._configure()
-        self.start_daemon("resourcemanager")
-        self.start_daemon("nodemanager")
+        for name in self.mains:
+            self.start_daemon(name)
         self.wait_for_nodes()
-
-    def start_daemon(self, name: str) -> None:
-        """Start ``resourcemanager`` or ``nodemanager``, without waiting for it."""
-        command = java_command(self.directory / "conf", _MAINS[name], options=self._java_options)
-        log = self.directory / f"{name}.log"
-        self._daemons[name] = ProcessGroup(command, log=log, environment=os.environ)
-
-    def kill_daemon(self, name: str) -> None:
-        """Kill a daemon at once, as if its machine had failed. Containers go on."""
-        self._daemons.pop(name).kill()
 
     def stop(self) -> None:
         """End both and every container."""
-        for name in list(self._daemons):
-            self.kill_daemon(name)
+        super().stop()
         wait_until("all containers have ended", self._kill_containers, STOP_SECONDS, every=0.05)
 
     def wait_for_nodes(self) -> None:
         """Return when the ResourceManager answers and has its node."""
 
         def has_node() -> bool:
-            for name, daemon in self._daemons.items():
-                assert not daemon.ended, f"{name} has ended:\n{daemon.tail()}"
+            self._require_running()
             with contextlib.suppress(OSError):
                 return bool(self._metrics()["activeNodes"] == 1)
             return False
@@ -207,7 +185,7 @@ class Yarn:
         sites = {"core-site.xml": core, "yarn-site.xml": yarn}
         for name, settings in self._sites.items():
             sites[name] = {**sites.get(name, {}), **settings}
-        write_configuration(self.directory / "conf", sites)
+        write_configuration(self.conf, sites)
 
 
 def spark_home() -> Path:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.errors import SharedLocation
+from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.locations import RecentLocations
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, removed
 from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog
@@ -45,6 +47,33 @@ def test_a_partition_over_a_partition_of_another_table_is_not_cleaned(client, da
     for table, foreign in zip(tables, reversed(tables), strict=True):
         with pytest.raises(SharedLocation, match=f"{foreign.ref}/p=1"):
             table.clean()
+
+
+@REAL_AND_FAKE
+def test_cleanings_that_share_a_list_of_locations_refuse_the_same(client, database, tmp_path):
+    tables = [AcidFolders.create(client, f"{database}.{name}", []) for name in ("one", "other")]
+    for table in tables:
+        table.add("p=1", location=f"file:{tmp_path}/x")
+    locations = RecentLocations(client)
+    for table, foreign in (tables, tables[::-1]):
+        with pytest.raises(SharedLocation, match=f"{foreign.ref}/p=1"):
+            clean(client, table.job(), locations=locations)
+
+
+@REAL_AND_FAKE
+def test_a_dropped_table_in_a_shared_list_of_locations_stops_no_cleaning(client, database):
+    dropped = AcidFolders.create(client, f"{database}.other")
+    locations = RecentLocations(client)
+    table = AcidFolders.create(client, f"{database}.one", [])
+    assert dropped.ref.full_name in dict(locations.besides(table.table))
+    place = dropped.root
+    client.drop_table(dropped.ref)
+    table.add("p=1", location=f"file:{place}")
+    table.add("p=2")
+    table.insert("p=2")
+    table.compact(Base(1), "p=2")
+    report = clean(client, table.job(), locations=locations)
+    assert removed(report) == ["p=2/delta_0000001_0000001_0000"]
 
 
 @REAL_AND_FAKE

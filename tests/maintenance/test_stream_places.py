@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.records.stream_place import StreamPlace
 from airflow_hiveacid.records.stream_places import StreamPlaces, stream_states
@@ -129,10 +130,10 @@ def test_invalid_states_of_streams_are_not_shown(places: StreamPlaces, tmp_path:
     places.write_state(STATE)
     folder = tmp_path / "_hiveacid_streams"
     unfinished = folder / "_unfinished_1_s.json"
-    unfinished.write_bytes(replace(STATE, batches=9).to_bytes())
+    unfinished.write_bytes(codec.to_bytes(replace(STATE, batches=9)))
     for number, content in enumerate(("", "[]", "[" * 100_000, '{"name": "x"}', '{"name": NaN}')):
         (folder / f"{number}.json").write_text(content)
-    (folder / "large.json").write_bytes(replace(STATE, name="x" * 2_000_000).to_bytes())
+    (folder / "large.json").write_bytes(codec.to_bytes(replace(STATE, name="x" * 2_000_000)))
     assert stream_states(Storage.of(str(tmp_path))) == [STATE]
     places.begin()
     assert not unfinished.exists()

@@ -1,5 +1,8 @@
 import io
+import math
 import os
+import threading
+import weakref
 from contextlib import closing
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
+from airflow_hiveacid.orc.format import batches
 from airflow_hiveacid.orc.format.batches import FileOfStripes, read_batches
 from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.bucket_files import table
@@ -55,6 +59,40 @@ def test_reading_may_stop_early():
         with closing(read_batches(file, OrcTail.read(file), rows=10)) as batches:
             assert next(batches).num_rows == 10
         assert rows_of(file).num_rows == 4000
+
+
+@pytest.mark.parametrize("read", [list, next])
+def test_no_thread_of_the_library_keeps_the_file_when_reading_has_ended(monkeypatch, read):
+    # Such a thread would abort the process if the interpreter ended meanwhile.
+    lent = []
+
+    class Noted(batches._LentFile):
+        def __init__(self, file):
+            super().__init__(file)
+            lent.append(weakref.ref(self))
+
+    monkeypatch.setattr(batches, "_LentFile", Noted)
+    file = several_stripes()
+    tail = OrcTail.read(file)
+    for _ in range(300):
+        with closing(read_batches(file, tail, rows=1000)) as found:
+            read(found)
+        assert lent.pop()() is None
+
+
+def test_a_file_that_fails_to_be_read_is_released_although_the_error_is_kept(monkeypatch):
+    monkeypatch.setattr(batches, "_RELEASE_SECONDS", math.inf)
+
+    class Broken(io.BytesIO):
+        def read(self, size=-1):
+            if threading.current_thread() is not threading.main_thread():
+                raise OSError("The disk is broken.")
+            return super().read(size)
+
+    file = Broken(several_stripes().getvalue())
+    with pytest.raises(CorruptFile, match="The disk is broken") as error:
+        list(read_batches(file, OrcTail.read(file)))
+    assert error.tb is not None
 
 
 def test_a_union_is_left_to_others():

@@ -15,7 +15,7 @@ from pyarrow import orc
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.copying import assemble as assemble_module
 from airflow_hiveacid.orc.copying.assemble import Part
-from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
 from airflow_hiveacid.orc.row_keys import key_stream
 from airflow_hiveacid.orc.row_keys.key_stream import KeySet, merge_keys, read_deletes, read_keys
 from airflow_hiveacid.orc.row_keys.keys import Keys
@@ -136,6 +136,23 @@ def test_however_many_files_of_deletes_are_read_together():
     assert [event for keys in merged for event in events_of(keys)] == events
 
 
+def test_small_files_of_deletes_are_sorted_at_once():
+    events = [(write_id, 0, 0, 999) for write_id in range(1, 301)]
+    files = [acid_file([event]) for event in (*events, *events[::7])]
+    batches = list(read_deletes([(file, OrcTail.read(file)) for file in files]))
+    # A merge of all files would return each event by itself, after a comparison of all files.
+    assert len(batches) <= 2
+    assert [event for keys in batches for event in events_of(keys)] == events
+
+
+def test_small_files_of_hive_are_refused_if_they_are_out_of_order():
+    file = acid_file([(2, 0, 0, 9), (1, 0, 0, 9)])
+    tail = OrcTail.read(file)
+    by_hive = replace(tail, footer=tail.footer.with_numbers({FooterField.WRITER: WRITER_JAVA}))
+    with pytest.raises(CorruptFile, match="comes after"):
+        list(read_deletes([(file, by_hive)]))
+
+
 def test_inserts_among_the_deletes_are_refused():
     keys = keys_of([(1, 0, 1, 9)])
     insert = replace(keys, operations=np.array([0]))
@@ -159,7 +176,7 @@ from airflow_hiveacid.orc.copying import assemble as assemble_module
 from airflow_hiveacid.orc.row_keys import key_stream
 from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.row_keys.key_stream import merge_keys, read_keys
-from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.format.tail import WRITER_JAVA, FooterField, OrcTail
 from tests.memory import peak_megabytes
 
 def rows(path):

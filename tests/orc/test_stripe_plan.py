@@ -72,7 +72,7 @@ def test_a_stripe_with_a_deleted_row_is_found_without_reading_it(deleted, copied
 
 def test_many_events_and_stripes_are_walked_through_side_by_side():
     files = [unreadable(several_stripes(number)) for number in range(1, 6)]
-    deleted = [(number, BUCKET, row) for number in (2, 4) for row in range(100, 200)]
+    deleted = [(number, BUCKET, row) for number in (2, 4) for row in range(100, 199)]
     found = plan(files, deleted)
     assert fates(found) == [True, True, True, True, False, True] * 2 + [True] * 3
 
@@ -228,3 +228,28 @@ def test_a_plan_can_be_sent_to_another_process():
 def test_a_stripe_that_must_be_read_and_cannot_be_is_an_error():
     with pytest.raises(CorruptFile):
         plan([unreadable(planned(inserts(table(700), [1, 3], sizes=[350])))])
+
+
+@pytest.mark.parametrize("kept", [[], [100], [150, 199]])
+def test_a_stripe_of_only_deleted_rows_is_neither_read_nor_written(kept):
+    files = [unreadable(several_stripes(1)), several_stripes(2)]
+    deleted = [(1, BUCKET, row) for row in range(250) if row not in kept]
+    found = plan(files, [*deleted, (2, BUCKET, 40)])
+    second = [(0, 1)] if kept else []
+    assert [stripe for group in found.groups for stripe in group.stripes] == [
+        *second,
+        *((1, stripe) for stripe in range(3)),
+    ]
+    assert fates(found)[len(second) :] == [False, True, True]
+
+
+def test_events_for_rows_that_do_not_exist_do_not_omit_a_stripe():
+    file = inserts(table(100, 1), [1], first_row=50)
+    deleted = [(1, BUCKET, row) for row in range(149)]
+    (group,) = plan([planned(file)], deleted).groups
+    assert (group.copy, group.rows) == (False, 100)
+
+
+def test_nothing_remains_of_only_deleted_rows():
+    deleted = [(1, BUCKET, row) for row in range(250)]
+    assert plan([several_stripes(1)], deleted).groups == ()

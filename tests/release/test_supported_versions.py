@@ -47,5 +47,5 @@ def test_metastores_are_those_that_the_tests_start() -> None:
 def test_sparks_are_those_that_a_job_accepts_and_a_release_tries() -> None:
     accepted = re.findall(r"\d\.\d", SUPPORTED_TEXT)
     assert supported("docs/releases.md")["Spark"].split(", ") == accepted
-    (tried,) = re.findall(r"^SPARK \?= (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    (tried,) = re.findall(r"^SPARKS \?= (.*)$", (ROOT / "Makefile").read_text(), re.M)
     assert tried.split() == accepted

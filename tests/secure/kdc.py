@@ -4,7 +4,6 @@ import os
 import re
 import struct
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.metastore.dev.distribution import find_java
@@ -41,12 +40,7 @@ class Kdc:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def start(self) -> None:

@@ -26,6 +26,7 @@ CANNOT_RUN = {
     "GSSAPI": "wants a Kerberos realm; make secure has one",
     "venv-pack": "wants the files of a cluster",
     "from pyhive import hive": "is what the page replaces, and wants a HiveServer",
+    "to-iceberg sales.orders": "wants a catalog; tests/iceberg exports tables",
     "lake.sales.orders": "wants Iceberg's own jar in Spark; bench/peers.py fetches one",
 }
 

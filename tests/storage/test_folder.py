@@ -1,5 +1,6 @@
 """The properties of folders of this machine, and of paths anywhere; for the rest see the contract."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pyarrow import fs
 
 from airflow_hiveacid.acid.directory import FileStatus
 from airflow_hiveacid.errors import DiskFull, OutsideTable, PermissionRefused, StorageError
-from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+from airflow_hiveacid.storage.folder import LocalStorage, ReadOnlyStorage, Storage
 
 
 @pytest.fixture
@@ -232,3 +233,28 @@ def test_there_is_no_way_to_change_a_folder_that_is_only_looked_at() -> None:
     changes = {name for name in vars(Storage) if not name.startswith("_")} - {"of"}
     assert {"create", "rename", "delete_directory", "delete_file"} <= changes
     assert not [name for name in changes if hasattr(ReadOnlyStorage, name)]
+
+
+class Overtaken(LocalStorage):
+    """A folder where another process names each file between the check and the naming."""
+
+    def _name(self, source: str, target: str) -> None:
+        Path(self._full(target)).write_bytes(b"theirs")
+        super()._name(source, target)
+
+
+def test_only_one_of_two_processes_names_a_file(table: Path) -> None:
+    with pytest.raises(StorageError, match=r"place\.json"):
+        Overtaken(f"file:{table}", fs.LocalFileSystem(), str(table)).write_file("place.json", b"")
+    assert {file.name: file.read_bytes() for file in table.iterdir()} == {"place.json": b"theirs"}
+
+
+def test_file_systems_without_hard_links_are_written(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: str) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", link)
+    Storage.of(f"file:{table}").write_file("place.json", b"1")
+    assert {file.name: file.read_bytes() for file in table.iterdir()} == {"place.json": b"1"}

@@ -27,7 +27,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_snapshot(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.add_argument("--row-ids", action="store_true", help="print each row's id as well")
-    parser.add_argument("--limit", type=_count, metavar="N", help="stop after N rows")
+    target.add_limit(parser, "stop after N rows", default=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,10 +117,3 @@ def _flat(name: str, value: Any) -> Any:
     if name == _ROW_ID and isinstance(value, dict):
         return "/".join(str(part) for part in value.values())
     return value
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number

@@ -7,7 +7,6 @@ from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.selection import print_answer, selected
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
 
 _VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
@@ -37,9 +36,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="a column that an update does not change; shows updates instead of deletes and inserts"
         " (may be repeated)",
     )
-    parser.add_argument(
-        "--limit", type=int, default=100, metavar="N", help="print N rows (default: %(default)s)"
-    )
+    target.add_limit(parser, "print N rows")
     target.add_metastore(parser)
     local_spark.add_master(parser)
     target.add_json(parser)
@@ -56,8 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         ref.full_name, arguments.after, arguments.up_to, arguments.net, tuple(arguments.key)
     )
     source.validate()
-    if arguments.limit < 0:
-        raise InvalidJob(f"--limit must be at least 0, not {arguments.limit}.")
     with MetastoreClient(target.metastore(arguments)) as client:
         # Reported before Spark starts.
         check_kind(existing_table(client, ref), Operation.SELECT)

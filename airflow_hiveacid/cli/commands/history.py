@@ -16,13 +16,7 @@ from airflow_hiveacid.jobs import codec
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the table's name")
     target.add_metastore(parser)
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=100,
-        metavar="N",
-        help="the newest N entries (default: %(default)s)",
-    )
+    target.add_limit(parser, "the newest N entries")
     parser.add_argument(
         "--directories",
         action="store_true",

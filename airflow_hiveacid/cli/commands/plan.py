@@ -13,10 +13,12 @@ from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.cli import policy, ranked_plan, target
+from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.ranked_plan import print_ranking
+from airflow_hiveacid.cli.shown_partitions import first_decisions, print_rest
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.errors import DataError, InvalidJob, UserError
+from airflow_hiveacid.errors import DataError, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.text.quantities import bytes_in_words
 
@@ -33,13 +35,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     target.add_json(parser)
     policy.add_arguments(parser)
     policy.add_value(parser)
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=100,
-        metavar="N",
-        help="print the first N partitions (default: %(default)s); --json always lists all",
-    )
+    target.add_limit(parser, "print the first N partitions, of which --json lists all")
     parser.add_argument(
         "--conflicts",
         action="store_true",
@@ -60,12 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.table is None:
         return _print_conflicts(arguments)
-    if arguments.limit < 0:
-        raise InvalidJob(f"--limit must be at least 0, not {arguments.limit}.")
     ref = TableRef.parse(arguments.table)
     partitions, budget = target.partitions(arguments), policy.budget(arguments)
     if budget.max_core_seconds is not None:
-        return ranked_plan.run(arguments, budget)
+        return print_ranking(arguments, budget)
     if arguments.shadow or arguments.read_samples:
         raise UserError(
             "--shadow and --read-samples compare compactions by their value.",
@@ -76,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         survey = Survey(client, policy.policy(arguments))
         decisions = choose(survey.survey([ref], partitions), budget)
         # The forecasts of thousands of partitions take minutes.
-        shown = decisions if arguments.json else _first(decisions, arguments.limit)
+        shown = decisions if arguments.json else first_decisions(decisions, arguments.limit)
         forecasts = forecasts_of(client, compactable(client, ref), shown)
     if arguments.json:
         described = _as_json(ref, decisions, forecasts)
@@ -152,12 +146,6 @@ def _reason(decision: Decision, forecast: Forecast | None) -> str:
     return decision.reason if excess is None else f"{decision.reason} On Spark: {excess}"
 
 
-def _first(decisions: Sequence[Decision], limit: int) -> list[Decision]:
-    """Select the first decisions, and those on unreadable partitions, which need attention."""
-    unreadable = [each for each in decisions[limit:] if each.size.problem is not None]
-    return [*decisions[:limit], *unreadable]
-
-
 def _print(
     ref: TableRef,
     decisions: Sequence[Decision],
@@ -178,5 +166,4 @@ def _print(
     ]
     if rows:
         print_table(("type", "partition", "to read", "run in", "reason"), rows, right=[2])
-    if more := len(decisions) - len(rows):
-        print(f"{more} more partitions; --limit N shows more.")
+    print_rest(len(decisions) - len(rows))

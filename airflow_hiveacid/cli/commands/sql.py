@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import local_spark, target
+from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.commands.history import show_history
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.selection import print_answer, selected
-from airflow_hiveacid.errors import InvalidJob, UserError
+from airflow_hiveacid.errors import InvalidJob, SparkNeeded, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
@@ -46,13 +47,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="where tables are that are named without a database (default: %(default)s)",
     )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=100,
-        metavar="N",
-        help="print N rows of a SELECT that has no LIMIT (default: %(default)s)",
-    )
+    target.add_limit(parser, "print N rows of a SELECT that has no LIMIT")
     parser.add_argument(
         "--param",
         action="append",
@@ -114,8 +109,8 @@ COMMAND = Command(
     name="sql",
     help="run SQL: CREATE, ALTER, DROP, SHOW, DESCRIBE, SELECT, INSERT, UPDATE, DELETE, MERGE, ...",
     description="Run statements of SQL on ACID tables one after the other, each in a transaction of "
-    "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark is started for what works on "
-    "rows or files, and for a SELECT of more than the columns of a table.",
+    "its own, and answer questions: SHOW, DESCRIBE, EXPLAIN and SELECT. Spark starts for statements that work on "
+    "rows, for large compactions, and for a SELECT of more than the columns of a table.",
     configure=_configure,
     run=run,
     changes=True,
@@ -222,15 +217,43 @@ def _text(arguments: argparse.Namespace) -> str:
 
 
 def _run(job: ScriptJob, master: str) -> ScriptReport:
-    if job.needs_spark:
-        report = local_spark.run_on_spark(job, master, "hiveacid sql")
-        assert isinstance(report, ScriptReport)
-        return report
+    if not job.needs_spark:
+        return _define(job)
+    if job.may_run_in_worker and (done := _run_in_worker(job)) is not None:
+        return done
+    report = local_spark.run_on_spark(job, master, "hiveacid sql")
+    assert isinstance(report, ScriptReport)
+    return report
+
+
+def _define(job: ScriptJob) -> ScriptReport:
+    """Run a script that changes nothing but definitions."""
     from airflow_hiveacid.ddl.run import run_script_of_ddl
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     with MetastoreClient(job.connection) as client:
         return run_script_of_ddl(client, job)
+
+
+def _run_in_worker(job: ScriptJob) -> ScriptReport | None:
+    """Run a script without Spark; None if it requires Spark."""
+    from airflow_hiveacid.compaction.script import run_script_in_worker, why_script_needs_spark
+    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(job.connection) as client:
+        reason = why_script_needs_spark(client, job)
+        if reason is None:
+            try:
+                with (
+                    progress_on_stderr("hiveacid sql") as observers,
+                    WorkerScheduler() as scheduler,
+                ):
+                    return run_script_in_worker(client, job, scheduler, observers)
+            except SparkNeeded as error:
+                reason = error.what
+    print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
+    return None
 
 
 def _as_text(report: RunReport | CompactReport) -> str:

@@ -7,20 +7,25 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
+from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.partition import PartitionCompactor
 from airflow_hiveacid.compaction.placement import compact
+from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import INLINE_BYTES, WorkerScheduler
 from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor
 from airflow_hiveacid.engine.compaction.insert_only import RewritingCompactor
 from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor
 from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
+from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 
 class SparkCompactor(TableCompactor):
@@ -41,8 +46,8 @@ def compact_table(
 ) -> CompactReport:
     """Compact a table in this process or by tasks of Spark, as its job and its size require.
 
-    Only small inputs are left to this process, a driver of Spark: others would need memory that it
-    may lack.
+    Only small inputs are left to this process, a driver of Spark, and copies of local files: others
+    would need memory that it may lack, or cores that executors have.
 
     Args:
         spark: Returns the session; called only if Spark is needed.
@@ -60,11 +65,27 @@ def compact_table(
         return SparkCompactor(SparkScheduler(spark()), client, job, observers).run()
 
     if job.run_in == "auto":
-        limits = job.worker
-        small = WorkerLimits(
-            max_copied_bytes=min(limits.max_copied_bytes, INLINE_BYTES),
-            max_encoded_bytes=min(limits.max_encoded_bytes, INLINE_BYTES),
-            max_delete_events=limits.max_delete_events,
-        )
-        job = replace(job, worker=small)
+        job = replace(job, worker=_limits_here(client, job))
     return compact(client, job, in_worker, on_spark)
+
+
+def _limits_here(client: MetastoreClient, job: CompactJob) -> WorkerLimits:
+    """The limits for a process that also runs a driver of Spark."""
+    copied = INLINE_BYTES
+    # Requests of a queue may be for any table.
+    if job.mode != "worker" and _is_local(client, job):
+        copied *= COPIED_WHILE_ENCODED
+    limits = job.worker
+    return replace(
+        limits,
+        max_copied_bytes=min(limits.max_copied_bytes, copied),
+        max_encoded_bytes=min(limits.max_encoded_bytes, INLINE_BYTES),
+    )
+
+
+def _is_local(client: MetastoreClient, job: CompactJob) -> bool:
+    try:
+        folder = compactable(client, TableRef.parse(job.target)).folder
+        return ReadOnlyStorage.of(folder).is_local
+    except (DataError, StorageError):
+        return False  # The compaction reports it.

@@ -1,9 +1,8 @@
 """AcidTable: the Python interface of a transactional table, for notebooks and applications."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.read.flat_snapshot import text_counter
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
@@ -39,8 +39,11 @@ from airflow_hiveacid.engine.write.statement import (
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.history.view import History
+from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
@@ -112,12 +115,7 @@ class AcidTable(TableChanges[RunReport]):
         self._keeps_reads = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -378,6 +376,46 @@ class AcidTable(TableChanges[RunReport]):
         )
         self._require_access("analyze")
         return analyze(self._client, job, phases=PhaseClock(self._observers))
+
+    def to_iceberg(
+        self,
+        table: str,
+        *,
+        catalog: str = "default",
+        catalog_options: Mapping[str, str] | None = None,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> IcebergExportReport:
+        """Export the table to a new Iceberg table by copying its stripes; Spark does not take part.
+
+        Stripes with deleted rows, and those with other types than the table, are decoded.
+
+        Args:
+            table: The new table, ``"namespace.table"``.
+            catalog: The name of its catalog in the configuration of pyiceberg.
+            catalog_options: Options of the catalog, as pyiceberg names them; without any, and without a
+                configuration, the catalog is the metastore of this table.
+            location: The folder of the new table; by default the catalog chooses one.
+            properties: More properties of the new table.
+            dry_run: Only plan the export.
+        """
+        job = IcebergExportJob(
+            target=self.ref.full_name,
+            metastore=self._client.options,
+            table=table,
+            catalog=catalog,
+            catalog_options=catalog_options or {},
+            location=location,
+            properties=properties or {},
+            dry_run=dry_run,
+            **self._options.options,
+        )
+        self._require_access(READ)
+        with WorkerScheduler() as scheduler:
+            return export_to_iceberg(
+                self._client, job, scheduler, phases=PhaseClock(self._observers)
+            )
 
     def compact(
         self,

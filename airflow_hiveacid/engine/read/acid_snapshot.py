@@ -12,6 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
+from airflow_hiveacid.engine.few_calls import read_orc, select_texts
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
@@ -42,8 +43,6 @@ WRITE_ID, BUCKET, ROW = "_ACID_WRITE_ID", "_ACID_BUCKET", "_ACID_ROW"
 KEY = (WRITE_ID, BUCKET, ROW, PARTITION)
 # Whether a row is in a file that delete events may apply to, if they are not applied yet.
 TOUCHED = "_ACID_TOUCHED"
-# Beyond this many delete events a broadcast costs more than a shuffle of the data.
-BROADCAST_DELETE_EVENTS = 5_000_000
 # A tail costs a request, and a pair of files a microsecond: at most some seconds for these limits.
 _MOST_TAILS, _MOST_PAIRS = 1000, 1_000_000
 
@@ -138,7 +137,7 @@ class AcidSnapshot:
             if group.touched and not with_deleted:
                 frame = self._without_deleted(spark, frame, files)
             touched = [f"{group.touched} AS {TOUCHED}"] if with_deleted else []
-            parts.append(frame.selectExpr(*self._names(with_key), *touched))
+            parts.append(select_texts(frame, [*self._names(with_key), *touched]))
         if not parts:
             empty = StructType(spark_struct(all_columns(self.table)).fields + _key_fields())
             nothing = spark.createDataFrame([], empty).withColumn(TOUCHED, F.lit(False))
@@ -247,10 +246,11 @@ class AcidSnapshot:
         columns = self._of_envelope(stored, keyed)
         # Every step costs driver time, and every path costs task time.
         if not keys and len(self.partitions) == 1:
-            return frame.selectExpr(*columns, f"0 AS {PARTITION}")
+            return select_texts(frame, [*columns, f"0 AS {PARTITION}"])
         if (one := of_one_partition(partitioned, keys)) is not None:
-            return frame.selectExpr(*columns).select("*", *one)
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path")).selectExpr(PATH, *columns)
+            return select_texts(frame, columns).select("*", *one)
+        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+        frame = select_texts(frame, [PATH, *columns])
         return with_partition(spark, frame, partitioned, keys)
 
     def _numbered(
@@ -291,11 +291,11 @@ class AcidSnapshot:
         keys = spark_struct(self.table.partition_keys)
         return with_partition(spark, frame, self._in_partitions(files), keys)
 
-    def _is_visible(self) -> Column:
-        current = F.col("currentTransaction")
-        visible = current <= self.write_ids.high_watermark
+    def _is_visible(self) -> str:
+        visible = f"currentTransaction <= {self.write_ids.high_watermark}L"
         hidden = sorted({*self.write_ids.open, *self.write_ids.aborted})
-        return visible & ~current.isin(hidden) if hidden else visible
+        listed = ", ".join(f"{write_id}L" for write_id in hidden)
+        return f"{visible} AND currentTransaction NOT IN ({listed})" if hidden else visible
 
     def _in_partitions(self, files: Sequence[_NumberedFile]) -> list[PartitionedFile]:
         return [
@@ -337,16 +337,17 @@ class AcidSnapshot:
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
     ) -> DataFrame:
         deletes = self._deletes_of_all(files)
-        if sum(tail.rows for tail in self.tails.of([file for _, file in deletes])) <= MOST_EVENTS:
+        few = sum(tail.rows for tail in self.tails.of([file for _, file in deletes])) <= MOST_EVENTS
+        if few:
             events = read_events(deletes, self.write_ids)
             if not len(events[0]):
                 return frame
             if (bits := DeletedBits.of(events, KEY)) is not None:
                 return bits.without(frame)
-        return self._without_joined(spark, frame, deletes)
+        return self._without_joined(spark, frame, deletes, few)
 
     def _without_joined(
-        self, spark: SparkSession, frame: DataFrame, deletes: Sequence[_NumberedFile]
+        self, spark: SparkSession, frame: DataFrame, deletes: Sequence[_NumberedFile], few: bool
     ) -> DataFrame:
         """Filter out deleted rows by a join with delete events, which may be many."""
         events = self._events(spark, deletes)
@@ -356,9 +357,9 @@ class AcidSnapshot:
         several = len({number for number, _ in deletes}) > 1
         packed = _pack(keys, max(number for number, _ in deletes) if several else 0)
         key = [packed.alias("_ACID_KEY")] if packed is not None else [F.col(part) for part in KEY]
-        events = events.select(*key)
-        if keys is None or keys.rows <= BROADCAST_DELETE_EVENTS:
-            events = F.broadcast(events)
+        # Spark itself estimates the size of the events by that of their files, and would broadcast
+        # millions that compress to some kilobytes: they exhaust the memory of the driver.
+        events = events.select(*key).hint("broadcast" if few else "merge")
         if packed is not None:
             frame = frame.withColumn("_ACID_KEY", packed)
             return frame.join(events, "_ACID_KEY", "left_anti").drop("_ACID_KEY")
@@ -447,4 +448,5 @@ def read_orc_files(
         search: The search argument that ORC uses to skip row groups.
     """
     options = {} if search is None else search.read_options()
-    return file_reader(spark).schema(schema).options(**options).orc(list(map(escape_glob, paths)))
+    reader = file_reader(spark).schema(schema).options(**options)
+    return read_orc(spark, reader, list(map(escape_glob, paths)))

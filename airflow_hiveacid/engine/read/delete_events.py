@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import orc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.row_id import ROW_BITS
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -31,6 +30,9 @@ _COLUMNS = ["operation", "originalTransaction", "bucket", "rowId", "currentTrans
 
 # The maximum number of array elements: every task receives all of them, at 8 bytes each.
 _MOST_PLACES = 1 << 20
+# Words of up to this size are a part of the condition: otherwise Spark runs a job for them. They
+# identify deleted rows among about 30,000 adjacent ones.
+_MOST_BYTES_IN_TEXT = 4096
 _ROW_MASK = (1 << ROW_BITS) - 1
 
 Ids = NDArray[np.int64]
@@ -148,18 +150,26 @@ class DeletedBits:
 
     def without(self, frame: DataFrame) -> DataFrame:
         """Filter deleted rows out of a frame, which must have the row id columns."""
+        if self.words.nbytes <= _MOST_BYTES_IN_TEXT:
+            (words,) = self.words.to_pylist()
+            return self._filtered(_as_sql(words), frame)
         return with_constant(frame, self.words, self._filtered)
 
-    def _filtered(self, words: Column, frame: DataFrame) -> DataFrame:
+    def _filtered(self, words: str, frame: DataFrame) -> DataFrame:
         found = words
         *outer, last = self.levels
         for level in outer:
-            found = F.get(found, F.expr(level.place()))
-        found = F.get(found, F.expr(last.place(*[level.is_within for level in self.fixed])))
-        bit = F.call_function(
-            "shiftrightunsigned", found, F.expr(f"CAST({self.row} & 63 AS INT)")
-        ).bitwiseAND(F.lit(1))
-        return frame.where(F.coalesce(bit, F.lit(0)) == F.lit(0))
+            found = f"get({found}, {level.place()})"
+        found = f"get({found}, {last.place(*[level.is_within for level in self.fixed])})"
+        bit = f"shiftrightunsigned({found}, CAST({self.row} & 63 AS INT)) & 1"
+        return frame.where(f"coalesce({bit}, 0) = 0")
+
+
+def _as_sql(words: Any) -> str:
+    """Nested lists of words as an expression."""
+    if isinstance(words, list):
+        return f"array({', '.join(map(_as_sql, words))})"
+    return "NULL" if words is None else f"{words}L"
 
 
 def _nested(places: Sequence[Ids], bits: NDArray[np.uint64]) -> pa.Array | None:

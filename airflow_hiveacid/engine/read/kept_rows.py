@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DataType,
     MapType,
+    NullType,
     StructField,
     StructType,
 )
@@ -24,7 +26,7 @@ from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
-from airflow_hiveacid.engine.spark_versions import is_calendar_interval
+from airflow_hiveacid.engine.spark_versions import FILES_HOLD_VOID, is_calendar_interval
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.staging.hidden_folder import HiddenFolder, ReadingTransaction
@@ -105,7 +107,7 @@ def keep_rows(
     if any(_alike_but_for_case(field.dataType) for field in fields):
         writing.conf.set(_CASE_SENSITIVE, "true")
     with translated_spark_errors(what):
-        numbered = in_session(frame.toDF(*names), writing)
+        numbered = in_session(frame.toDF(*names).select(*map(_storable, names, fields)), writing)
         file_writer(numbered, folder.path).options(**_FILE_OPTIONS).parquet(folder.path)
 
     listed = folder.storage.list_files(folder.name, recursive=True)
@@ -115,14 +117,19 @@ def keep_rows(
     sizes = in_threads(lambda path: _size(folder.storage, path), paths)
     reading = scan_session(spark)
     reading.conf.set(_CASE_SENSITIVE, "true")
-    schema = StructType([StructField(n, f.dataType) for n, f in zip(names, fields, strict=True)])
+    schema = StructType(
+        [
+            StructField(n, BooleanType() if _is_void(f) else f.dataType)
+            for n, f in zip(names, fields, strict=True)
+        ]
+    )
     root = table.folder.rstrip("/")
     files = [escape_glob(f"{root}/{path}") for path in paths]
     # Paths are named one by one: a missing file is then an error instead of a smaller result.
     read = file_reader(reading).schema(schema).parquet(*files)
     kept = in_session(read, spark).select(
         *[
-            F.col(n).alias(f.name, metadata=f.metadata) if f.metadata else F.col(n).alias(f.name)
+            _stored(n, f).alias(f.name, **({"metadata": f.metadata} if f.metadata else {}))
             for n, f in zip(names, fields, strict=True)
         ]
     )
@@ -185,9 +192,24 @@ def _size(storage: Storage, path: str) -> tuple[int, int]:
     return tail.num_rows, sum(tail.row_group(number).total_byte_size for number in groups)
 
 
+def _is_void(field: StructField) -> bool:
+    """Whether a column has no values, and its files another type."""
+    return isinstance(field.dataType, NullType) and not FILES_HOLD_VOID
+
+
+def _storable(name: str, field: StructField) -> Column:
+    # The cast still evaluates the column, which may raise an error.
+    return F.col(name).cast("boolean").alias(name) if _is_void(field) else F.col(name)
+
+
+def _stored(name: str, field: StructField) -> Column:
+    return F.lit(None) if _is_void(field) else F.col(name)
+
+
 def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
     for field in fields:
-        if any(_is_no_value(type_) for type_ in _types(field.dataType)):
+        types = [] if _is_void(field) else _types(field.dataType)
+        if any(map(_is_no_value, types)):
             raise TypeMismatch(
                 f"{what}: no file can hold the type {field.dataType.simpleString()} of column "
                 f"{field.name}.",
@@ -197,7 +219,8 @@ def _require_kept_types(fields: Sequence[StructField], what: str) -> None:
 
 def _is_no_value(given: DataType) -> bool:
     empty = isinstance(given, StructType) and not given.fields
-    return empty or is_calendar_interval(given)
+    void = isinstance(given, NullType) and not FILES_HOLD_VOID
+    return empty or void or is_calendar_interval(given)
 
 
 def _alike_but_for_case(given: DataType) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from itertools import permutations
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import (
+    children,
     column_names,
     conjuncts,
     has_subquery,
@@ -176,10 +178,7 @@ def fixed_partition_keys(
     for conjunct in _plain_conjuncts(spark, condition):
         if kind(conjunct) != "EqualTo":
             continue
-        for target, source in (
-            (conjunct.left(), conjunct.right()),
-            (conjunct.right(), conjunct.left()),
-        ):
+        for target, source in permutations(children(conjunct)):
             if kind(target) != "UnresolvedAttribute":
                 continue
             (name,) = column_names(target)
@@ -193,7 +192,7 @@ def fixed_partition_keys(
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
     """Whether two texts are certainly the same expression, apart from blanks and case."""
     trees = [parsed(spark, text) for text in (one, other)]
-    if all(tree.getClass().getSimpleName() == "UnresolvedAttribute" for tree in trees):
+    if all(kind(tree) == "UnresolvedAttribute" for tree in trees):
         first, second = ([part.lower() for part in column_names(tree)[0]] for tree in trees)
         return first == second
     return bool(trees[0].sql() == trees[1].sql())

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
+from airflow_hiveacid.engine.few_calls import java_texts
 from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
 from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.spark_versions import java_class
@@ -66,22 +67,24 @@ def filters_of(
     The arguments are those of ``search_argument``.
     """
     both = spark_struct([*columns, *others])
+    session: Any = spark._jsparkSession
     # An RDD prevents the optimizer from detecting an empty relation and dropping the filter.
-    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), both)
-    frame = frame.alias(alias).where(condition)
+    nothing: Any = spark.sparkContext._jsc.emptyRDD()
+    rows = session.createDataFrame(nothing, session.parseDataType(both.json()))
+    plan = rows.alias(alias).where(condition).queryExecution().optimizedPlan()
     # A name with a dot could be that of a field.
     searchable = {c.name for c in columns if _has_exact_statistics(c) and "." not in c.name}
     strategy = getattr(java_class(spark, f"{_SOURCES}.DataSourceStrategy$"), "MODULE$")
     filters = []
-    for conjunct in _filters(frame._jdf.queryExecution().optimizedPlan()):
+    for conjunct in _filters(plan):
         translated = strategy.translateFilter(conjunct, True)
-        if not translated.isDefined() or _lists_null(translated.get()):
+        if not translated.isDefined() or _lists_null(found := translated.get()):
             continue
         # ORC compares texts by Java's order of letters, but its statistics use the order of bytes.
-        if not translated.get().toString().isascii():
+        if not found.toString().isascii():
             continue
-        if set(translated.get().references()) <= searchable:
-            filters.append(translated.get())
+        if set(found.references()) <= searchable:
+            filters.append(found)
     return filters
 
 
@@ -104,10 +107,7 @@ def argument_of(
     if not made.isDefined():
         return None
     configuration = java_class(spark, "org.apache.hadoop.conf.Configuration")(False)
-    gateway: Any = spark.sparkContext._gateway
-    names = gateway.new_array(java_class(spark, "java.lang.String"), len(columns))
-    for index, column in enumerate(columns):
-        names[index] = column.name
+    names = java_texts(spark, [column.name for column in columns])
     format_ = java_class(spark, "org.apache.orc.mapred.OrcInputFormat")
     format_.setSearchArgument(configuration, made.get(), names)
     return SearchArgument(

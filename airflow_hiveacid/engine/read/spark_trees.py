@@ -1,11 +1,12 @@
 """Trees of expressions and plans, as Spark's parser and optimizer build them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.session import PARSED
 
 
 def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> Any:
@@ -19,23 +20,45 @@ def parsed(spark: SparkSession, condition: str, what: str = "The condition") -> 
     Raises:
         BadCondition: The text is invalid.
     """
-    session: Any = spark._jsparkSession
-    with translated_spark_errors(f"{what} {condition!r}"):
-        return session.sessionState().sqlParser().parseExpression(condition)
+    # Other sessions live long, and their settings may change.
+    known: dict[str, Any] = vars(spark).get(PARSED, {})
+    if condition not in known:
+        session: Any = spark._jsparkSession
+        with translated_spark_errors(f"{what} {condition!r}"):
+            known[condition] = session.sessionState().sqlParser().parseExpression(condition)
+    return known[condition]
 
 
 def nodes(tree: Any) -> Iterator[Any]:
     """A tree and all trees below it, from the top."""
     yield tree
-    children = tree.children()
-    for index in range(children.size()):
-        yield from nodes(children.apply(index))
+    for child in children(tree):
+        yield from nodes(child)
+
+
+def children(node: Any) -> list[Any]:
+    """The trees directly below a tree."""
+
+    def look_up(node: Any) -> list[Any]:
+        below = node.children()
+        return [below.apply(index) for index in range(below.size())]
+
+    found: list[Any] = _remembered(node, "_children", look_up)
+    return found
 
 
 def kind(node: Any) -> str:
     """The name of a node's class."""
-    name: str = node.getClass().getSimpleName()
+    name: str = _remembered(node, "_kind", lambda node: node.getClass().getSimpleName())
     return name
+
+
+def _remembered(node: Any, name: str, look_up: Callable[[Any], Any]) -> Any:
+    """Return a property of a node, which never changes: Java is called once for it."""
+    known = vars(node)
+    if name not in known:
+        known[name] = look_up(node)
+    return known[name]
 
 
 def conjuncts(condition: Any) -> Iterator[Any]:
@@ -44,7 +67,7 @@ def conjuncts(condition: Any) -> Iterator[Any]:
     while pending:
         expression = pending.pop()
         if kind(expression) == "And":
-            pending += [expression.right(), expression.left()]
+            pending += reversed(children(expression))
         else:
             yield expression
 
@@ -54,9 +77,13 @@ def column_names(expression: Any) -> list[tuple[str, ...]]:
     names = []
     for node in nodes(expression):
         if kind(node) == "UnresolvedAttribute":
-            parts = node.nameParts()
-            names.append(tuple(parts.apply(index) for index in range(parts.size())))
+            names.append(_remembered(node, "_name", _name))
     return names
+
+
+def _name(attribute: Any) -> tuple[str, ...]:
+    parts = attribute.nameParts()
+    return tuple(parts.apply(index) for index in range(parts.size()))
 
 
 def has_subquery(expression: Any) -> bool:

@@ -36,6 +36,7 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
 )
 from airflow_hiveacid.engine.failures import MISMATCH, translated_spark_errors
+from airflow_hiveacid.engine.few_calls import select_texts
 from airflow_hiveacid.engine.rows.columns import (
     all_columns,
     as_operand,
@@ -235,7 +236,7 @@ def text_as_sql(text: str) -> str:
 def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[str, DataType]:
     """Resolve the types of all expressions at once, at the cost of a single one."""
     try:
-        resolved = frame.selectExpr(*expressions.values()).schema.fields
+        resolved = select_texts(frame, [*expressions.values()]).schema.fields
     except AnalysisException:
         for name, expression in expressions.items():
             with translated_spark_errors(f"{what}: the value of column {name}"):
@@ -247,7 +248,7 @@ def _types(frame: DataFrame, expressions: Mapping[str, str], what: str) -> dict[
 def _unresolved(frame: DataFrame, expressions: Mapping[str, str]) -> list[str]:
     """The names of the expressions that Spark rejects."""
     try:
-        frame.selectExpr(*expressions.values())
+        select_texts(frame, [*expressions.values()])
     except AnalysisException:
         if len(expressions) == 1:
             return list(expressions)

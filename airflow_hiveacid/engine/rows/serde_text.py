@@ -240,7 +240,9 @@ class DelimitedText:
                 return F.when(~other & ~short, try_cast(text, target))
             case Primitive("binary"):
                 encoded = text.rlike(_BASE64)
-                padded = F.concat(text, F.repeat(F.lit("="), F.pmod(-F.length(text), F.lit(4))))
+                # The Python function repeat() of Spark 3.5 accepts no column as the number.
+                padding = F.call_function("repeat", F.lit("="), F.pmod(-F.length(text), F.lit(4)))
+                padded = F.concat(text, padding)
                 return F.when(encoded, F.unbase64(F.when(encoded, padded))).otherwise(
                     F.encode(text, "utf-8")
                 )

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.engine.few_calls import select_as
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
@@ -100,7 +101,7 @@ class InsertStatement(Statement):
             rows_for(growth.grown(preparation), empty, self.plan)
             self.table = growth.made(preparation)
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage the rows of the source."""
         source = self._source.frame(context.reader, context.shared)
         context.check_nanoseconds(source)
@@ -154,7 +155,7 @@ class TruncateStatement(Statement):
         if self.partition is not None:
             self.partitions = chosen
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage the empty bases."""
         with context.phases(Phase.WRITE, "the empty bases"):
             # Repeated under the locks, since others may have added a partition.
@@ -258,7 +259,7 @@ def rows_for(
             f"ELSE {as_operand(converted[name])} END"
             for name, default in defaults.items()
         }
-    return source.selectExpr(*converted.values()).toDF(*converted)
+    return select_as(source, converted)
 
 
 def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> DataFrame:

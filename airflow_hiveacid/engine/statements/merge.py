@@ -103,7 +103,7 @@ class MergeStatement(Statement):
             self._keep_source(preparation)
         self.partitions = self._touched
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         source = self._rows
         with context.phases(Phase.READ, "the rows that match"):

@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.read.pruning import (
     same_expression,
 )
 from airflow_hiveacid.engine.read.spark_trees import parsed
-from airflow_hiveacid.engine.rows.columns import all_columns, columns_by_name, quoted
+from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, columns_by_name, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments, null_of
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, SOURCE_ROW, RowKey
 from airflow_hiveacid.errors import UnknownColumn
@@ -103,13 +103,13 @@ class MergeJoin:
         """
         pairs = self.pairs(target)
         clauses: Sequence[Clause] = (*self.plan.matched, *self.plan.not_matched_by_source)
-        is_pair = F.col(SOURCE_ROW).isNotNull()
+        is_pair = f"{SOURCE_ROW} IS NOT NULL"
         with translated_spark_errors("A condition of the merge"):
-            pairs = pairs.withColumn(CLAUSE, self.clause_of_pair(is_pair))
+            pairs = pairs.withColumn(CLAUSE, F.expr(self.clause_of_pair(is_pair)))
             pairs = pairs.where(self.matters(is_pair))
         return pairs.select(*KEY, SOURCE_ROW, CLAUSE, *self._new_values(pairs, clauses))
 
-    def clause_of_pair(self, is_pair: Column, matched: Column | None = None) -> Column:
+    def clause_of_pair(self, is_pair: str, matched: str | None = None) -> str:
         """The number of the clause that changes a target row, matched clauses first, or -1.
 
         Args:
@@ -121,19 +121,20 @@ class MergeJoin:
         if not self.plan.not_matched_by_source:
             return matched
         rest = self.first_clause(self.plan.not_matched_by_source, len(self.plan.matched))
-        return F.when(is_pair, matched).otherwise(rest)
+        return f"CASE WHEN {is_pair} THEN {matched} ELSE {rest} END"
 
-    def matters(self, is_pair: Column) -> Column:
+    def matters(self, is_pair: str) -> str:
         """Whether a row is relevant: a clause changes it, or it makes an insert unnecessary."""
-        acting = F.col(CLAUSE) >= 0
-        return acting | is_pair if self.plan.not_matched else acting
+        acting = f"{CLAUSE} >= 0"
+        return f"{acting} OR {is_pair}" if self.plan.not_matched else acting
 
-    def first_clause(self, clauses: Sequence[Clause], start: int = 0) -> Column:
+    def first_clause(self, clauses: Sequence[Clause], start: int = 0) -> str:
         """The number of the first clause whose condition is true, or -1."""
-        number = F.lit(-1)
-        for index, clause in reversed(list(enumerate(clauses, start))):
-            number = F.when(self.condition(clause), index).otherwise(number)
-        return number
+        cases = "".join(
+            f" WHEN {self.condition(clause)} THEN {index}"
+            for index, clause in enumerate(clauses, start)
+        )
+        return f"CASE{cases} ELSE -1 END" if cases else "-1"
 
     def columns_taken(self) -> set[str] | None:
         """The target's columns in clauses, in lower case; None if a clause uses all columns."""
@@ -203,7 +204,7 @@ class MergeJoin:
         rest = rest.alias(self.source_alias)
         with translated_spark_errors("A condition of an insert clause of the merge"):
             number = self.first_clause(self.plan.not_matched)
-            rest = rest.withColumn(CLAUSE, number).where(F.col(CLAUSE) >= 0)
+            rest = rest.withColumn(CLAUSE, F.expr(number)).where(f"{CLAUSE} >= 0")
         values: dict[str, Column] = {}
         for index, clause in enumerate(self.plan.not_matched):
             what = "An insert clause of the merge"
@@ -238,13 +239,13 @@ class MergeJoin:
             for column in all_columns(self.table)
         ]
 
-    def condition(self, clause: Clause) -> Column:
+    def condition(self, clause: Clause) -> str:
         """The condition of a clause, for rows that no earlier clause has taken."""
         if clause.condition is None:
-            return F.lit(True)
+            return "TRUE"
         # Parse it now: Spark would parse it much later, without naming the wrong condition.
         parsed(self.spark, clause.condition)
-        return F.coalesce(F.expr(clause.condition), F.lit(False))
+        return f"coalesce({as_operand(clause.condition)}, FALSE)"
 
     def values_of(self, clause: NotMatchedInsert) -> Mapping[str, str]:
         """The expressions of a new row by column; missing ones without a default are null."""

@@ -73,7 +73,7 @@ class RestoreStatement(Statement):
                 restored = self._differing(TableReader(client, txn), self.table)
             self.partitions = [each.name for each in restored if each.name is not None]
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the restored rows."""
         table, output = context.table, context.output
         if self._is_flat:

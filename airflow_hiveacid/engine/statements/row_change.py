@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.constraints import with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.few_calls import select_as, select_texts
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
@@ -111,11 +111,12 @@ class DeleteStatement(RowChange):
         """A delete adds no rows."""
         return False
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage a delete event for each row."""
         with context.phases(Phase.READ, "the rows that match"):
             snapshot = self._snapshot(context)
-            keys = self._chosen(context, snapshot).select(*KEY, F.lit(0).alias(CLAUSE))
+            keys = self._chosen(context, snapshot)
+            keys = select_texts(keys, [*KEY, f"0 AS {CLAUSE}"])
             what = f"The delete from {context.table.ref.full_name}"
             found = RowSearch(snapshot, context.txn, what).evaluated(keys)
         with context.phases(Phase.WRITE, "the deletes"):
@@ -143,7 +144,7 @@ class UpdateStatement(RowChange):
         """The columns of the SET clause."""
         return {name.strip("`").lower() for name in self.set}
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
         table, what = context.table, f"The update of {context.table.ref.full_name}"
         with context.phases(Phase.READ, "the rows that match"):
@@ -160,7 +161,7 @@ class UpdateStatement(RowChange):
             # The new rows are written by the same pass that finds the old ones.
             columns |= new | dict(zip(KEY, KEY, strict=True)) | {CLAUSE: "0"}
             with translated_spark_errors(what):
-                changed = chosen.selectExpr(*columns.values()).toDF(*columns)
+                changed = select_as(chosen, columns)
             rows = context.output.write_flat(changed, scattered=is_scattered(snapshot))
             found = written_row_ids(rows, context.spark, [*KEY, CLAUSE])
         with context.phases(Phase.WRITE, "the deletes"):

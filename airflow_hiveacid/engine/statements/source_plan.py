@@ -28,6 +28,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.engine.read.pruning import same_expression
 from airflow_hiveacid.engine.read.spark_trees import (
+    children,
     column_names,
     conjuncts,
     has_subquery,
@@ -214,7 +215,7 @@ class _Planner:
             operator = kind(conjunct)
             if operator not in ("EqualTo", "EqualNullSafe"):
                 continue
-            parts = [conjunct.left(), conjunct.right()]
+            parts = children(conjunct)
             if all(kind(part) == "UnresolvedAttribute" for part in parts):
                 names = [column_names(part)[0] for part in parts]
                 columns = {(s := self._scope.side(n)): self._column(s, n) for n in names}

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.few_calls import select_as, select_texts
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
@@ -90,20 +91,19 @@ class SourceWriter:
         rows = in_session(join.source, join.spark).alias(join.source_alias)
         with translated_spark_errors("A condition of the merge"):
             if self._clause_differs:
-                rows = rows.withColumn(CLAUSE, join.first_clause(join.plan.matched))
+                rows = rows.withColumn(CLAUSE, F.expr(join.first_clause(join.plan.matched)))
             if self._inserts_some:
-                inserted = join.first_clause(join.plan.not_matched) >= 0
-                rows = rows.withColumn(INSERTED, inserted)
+                inserted = f"{join.first_clause(join.plan.not_matched)} >= 0"
+                rows = rows.withColumn(INSERTED, F.expr(inserted))
         if self.fate is None:
-            rows = rows.withColumn(FATE, self._fate_of_row())
+            rows = rows.withColumn(FATE, F.expr(self._fate_of_row()))
         if self.plan.decided and not join.plan.not_matched_by_source:
-            counts = F.col(FATE) != NEVER if self.fate is None else F.lit(self.fate != NEVER)
-            rows = rows.where(counts | (self._clause() >= 0))
+            counts = f"{FATE} <> '{NEVER}'" if self.fate is None else str(self.fate != NEVER)
+            rows = rows.where(f"{counts} OR {self._clause()} >= 0")
         keys = join.partition_keys()
         tied = None if keys is None else tied_partition_columns(rows, keys, table)
         columns = self._columns(rows, tied)
-        # All names at once: renaming each column separately needs several Java calls.
-        chosen = rows.selectExpr(*columns.values()).toDF(*columns)
+        chosen = select_as(rows, columns)
         chosen = in_session(chosen, evaluating_session(join.source.sparkSession))
         files = AcidRowFiles(table, self.codec)
         writer = FlatRowsWriter(join.spark, table, files, layout_of(table), self.rules)
@@ -119,7 +119,7 @@ class SourceWriter:
         touched = None if tied is None else sorted({file.partition or "" for file in flat.files})
         return WrittenSource(join, touched, self, flat)
 
-    def clause_of_pair(self, is_pair: Column) -> Column:
+    def clause_of_pair(self, is_pair: str) -> str:
         """The number of the clause that changes a target row, for a join with the files."""
         return self.join.clause_of_pair(is_pair, self._clause() if self.plan.decided else None)
 
@@ -142,15 +142,20 @@ class SourceWriter:
     def _inserts_some(self) -> bool:
         return _are_conditional(self.join.plan.not_matched)
 
-    def _clause(self) -> Column:
+    def _clause(self) -> str:
         """The clause for a pair, if the source determines it."""
-        return F.col(CLAUSE) if self._clause_differs else F.lit(0 if self.join.plan.matched else -1)
+        if self._clause_differs:
+            return CLAUSE
+        return "0" if self.join.plan.matched else "-1"
 
-    def _fate_of_row(self) -> Column:
-        updates = self._clause().isin(self.join.updating_clauses())
-        inserts = F.col(INSERTED) if self._inserts_some else F.lit(self.inserted)
-        sure = F.when(updates & inserts, SURE)
-        return sure.when(~updates & ~inserts, NEVER).otherwise(OPEN)
+    def _fate_of_row(self) -> str:
+        updating = ", ".join(map(str, self.join.updating_clauses()))
+        updates = f"{self._clause()} IN ({updating})" if updating else "FALSE"
+        inserts = INSERTED if self._inserts_some else str(self.inserted)
+        return (
+            f"CASE WHEN {updates} AND {inserts} THEN '{SURE}' "
+            f"WHEN NOT ({updates}) AND NOT {inserts} THEN '{NEVER}' ELSE '{OPEN}' END"
+        )
 
     def _columns(self, rows: DataFrame, tied: Mapping[str, str] | None) -> dict[str, str]:
         """The table's columns, the additional columns, and those that become folders."""
@@ -201,10 +206,10 @@ class WrittenSource(SourceRows):
     def find(self, context: WriteContext, snapshot: AcidSnapshot) -> RowIds:
         """Find the target rows that a clause changes, and the source rows with a match."""
         join, plan, spark = self.join, self.writer.plan, context.spark
-        is_pair = F.coalesce(F.col(_IS_PAIR), F.lit(False))
+        is_pair = f"coalesce({_IS_PAIR}, FALSE)"
         some = replace(
             join,
-            source=self._joined(context).withColumn(_IS_PAIR, F.lit(True)),
+            source=self._joined(context, f"TRUE AS {_IS_PAIR}"),
             small=self.rows.bytes <= BROADCAST_BYTES,
         )
         fewer, search = only_with(snapshot, spark, self._values_of_target())
@@ -214,13 +219,16 @@ class WrittenSource(SourceRows):
         deleted = DeletedRows.of(few) if plan.only_equal and rows.is_fetched else None
         target = few.rows(spark, search, with_deleted=deleted is not None)
         with translated_spark_errors("A condition of the merge"):
-            pairs = some.pairs(target).withColumn(CLAUSE, self.writer.clause_of_pair(is_pair))
+            pairs = some.pairs(target).withColumn(
+                CLAUSE, F.expr(self.writer.clause_of_pair(is_pair))
+            )
         pairs = pairs.where(join.matters(is_pair))
         numbers = [SOURCE_ROW] if SOURCE_ROW in self.writer.beside else []
         if deleted is not None:
-            return rows.evaluated(pairs.select(*KEY, CLAUSE, *numbers, TOUCHED), deleted)
+            with_touched = select_texts(pairs, [*KEY, CLAUSE, *numbers, TOUCHED])
+            return rows.evaluated(with_touched, deleted)
         if join.plan.matched or join.plan.not_matched_by_source:
-            return rows.evaluated(pairs.select(*KEY, CLAUSE, *numbers))
+            return rows.evaluated(select_texts(pairs, [*KEY, CLAUSE, *numbers]))
         return rows.evaluated(pairs.select(CLAUSE, *numbers).distinct())
 
     def pairs(self, context: WriteContext, rows: DataFrame) -> DataFrame:
@@ -256,12 +264,12 @@ class WrittenSource(SourceRows):
         values = pa.concat_tables(tables)
         return [ColumnValues(column, joined.arrow(values[joined.held])) for column, joined in equal]
 
-    def _joined(self, context: WriteContext) -> DataFrame:
+    def _joined(self, context: WriteContext, *more: str) -> DataFrame:
         """The columns for matching rows, and the additional columns."""
         columns = self.writer.plan.columns
         beside = [name for name in self.writer.beside if name != INSERTED]
         rows = self.rows.frame(context.spark, [*[column.held for column in columns], *beside])
-        return rows.selectExpr(*[column.decoded() for column in columns], *beside)
+        return select_texts(rows, [*[column.decoded() for column in columns], *beside, *more])
 
     def _counted(
         self,
@@ -284,10 +292,10 @@ class WrittenSource(SourceRows):
             rows = rows.withColumn(PATH, F.col("_metadata.file_path"))
             rows = with_partition(context.spark, rows, located, keys)
         counted = rows.join(partners, SOURCE_ROW, "left").withColumn(_TIMES, writes.times())
-        counted = counted.where(F.col(_TIMES) > 0)
-        copies = F.explode(F.call_function("array_repeat", F.lit(1), F.col(_TIMES).cast("int")))
+        counted = counted.where(f"{_TIMES} > 0")
+        copies = f"explode(array_repeat(1, CAST({_TIMES} AS INT)))"
         columns = [quoted(column.name) for column in all_columns(table)]
-        return counted.select(*columns, copies).select(*columns)
+        return select_texts(select_texts(counted, [*columns, copies]), columns)
 
 
 def _values(partition: str | None) -> tuple[str | None, ...]:

@@ -33,6 +33,7 @@ from airflow_hiveacid.jobs.report import RunReport, TableReport
 from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
 from airflow_hiveacid.jobs.transaction_job import require_one_change
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -88,10 +89,10 @@ def run_statements(
             require_one_change((s.table.ref.full_name, not s.only_adds) for s in statements)
             write = AtomicWrite(client, options, phases, statements, earlier, overlaps)
             try:
-                report = write.run([statement.locks for statement in statements])
+                report = write.commit([statement.locks for statement in statements])
             except PartitionsMoved as moved:
                 phases.note(f"Restarting: {moved.what}")
-                report = write.run([None] * len(statements))
+                report = write.commit([None] * len(statements))
     except AlreadyApplied as applied:
         report = replace(applied.report, already_done=True)
     if earlier is None or not report.changes or report.files:
@@ -110,7 +111,7 @@ class AtomicWrite:
     earlier: EarlierAttempts | None
     overlaps: Overlaps | None
 
-    def run(self, locks: _Locks) -> RunReport:
+    def commit(self, locks: _Locks) -> RunReport:
         """Run the transaction; after any failure, no change is visible.
 
         Args:
@@ -128,7 +129,7 @@ class AtomicWrite:
             return self._finish_surely(txn, txn.snapshot, parts, locks)
 
     def _run_beside_others(self, locks: _Locks) -> RunReport:
-        """Run like ``run``, but take the lock that excludes other changes only at the end.
+        """Run like ``commit``, but take the lock that excludes other changes only at the end.
 
         The work is done like that of a reader. To the metastore, the whole change begins when the
         work is done: the change does not conflict with changes that were committed in the meantime,
@@ -198,6 +199,8 @@ class AtomicWrite:
         txn.check_alive()
         require_published_together(parts)
         with self.phases(Phase.REGISTER, "what was written"):
+            for part in parts:
+                part.output.seal()
             self._register(txn, parts)
         notes: list[tuple[Storage, NoteFile]] = []
         now = datetime.now(UTC)
@@ -239,9 +242,12 @@ class AtomicWrite:
             earlier_attempts=self.earlier,
         )
 
-    def _require_same_tables(self, txn: Transaction, parts: Sequence[Part] = ()) -> None:
-        """Make sure that the target is still the same table."""
+    def _require_same_tables(
+        self, txn: Transaction, parts: Sequence[Part] = ()
+    ) -> dict[TableRef, HiveTable]:
+        """Make sure that the targets are still the same tables, and return their definitions."""
         tables = {statement.table.ref: statement.table for statement in self.statements}
+        current = {}
         for ref, table in tables.items():
             partitions = {
                 partition.name: partition
@@ -249,13 +255,14 @@ class AtomicWrite:
                 if part.ref == ref
                 for partition in part.output.located
             }
-            require_same_definition(
+            current[ref] = require_same_definition(
                 self.client,
                 table,
                 [*partitions.values()],
                 (txn.txn_id, txn.write_ids[ref.full_name]),
                 may_grow=all(s.only_adds for s in self.statements if s.table.ref == ref),
             )
+        return current
 
     def _require_no_overlap(self, locks: _Locks) -> None:
         """Refuse early a write that the check at the commit would certainly refuse.
@@ -296,7 +303,7 @@ class AtomicWrite:
                 requiring_stages_run_once(spark, description),
                 cancelling_jobs(spark, group, description),
             ):
-                counts = statement.run(context)
+                counts = statement.stage(context)
             # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))
             parts[-1].check_counts()
@@ -308,7 +315,7 @@ class AtomicWrite:
         If a transaction dies in between, it leaves an empty partition, which is harmless, and never
         a folder that is unknown to cleaners.
         """
-        self._require_same_tables(txn)
+        current = self._require_same_tables(txn)
         partitions: dict[TableRef, set[str]] = defaultdict(set)
         for part in parts:
             if part.statement.table.partition_keys and part.output.staged:
@@ -318,11 +325,16 @@ class AtomicWrite:
                 partitions[part.ref].update(part.output.partitions)
         for ref, names in partitions.items():
             txn.register_partitions(ref, sorted(names))
+        registered = bool(partitions)
         for part in parts:
             if part.output.staged:
                 writer = Writer(part.output.write_id, txn.snapshot.write_ids[part.name])
-                forget_statistics(self.client, part.ref, part.output.partitions, writer)
-        self._require_same_tables(txn, parts)
+                # The registration of many partitions takes a while.
+                read = None if registered else current[part.ref]
+                written = part.output.partitions
+                registered |= forget_statistics(self.client, part.ref, written, writer, read)
+        if registered:
+            self._require_same_tables(txn, parts)
 
     def _publish(self, txn: Transaction, parts: Sequence[Part], part: Part, now: datetime) -> None:
         """Publish the files of a statement, with a note on the transaction beside them.

@@ -19,6 +19,7 @@ from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
+from airflow_hiveacid.engine.few_calls import read_orc
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
@@ -110,7 +111,7 @@ class FlatRows:
         if not paths:
             return spark.createDataFrame([], chosen)
         reader = file_reader(spark).schema(chosen)
-        return reader.option("recursiveFileLookup", "true").orc(paths)
+        return read_orc(spark, reader.option("recursiveFileLookup", "true"), paths)
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
         """Read some columns of some files in the driver; the files must be few and small."""

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.acid.constraints import TableConstraints, WriteRules
 from airflow_hiveacid.acid.hive_expression import Moment
 from airflow_hiveacid.engine.failures import VIOLATED
+from airflow_hiveacid.engine.few_calls import select_texts
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import text_as_sql
 from airflow_hiveacid.errors import TableReplaced
@@ -90,4 +91,6 @@ def checked(frame: DataFrame, rules: WriteRules, written: str | None = None) -> 
         f"CASE WHEN {condition} THEN raise_error(concat({message})) ELSE {quoted(carrier)} END"
         f" AS {quoted(carrier)}"
     )
-    return frame.selectExpr(*[check if name == carrier else quoted(name) for name in frame.columns])
+    return select_texts(
+        frame, [check if name == carrier else quoted(name) for name in frame.columns]
+    )

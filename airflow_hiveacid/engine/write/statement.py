@@ -143,7 +143,7 @@ class Statement(ABC):
         """Look up all inputs, refuse unsupported statements, and determine the locks."""
 
     @abstractmethod
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         """Stage files under the locks; may be called again with another transaction."""
 
     @property

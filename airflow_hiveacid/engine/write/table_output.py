@@ -50,6 +50,25 @@ from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.threads import in_threads
 
 
+@dataclass(frozen=True, slots=True)
+class SealedDirectory:
+    """A directory whose files are verified.
+
+    Attributes:
+        final: Its path, below the root of its folder.
+        files: Its files by their names in it.
+        written: The files, as its note lists them.
+        facts: The facts that its note states beside those about the transaction.
+        unread: The files that can be read, and verified, only after they are published.
+    """
+
+    final: str
+    files: Sequence[tuple[str, StagedFile]]
+    written: Sequence[WrittenFile]
+    facts: Mapping[str, Any]
+    unread: Sequence[StagedFile]
+
+
 @dataclass
 class TableOutput(StagedWork):
     """Everything that one statement of a transaction writes into its table.
@@ -83,6 +102,7 @@ class TableOutput(StagedWork):
     def __post_init__(self) -> None:
         self._folders: dict[str | None, OutputFolder] = {}
         self._staged_below: dict[str, StagedDirectories] = {}
+        self._sealed: list[tuple[StagedDirectories, SealedDirectory]] = []
         self._flat_folders = 0
         # The staged inputs, to stage them again with another write id.
         self._taken: list[tuple[Sequence[Sequence[FlatFile]], bool, int | None]] = []
@@ -306,11 +326,11 @@ class TableOutput(StagedWork):
         for staged in self._staged_below.values():
             staged.remove()
 
-    def publish(self, sidecar: Mapping[str, Any]) -> None:
-        """Publish the staged files, each directory by one rename.
+    def seal(self) -> None:
+        """Verify all staged files, and collect what the notes of their directories state of them.
 
-        Args:
-            sidecar: The content of the hidden note about the transaction in every directory.
+        Raises:
+            CorruptFile: The report of a task differs from the contents of its file.
         """
         bases = [folder for folder, name in self.staged if name.startswith("base_")]
         replaced = dict(zip(bases, in_threads(self._replaced, bases), strict=True))
@@ -319,18 +339,33 @@ class TableOutput(StagedWork):
             for file in files:
                 if file.is_readable:
                     self._verify(staged.storage, file)
-            named = [(self._file_name(file.bucket), file) for file in files]
-            written = [WrittenFile(name, file.rows, file.bytes) for name, file in named]
-            note = {**sidecar, **(replaced[folder] if name.startswith("base_") else {})}
+            facts = replaced[folder] if name.startswith("base_") else {}
             layout = layout_of(self.table, folder.partition)
-            note |= {} if layout is None or holds_deletes(name) else layout.to_note()
-            notes = {**self.SIDE_FILES, SIDECAR_FILE: directory_note(note, written)}
-            final = f"{folder.path}/{name}".lstrip("/")
-            staged.complete(final, named, notes)
-            staged.publish(final)
-            for file in files:
-                if not file.is_readable:
-                    self._verify(staged.storage, file)
+            if layout is not None and not holds_deletes(name):
+                facts = facts | layout.to_note()
+            named = [(self._file_name(file.bucket), file) for file in files]
+            directory = SealedDirectory(
+                final=f"{folder.path}/{name}".lstrip("/"),
+                files=named,
+                written=[WrittenFile(name, file.rows, file.bytes) for name, file in named],
+                facts=facts,
+                unread=[file for file in files if not file.is_readable],
+            )
+            self._sealed.append((staged, directory))
+
+    def publish(self, sidecar: Mapping[str, Any]) -> None:
+        """Publish the sealed files, each directory by one rename.
+
+        Args:
+            sidecar: The content of the hidden note about the transaction in every directory.
+        """
+        for staged, directory in self._sealed:
+            note = directory_note({**sidecar, **directory.facts}, directory.written)
+            notes = {**self.SIDE_FILES, SIDECAR_FILE: note}
+            staged.complete(directory.final, directory.files, notes)
+            staged.publish(directory.final)
+            for file in directory.unread:
+                self._verify(staged.storage, file)
         # Not earlier: after a failed commit, a second one may need the files that Spark wrote.
         self.txn.own_temporarily(self.discard, "what was staged")
 

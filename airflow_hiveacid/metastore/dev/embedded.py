@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
@@ -141,13 +140,14 @@ class EmbeddedMetastore:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running metastore."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def uri(self) -> str:

@@ -142,19 +142,15 @@ class Transaction(LiveTransaction):
         # expires.
         self._writer_queue.end()
 
-    def register_partitions(
-        self, table: TableRef, names: Sequence[str], operation: DataOperation | None = None
-    ) -> None:
+    def register_partitions(self, table: TableRef, names: Sequence[str]) -> None:
         """Register the written partitions, so that the metastore detects conflicts there.
 
         Args:
             table: One of the targets.
             names: The partitions' names, as in the metastore.
-            operation: INSERT or UPDATE; by default the operation of the target.
         """
-        if operation is None:
-            changes = self._targets[table].changes_rows
-            operation = DataOperation.UPDATE if changes else DataOperation.INSERT
+        changes = self._targets[table].changes_rows
+        operation = DataOperation.UPDATE if changes else DataOperation.INSERT
         if names:
             write_id = self.write_ids[table.full_name]
             self._client.add_dynamic_partitions(self.txn_id, write_id, table, names, operation)

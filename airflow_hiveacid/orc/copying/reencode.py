@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
 from airflow_hiveacid.orc.copying.assemble import Part, assemble
 from airflow_hiveacid.orc.copying.recompress import recompress
+from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.batches import read_batches
 from airflow_hiveacid.orc.format.compression import Codec, Compression
 from airflow_hiveacid.orc.format.layout import Layout
@@ -151,6 +152,17 @@ def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) ->
     return Part(source, replace(tail, types=types, user_metadata=metadata), reencoded=True)
 
 
+def values_of(part: Part) -> Tally:
+    """Read the rows of a part again: their number, and a digest of all their values."""
+    digest = ValueDigest()
+    if part.tail.stripes:
+        shown = split_timestamps(part.source, part.tail, part.chosen)
+        with closing(read_batches(*shown)) as batches:
+            for batch in batches:
+                digest.add(batch)
+    return Tally(digest.rows, digest.value)
+
+
 def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> str:
     clocks = {
         clock
@@ -191,6 +203,7 @@ class _Writer:
                     self._call(self._writer.close)
             finally:
                 self._abandon()
+                return_memory()
             if kind is None and self._plain is not None:
                 recompress(self._plain, self._target, self._compression, self._decimals)
 
@@ -230,6 +243,8 @@ class _Writer:
         self._sink.abandoned = True
         with suppress(ArrowException, OSError):
             self._writer.close()
+        # Its buffers are large.
+        self._writer = None
 
     def _call(self, function: Any, *arguments: Any) -> None:
         from pyarrow import ArrowException

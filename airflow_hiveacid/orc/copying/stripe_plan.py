@@ -64,7 +64,7 @@ class StripePlan:
     """The plan for compacting a bucket.
 
     Attributes:
-        groups: All stripes of all files, in their order.
+        groups: The stripes of all files in their order, without omitted ones.
         layout: The layout of the new file.
     """
 
@@ -83,7 +83,8 @@ def plan_stripes(
 ) -> StripePlan:
     """Select the stripes that can be copied.
 
-    All others are rewritten: stripes with a deleted or an aborted row, stripes of other types or of
+    Stripes of only deleted rows are omitted, if their row ids are consecutive. All others are
+    rewritten: stripes with a deleted or an aborted row, stripes of other types or of
     another layout than most, and adjacent tiny stripes. Stripes with timestamps in different time
     zones are in separate groups.
 
@@ -149,7 +150,12 @@ def _candidates(
                     f"{row_ids.first} in {file.name} does not come after {last}, the row id before it."
                 )
             last = row_ids.last
-            copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)
+            if row_ids.is_dense(place.rows) and deletes.reaches(row_ids.first, last):
+                if deletes.count(row_ids.first, last) == place.rows:
+                    continue
+                copy = False
+            else:
+                copy = fits and not _loses_rows(file, stripe, row_ids, deletes, aborted)
             yield _Candidate((number, stripe), place.length, place.rows, copy)
 
 
@@ -161,8 +167,6 @@ def _loses_rows(
     aborted: Sequence[int],
 ) -> bool:
     named = deletes.reaches(row_ids.first, row_ids.last)
-    if named and row_ids.is_dense(file.tail.stripes[stripe].rows):
-        return True
     suspects: list[int] = []
     if not file.exact:
         range_ = file.tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)

@@ -17,7 +17,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from time import monotonic, sleep
 from typing import Any
+from weakref import ref
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
 from airflow_hiveacid.orc.format.arrow_memory import rows_at_a_time
@@ -28,7 +30,10 @@ from airflow_hiveacid.orc.format.statistics import BINARIES, COUNT, STRINGS
 from airflow_hiveacid.orc.format.stripe_footer import StripeFooter
 from airflow_hiveacid.orc.format.tail import MAGIC, OrcTail, Stripe
 
-_BATCH_BYTES = 4 << 20
+_BATCH_BYTES = 2 << 20
+# The threads of the library need microseconds. One that never releases a file is not worth hanging.
+_POLL_SECONDS = 0.0002
+_RELEASE_SECONDS = 10
 
 # A range of the other file, by offset and length, or new bytes.
 Piece = tuple[int, int] | bytes
@@ -86,11 +91,13 @@ def read_batches(
         for number in chosen:
             StripeFooter.read(source, tail, tail.stripes[number])
     view = FileOfStripes(source, tail, chosen)
+    lent = _LentFile(view)
     batches: Iterator[Any] = iter(())
     try:
-        fragment = OrcFileFormat().make_fragment(PythonFile(view, "r"))
-        batches = fragment.to_batches(
-            columns=columns, batch_size=rows, batch_readahead=0, use_threads=False
+        batches = (
+            OrcFileFormat()
+            .make_fragment(PythonFile(lent, "r"))
+            .to_batches(columns=columns, batch_size=rows, batch_readahead=0, use_threads=False)
         )
         for batch in batches:
             if batch.num_rows:
@@ -103,6 +110,20 @@ def read_batches(
         with suppress(ArrowException, OSError, ValueError):
             for _ in batches:
                 pass
+        del batches
+        returned = ref(lent)
+        del lent
+        _wait_until_gone(returned)
+
+
+def _wait_until_gone(lent: "ref[_LentFile]") -> None:
+    """Wait until the library's threads have released a file.
+
+    A thread that releases an object of Python while the interpreter ends aborts the process.
+    """
+    deadline = monotonic() + _RELEASE_SECONDS
+    while lent() is not None and monotonic() < deadline:
+        sleep(_POLL_SECONDS)
 
 
 def _check_types(tail: OrcTail) -> None:
@@ -129,6 +150,21 @@ def _decoded_size(tail: OrcTail, stripe: int) -> int:
         size += binaries.signed(1) if binaries else 0
     # Incomplete statistics must not lead to a single batch of all rows.
     return max(size, tail.stripes[stripe].length, 1)
+
+
+class _LentFile:
+    """The methods of a file that the library calls.
+
+    Nothing but the library refers to it: frames of these methods, which the traceback of an error
+    keeps, refer to the file itself.
+    """
+
+    def __init__(self, file: io.RawIOBase) -> None:
+        self.read = file.read
+        self.seek = file.seek
+        self.tell = file.tell
+        self.close = file.close
+        self.closed = False
 
 
 class FileOfPieces(io.RawIOBase):

@@ -6,6 +6,7 @@ currentTransaction:bigint, row:struct<...>>`, plus three entries of user metadat
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import MappedColumns
@@ -83,6 +84,8 @@ class RowOperation(IntEnum):
     DELETE = 2
 
 
+# Thousands of files have the same types.
+@lru_cache(maxsize=4096)
 def kind_of(type_: bytes) -> int:
     """The kind of a serialized type."""
     return Message.decode(type_).number(TypeField.KIND)
@@ -92,8 +95,14 @@ def is_envelope(types: Sequence[bytes]) -> bool:
     """Return whether readers treat the file as an ACID one, by its column names in any case."""
     if len(types) <= len(FIELDS):
         return False
-    names = Message.decode(types[0]).all_data(TypeField.FIELD_NAMES)
+    names = field_names(types[0])
     return [name.lower() for name in names] == [name.lower() for name, _ in FIELDS]
+
+
+@lru_cache(maxsize=1024)
+def field_names(type_: bytes) -> tuple[bytes, ...]:
+    """The names of the fields of a serialized type."""
+    return tuple(Message.decode(type_).all_data(TypeField.FIELD_NAMES))
 
 
 def wrap_types(row_types: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -146,13 +155,12 @@ def parse_key_index(text: bytes) -> list[RowId]:
 
 def column_names(types: Sequence[bytes]) -> tuple[str, ...]:
     """Return the names of the columns in a flat file, or in the row of a full ACID file."""
-    struct = Message.decode(types[_row_of(types)])
-    return tuple(
-        name.decode(errors="surrogateescape") for name in struct.all_data(TypeField.FIELD_NAMES)
-    )
+    names = field_names(types[_row_of(types)])
+    return tuple(name.decode(errors="surrogateescape") for name in names)
 
 
-def with_column_names(types: Sequence[bytes], columns: MappedColumns) -> tuple[bytes, ...]:
+@lru_cache(maxsize=64)
+def with_column_names(types: tuple[bytes, ...], columns: MappedColumns) -> tuple[bytes, ...]:
     """Rename the columns of a file so that a lookup by name finds the columns of its table.
 
     Args:
@@ -163,7 +171,7 @@ def with_column_names(types: Sequence[bytes], columns: MappedColumns) -> tuple[b
     new = columns.renamed(old)
     # Names that differ only in case stay as the writer spelled them.
     if [name.lower() for name in new] == [name.lower() for name in old]:
-        return tuple(types)
+        return types
     row = _row_of(types)
     named = Message.decode(types[row]).without(TypeField.FIELD_NAMES)
     for name in new:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
 
 from airflow_hiveacid.errors import UnsupportedFile
@@ -25,9 +26,10 @@ from airflow_hiveacid.orc.format.tail import (
 
 Writer = tuple[int, int]
 
+# ORC's number of the calendar with leap days every four years before 1582.
+JULIAN = 1
 _CALENDAR_KINDS = (TypeKind.DATE, TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT)
 _TEXT_KINDS = (TypeKind.STRING, TypeKind.CHAR, TypeKind.VARCHAR)
-_JULIAN = 1
 # From here on the calendars agree: 15 October 1582, and for timestamps in any time zone the 17th.
 _REFORM_DAY = -141_427
 _REFORM_MILLIS = (_REFORM_DAY + 2) * 86_400_000
@@ -73,7 +75,7 @@ class Layout:
             types = _common_types(files)
         ancient: tuple[str, int] | None = None
         for name, tail in files:
-            calendar = _needed_calendar(tail)
+            calendar = needed_calendar(tail)
             if ancient is not None and calendar not in (None, ancient[1]):
                 raise UnsupportedFile(
                     f"{ancient[0]} and {name} have dates before 1582 in different calendars."
@@ -99,16 +101,12 @@ class Layout:
         """Return the properties that prevent copying the stripes of a file into this layout."""
         different = [] if self.codec is tail.codec else ["codec"]
         different += [] if self.stride == tail.stride else ["row group size"]
-        different += [] if _needed_calendar(tail) in (None, self.calendar) else ["calendar"]
+        different += [] if needed_calendar(tail) in (None, self.calendar) else ["calendar"]
         return different + ([] if self.stores_as(tail.types) else ["types"])
 
-    def stores_as(self, types: Sequence[bytes]) -> bool:
+    def stores_as(self, types: tuple[bytes, ...]) -> bool:
         """Return whether columns of these types have the same bytes as those of the layout."""
-        return joint_types(self.types, types) is not None and all(
-            # Texts of such columns are padded with blanks to a fixed length, also in searches.
-            _char_length(ours) == _char_length(file)
-            for ours, file in zip(self.types, types, strict=True)
-        )
+        return _store_alike(self.types, types)
 
     def tail(self, block_size: int, writer: Writer) -> OrcTail:
         """The tail of a file of this layout without stripes."""
@@ -153,6 +151,16 @@ def _common_types(files: Sequence[tuple[str, OrcTail]]) -> tuple[bytes, ...]:
             raise UnsupportedFile(f"{first_name} and {name} have rows of different types.")
         types = common
     return types
+
+
+# Thousands of files have the same types.
+@lru_cache(maxsize=64)
+def _store_alike(some: tuple[bytes, ...], others: tuple[bytes, ...]) -> bool:
+    return joint_types(some, others) is not None and all(
+        # Texts of such columns are padded with blanks to a fixed length, also in searches.
+        _char_length(one) == _char_length(other)
+        for one, other in zip(some, others, strict=True)
+    )
 
 
 def joint_types(some: Sequence[bytes], others: Sequence[bytes]) -> tuple[bytes, ...] | None:
@@ -203,24 +211,27 @@ def _calendar(tail: OrcTail) -> int | None:
     if all(kind_of(type_) not in _CALENDAR_KINDS for type_ in tail.types):
         return None
     # Writers without a declaration use the older calendar.
-    return tail.footer.number(FooterField.CALENDAR) or _JULIAN
+    return tail.footer.number(FooterField.CALENDAR) or JULIAN
 
 
-def _needed_calendar(tail: OrcTail) -> int | None:
-    """Return the calendar of a file, if another calendar would change its dates.
+def needed_calendar(tail: OrcTail) -> int | None:
+    """Return ORC's number of the calendar of a file, if another calendar would change its dates.
 
     Hive and Trino declare different calendars, and both write into the same tables.
     """
     columns = zip(tail.types, tail.file_statistics, strict=False)
     if len(tail.file_statistics) == len(tail.types) and all(
-        _is_modern(kind_of(type_), Message.decode(statistics)) for type_, statistics in columns
+        _is_modern(kind_of(type_), statistics) for type_, statistics in columns
     ):
         return None
     return _calendar(tail)
 
 
-def _is_modern(kind: int, statistics: Message) -> bool:
-    if kind not in _CALENDAR_KINDS or statistics.number(COUNT) == 0:
+def _is_modern(kind: int, encoded: bytes) -> bool:
+    if kind not in _CALENDAR_KINDS:
+        return True
+    statistics = Message.decode(encoded)
+    if statistics.number(COUNT) == 0:
         return True
     if kind == TypeKind.DATE:
         days = statistics.message(DATES)

@@ -71,15 +71,8 @@ class StripeFooter:
             raise UnsupportedFile("The ORC file has encrypted columns.")
         placed: list[PlacedStream] = []
         offset = stripe.offset
-        for stream in footer.all_messages(StripeField.STREAMS):
-            kind, column, length = (
-                stream.number(field)
-                for field in (
-                    StripeField.STREAM_KIND,
-                    StripeField.STREAM_COLUMN,
-                    StripeField.STREAM_LENGTH,
-                )
-            )
+        for stream in footer.all_data(StripeField.STREAMS):
+            kind, column, length = _stream(stream)
             placed.append(PlacedStream(kind, column, offset, length))
             offset += length
         index = tuple(stream for stream in placed if StreamKind.is_index(stream.kind))
@@ -96,10 +89,28 @@ class StripeFooter:
         ):
             raise CorruptFile("A stripe has other columns than its file.")
         for type_, encoding in zip(tail.types, encodings, strict=True):
-            kind = Message.decode(encoding).number(1)
+            kind = encoding_of(encoding)
             if kind > _LAST_ENCODING or (kind in DICTIONARIES and not _is_text(type_)):
                 raise CorruptFile(f"A stripe has a column of the unknown encoding {kind}.")
         return cls(index, data, encodings, clock_of(footer), footer)
+
+
+# A footer is read several times in a row.
+@lru_cache(maxsize=4096)
+def _stream(entry: bytes) -> tuple[int, int, int]:
+    """Return the kind, the column, and the length of a stream."""
+    stream = Message.decode(entry)
+    return (
+        stream.number(StripeField.STREAM_KIND),
+        stream.number(StripeField.STREAM_COLUMN),
+        stream.number(StripeField.STREAM_LENGTH),
+    )
+
+
+@lru_cache(maxsize=1024)
+def encoding_of(column: bytes) -> int:
+    """Return the encoding of a column, from its entry in a footer."""
+    return Message.decode(column).number(1)
 
 
 @lru_cache(maxsize=1024)

@@ -1,25 +1,35 @@
 """Count the rows of ACID files stripe by stripe, with digests that detect any lost row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Self
 
 import numpy as np
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, RowOperation
+from airflow_hiveacid.orc.format.envelope import RowOperation
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
 from airflow_hiveacid.orc.format.streams import Integers, StreamKind
+from airflow_hiveacid.orc.format.stripe_footer import PlacedStream, StripeFooter
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
-from airflow_hiveacid.orc.row_keys.digests import Hashes, HashSet, hash_row_ids, tally
+from airflow_hiveacid.orc.row_keys.deleted_rows import DeletedRows
+from airflow_hiveacid.orc.row_keys.digests import tally, tally_consecutive
 from airflow_hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
-from airflow_hiveacid.orc.row_keys.key_stream import read_keys
+from airflow_hiveacid.orc.row_keys.key_stream import decode_keys
 from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.row_keys.progressions import (
+    LONGEST_STREAM,
+    KeyProgressions,
+    key_streams,
+    progressions_of,
+)
 
-_BATCH_ROWS = 65_536
+# Arrow decodes up to 32 batches ahead.
+_BATCH_ROWS = 16_384
 _FINGERPRINT_BYTES = 16
 _END_BYTES = 64 << 10
 
@@ -101,14 +111,26 @@ class StripeCensus:
     ascends: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LostRows:
+    """The rows that a compaction must drop.
+
+    Attributes:
+        deleted: The row ids of delete events, if any.
+        aborted: The write ids whose rows are ignored.
+    """
+
+    deleted: DeletedRows | None = None
+    aborted: Sequence[int] = ()
+
+
 def take_census(
     source: Source,
     tail: OrcTail,
     *,
     constraints: RowConstraints | None,
-    deleted: HashSet | None = None,
-    aborted: Sequence[int] = (),
-    known: dict[bytes, StripeCensus] | None = None,
+    lost: LostRows = LostRows(),
+    known: Mapping[bytes, StripeCensus] | None = None,
 ) -> Iterator[StripeCensus]:
     """Read the row ids of a file.
 
@@ -116,86 +138,129 @@ def take_census(
         source: The file.
         tail: Its tail.
         constraints: The constraints on its rows, if any.
-        deleted: The hashes of the deleted row ids.
-        aborted: The write ids whose rows are ignored.
+        lost: The rows that are dropped.
         known: Stripes from earlier reads, by their fingerprints: equal ones are not read again.
 
     Raises:
         CorruptFile: The rows do not decode, or violate the constraints of the file.
     """
-    for number, stripe in enumerate(tail.stripes):
-        fingerprint = _fingerprint(source, tail, stripe)
-        if known is not None and fingerprint in known:
-            yield known[fingerprint]
-        else:
-            yield _count(source, tail, number, fingerprint, constraints, deleted, aborted)
+    for number in range(len(tail.stripes)):
+        stored = _StoredKeys.read(source, tail, number)
+        census = None if known is None else known.get(stored.fingerprint)
+        yield census or _count(stored, constraints, lost)
 
 
-def hashes_of(
-    source: Source,
-    tail: OrcTail,
-    constraints: RowConstraints,
-    aborted: Sequence[int],
-    write_ids: range,
-) -> Iterator[Hashes]:
-    """Yield the row ids in a file of delete events, restricted to some write ids.
+@dataclass(frozen=True, slots=True)
+class _StoredKeys:
+    """The key columns of a stripe as they are stored.
 
-    Args:
+    Attributes:
         source: The file.
         tail: Its tail.
-        constraints: The constraints on its events.
-        aborted: The write ids whose events are ignored.
-        write_ids: The write ids of the relevant rows.
+        number: The number of the stripe.
+        fingerprint: A digest of the bytes that the row ids are decoded from, and of everything that
+            determines how.
+        footer: The footer of the stripe.
+        streams: The stored streams, without those that are too long to be recognized.
     """
-    with closing(read_keys(source, tail, rows=_BATCH_ROWS)) as batches:
-        for keys in batches:
-            constraints.check(keys)
-            of_interest = keys.original_write_ids >= write_ids.start
-            of_interest &= keys.original_write_ids < write_ids.stop
-            if aborted:
-                of_interest &= ~np.isin(keys.current_write_ids, aborted)
-            if of_interest.any():
-                yield hash_row_ids(keys[of_interest])
+
+    source: Source
+    tail: OrcTail
+    number: int
+    fingerprint: bytes
+    footer: StripeFooter
+    streams: Sequence[tuple[PlacedStream, bytes]]
+
+    @classmethod
+    def read(cls, source: Source, tail: OrcTail, number: int) -> Self:
+        stripe = tail.stripes[number]
+        footer = StripeFooter.read(source, tail, stripe)
+        digest = blake2b(digest_size=_FINGERPRINT_BYTES)
+        digest.update(f"{tail.codec.name} {stripe.rows}".encode())
+        for encoding in footer.encodings[: len(KEY_COLUMNS) + 1]:
+            digest.update(encoding)
+        streams: list[tuple[PlacedStream, bytes]] = []
+        for stream in key_streams(footer):
+            digest.update(f";{stream.kind} {stream.column} {stream.length}:".encode())
+            encoded = read_exactly(source, stream.offset, stream.length)
+            digest.update(encoded)
+            if stream.length <= LONGEST_STREAM:
+                streams.append((stream, encoded))
+        return cls(source, tail, number, digest.digest(), footer, streams)
+
+    @property
+    def rows(self) -> int:
+        return self.tail.stripes[self.number].rows
+
+    def progressions(self) -> KeyProgressions | None:
+        stripe = self.tail.stripes[self.number]
+        return progressions_of(self.tail, stripe, self.footer, self.streams)
+
+    def batches(self, known: KeyProgressions | None) -> Generator[Keys, None, None]:
+        if known is not None:
+            yield from known.batches(_BATCH_ROWS)
+        else:
+            yield from decode_keys(self.source, self.tail, [self.number], _BATCH_ROWS)
 
 
-def _count(
-    source: Source,
-    tail: OrcTail,
-    number: int,
-    fingerprint: bytes,
-    constraints: RowConstraints | None,
-    deleted: HashSet | None,
-    aborted: Sequence[int],
-) -> StripeCensus:
+def _count(stored: _StoredKeys, constraints: RowConstraints | None, lost: LostRows) -> StripeCensus:
+    known = stored.progressions()
+    if known is not None and known.is_consecutive:
+        return _count_consecutive(known, stored, constraints, lost)
     census: StripeCensus | None = None
-    with closing(read_keys(source, tail, [number], rows=_BATCH_ROWS)) as batches:
+    with closing(stored.batches(known)) as batches:
         for keys in batches:
             if constraints is not None:
                 constraints.check(keys)
-            part = _count_batch(keys, fingerprint, deleted, aborted)
+            part = _count_batch(keys, stored.fingerprint, lost)
             census = part if census is None else _joined(census, part)
-    if census is None or census.rows.rows != tail.stripes[number].rows:
-        raise CorruptFile(f"Stripe {number} has not as many row ids as rows.")
+    if census is None or census.rows.rows != stored.rows:
+        raise CorruptFile(f"Stripe {stored.number} has not as many row ids as rows.")
     return census
 
 
-def _count_batch(
-    keys: Keys, fingerprint: bytes, deleted: HashSet | None, aborted: Sequence[int]
+def _count_consecutive(
+    known: KeyProgressions,
+    stored: _StoredKeys,
+    constraints: RowConstraints | None,
+    lost: LostRows,
 ) -> StripeCensus:
-    hashes = hash_row_ids(keys)
+    """Count rows that differ only in their numbers, without a look at each of them."""
+    count = stored.rows
+    ends = known.ends(0, count)
+    if constraints is not None:
+        constraints.check(ends)
+    rows = tally_consecutive(ends, count)
+    is_aborted = int(ends.current_write_ids[0]) in lost.aborted
+    gone = Tally()
+    if lost.deleted is not None and not is_aborted:
+        for start in range(0, count, _BATCH_ROWS):
+            end = min(start + _BATCH_ROWS, count)
+            if lost.deleted.may_hit(known.ends(start, end)):
+                keys = known.rows(start, end)
+                gone += tally(keys[lost.deleted.hits(keys)])
+    return StripeCensus(
+        stored.fingerprint,
+        rows,
+        gone,
+        rows if is_aborted else Tally(),
+        ends.row_id(0),
+        ends.row_id(1),
+        ascends=True,
+    )
+
+
+def _count_batch(keys: Keys, fingerprint: bytes, lost: LostRows) -> StripeCensus:
     gone = missing = Tally()
     lives = np.ones(len(keys), dtype=np.bool_)
-    if aborted:
-        lives = ~np.isin(keys.current_write_ids, aborted)
-        if not lives.all():
-            missing = tally(keys[~lives], hashes[~lives])
-    if deleted is not None:
-        hit = deleted.contains(hashes) & lives
-        if hit.any():
-            gone = tally(keys[hit], hashes[hit])
+    if lost.aborted:
+        lives = ~np.isin(keys.current_write_ids, lost.aborted)
+        missing = tally(keys[~lives])
+    if lost.deleted is not None:
+        gone = tally(keys[lost.deleted.hits(keys) & lives])
     return StripeCensus(
         fingerprint,
-        tally(keys, hashes),
+        tally(keys),
         gone,
         missing,
         keys.row_id(0),
@@ -213,23 +278,6 @@ def _joined(before: StripeCensus, after: StripeCensus) -> StripeCensus:
         last=after.last,
         ascends=before.ascends and after.ascends and before.last < after.first,
     )
-
-
-def _fingerprint(source: Source, tail: OrcTail, stripe: Stripe) -> bytes:
-    """A digest of the bytes that the row ids are decoded from, and of all that decides how."""
-    footer = tail.stripe_footer(source, stripe)
-    digest = blake2b(digest_size=_FINGERPRINT_BYTES)
-    digest.update(f"{tail.codec.name} {stripe.rows}".encode())
-    for encoding in footer.all_data(2)[: len(KEY_COLUMNS) + 1]:
-        digest.update(encoding)
-    offset = stripe.offset
-    for stream in footer.all_messages(1):
-        kind, column, length = (stream.number(field) for field in (1, 2, 3))
-        if column <= EnvelopeColumn.CURRENT_TRANSACTION and not StreamKind.is_index(kind):
-            digest.update(f";{kind} {column} {length}:".encode())
-            digest.update(read_exactly(source, offset, length))
-        offset += length
-    return digest.digest()
 
 
 def digest_of_stripe(source: Source, tail: OrcTail, stripe: Stripe) -> int:

@@ -1,6 +1,8 @@
 """Digests of rows: of their row ids one by one, and of all their values in their order."""
 
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -11,7 +13,7 @@ from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.orc.format.compression import fast_zlib
 from airflow_hiveacid.orc.format.streams import Integers
 from airflow_hiveacid.orc.row_keys.key_columns import KEY_COLUMNS
-from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.row_keys.keys import Keys, sorted_distinct
 
 Hashes = NDArray[np.uint64]
 
@@ -26,28 +28,66 @@ _ROW = len(KEY_COLUMNS)
 
 def hash_row_ids(keys: Keys) -> Hashes:
     """Return a hash for each row id; collisions of row ids that occur together are unlikely."""
-    hashes = np.full(1, _START)
-    for part in keys.row_ids():
-        hashes = _mixed(hashes + _distinct(part))
-    return np.broadcast_to(hashes, len(keys))
+    return np.broadcast_to(_mixed_parts(keys.row_ids()), len(keys))
 
 
-def tally(keys: Keys, row_hashes: Hashes) -> Tally:
-    """Count rows and sum up hashes of their row ids and of their current write ids.
+def tally(keys: Keys) -> Tally:
+    """Count rows, and sum up hashes of their row ids and current write ids.
+
+    The hash of a row is the mark of the next row number less that of its own. The marks are as good
+    as random, so that other rows have another sum; but in a sum over consecutive rows only the
+    marks of both ends remain, and no others have to be calculated.
 
     Args:
-        keys: The key columns of the rows.
-        row_hashes: The hashes of their row ids.
+        keys: The key columns of the rows, in any order.
     """
-    hashes = _mixed(row_hashes + _mixed(_distinct(keys.current_write_ids)))
-    return Tally(len(keys), int(hashes.sum(dtype=np.uint64)))
+    if len(keys) == 0:
+        return Tally()
+    breaks = keys.rows[1:] != keys.rows[:-1] + 1
+    for part in (keys.original_write_ids, keys.buckets, keys.current_write_ids):
+        if len(distinct := _distinct(part)) > 1:
+            breaks |= distinct[1:] != distinct[:-1]
+    places = np.flatnonzero(breaks)
+    firsts, lasts = np.append(0, places + 1), np.append(places, len(keys) - 1)
+    return _between(keys[firsts], keys[lasts], len(keys))
+
+
+def tally_consecutive(ends: Keys, count: int) -> Tally:
+    """Count rows of one write id and bucket with consecutive numbers; see ``tally``.
+
+    Args:
+        ends: The first and the last row.
+        count: The number of rows.
+    """
+    return _between(ends[:1], ends[1:], count)
+
+
+def _between(firsts: Keys, lasts: Keys, count: int) -> Tally:
+    ends, starts = (
+        Tally(count, int(_marks(keys, offset).sum(dtype=np.uint64)))
+        for keys, offset in ((lasts, 1), (firsts, 0))
+    )
+    return replace(ends - starts, rows=count)
+
+
+def _marks(keys: Keys, offset: int) -> Hashes:
+    parts = keys.current_write_ids, keys.original_write_ids, keys.buckets
+    numbers = keys.rows.astype(np.uint64) + np.uint64(offset)
+    return _mixed(_mixed_parts(parts) + numbers * _START)
+
+
+def _mixed_parts(parts: Sequence[Integers]) -> Hashes:
+    hashes = np.full(1, _START)
+    for part in parts:
+        hashes = _mixed(hashes + _distinct(part))
+    return hashes
 
 
 class HashSet:
     """A set of hashes for lookups."""
 
     def __init__(self, hashes: Hashes) -> None:
-        self._sorted = np.unique(hashes)
+        self._sorted = sorted_distinct(hashes)
         places = min(1 << (len(self._sorted) * _PLACES).bit_length(), _MOST_PLACES)
         # Most hashes are absent, which one lookup of a byte usually detects.
         self._mask = np.uint64(places - 1)
@@ -134,8 +174,10 @@ class ValueDigest:
 
 def _distinct(values: Integers) -> Hashes:
     """Return the values, reduced to one if they are all equal."""
-    if len(values) and values[0] == values[-1] and (values == values[0]).all():
-        values = values[:1]
+    if len(values) and values[0] == values[-1]:
+        is_repeated = values.strides == (0,)
+        if is_repeated or (values == values[0]).all():
+            values = values[:1]
     return values.astype(np.uint64)
 
 

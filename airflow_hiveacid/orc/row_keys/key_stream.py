@@ -15,7 +15,8 @@ from airflow_hiveacid.orc.format.layout import writer_of
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.streams import Integers
 from airflow_hiveacid.orc.format.tail import WRITER_JAVA, OrcTail
-from airflow_hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
+from airflow_hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names, sorted_distinct
+from airflow_hiveacid.orc.row_keys.progressions import KeyProgressions, read_progressions
 
 _Mask = NDArray[np.bool_]
 _BATCH_ROWS = 16_384
@@ -45,10 +46,40 @@ def read_keys(
     Raises:
         CorruptFile: The row ids do not decode, or some are null.
     """
+    chosen = range(len(tail.stripes)) if stripes is None else stripes
+    for known, numbers in _by_reader(source, tail, chosen):
+        if known is not None:
+            yield from known.batches(rows)
+        else:
+            yield from decode_keys(source, tail, numbers, rows)
+
+
+def decode_keys(
+    source: Source, tail: OrcTail, stripes: Sequence[int], rows: int
+) -> Generator[Keys, None, None]:
+    """Read the row ids of stripes with Arrow, regardless of their runs; see ``read_keys``."""
     names = key_names(tail.types)
     with closing(read_batches(source, tail, stripes, names, rows)) as batches:
         for batch in batches:
             yield Keys.of(batch, names)
+
+
+def _by_reader(
+    source: Source, tail: OrcTail, stripes: Sequence[int]
+) -> Iterator[tuple[KeyProgressions | None, list[int]]]:
+    """Yield stripes one by one whose runs are sufficient, and others together."""
+    others: list[int] = []
+    for number in stripes:
+        known = read_progressions(source, tail, number)
+        if known is None:
+            others.append(number)
+            continue
+        if others:
+            yield None, others
+            others = []
+        yield known, [number]
+    if others:
+        yield None, others
 
 
 def read_deletes(
@@ -66,14 +97,20 @@ def read_deletes(
     """
     # Many open files share the memory.
     rows = max(int(_BATCH_ROWS * min(_WIDE_FILES / max(len(files), 1), 1)), _FEWEST_ROWS)
-    streams, sorted_rows = [], 0
+    streams: list[Iterator[Keys]] = []
+    together: list[Generator[Keys, None, None]] = []
+    sorted_rows = 0
     for source, tail in files:
         stream = read_keys(source, tail, rows=rows)
         if writer_of(tail)[0] != WRITER_JAVA and sorted_rows + tail.rows <= MOST_SORTED:
             sorted_rows += tail.rows
-            stream = _in_order(stream, rows)
-        streams.append(stream)
-    return merge_keys(streams, aborted)
+            together.append(stream)
+        elif tail.rows <= _FEWEST_ROWS:
+            # A merge would hold all its events, too, and is slow for thousands of streams.
+            together.append(_distinct(stream, aborted))
+        else:
+            streams.append(stream)
+    return merge_keys([_in_order(together, rows), *streams], aborted)
 
 
 def merge_keys(
@@ -153,9 +190,9 @@ class KeySet:
         codes = np.zeros(len(keys), dtype=np.int64)
         self._levels: list[tuple[Integers, Integers]] = []
         for part in keys.row_ids():
-            values = np.unique(part)
+            values = sorted_distinct(part)
             codes = codes * len(values) + np.searchsorted(values, part)
-            distinct = np.unique(codes)
+            distinct = sorted_distinct(codes)
             codes = np.searchsorted(distinct, codes)
             self._levels.append((values, distinct))
 
@@ -192,6 +229,18 @@ class DeleteCursor:
             self._events = next(self._batches, None)
         return False
 
+    def count(self, first: RowId, last: RowId) -> int:
+        """Return the number of events that refer to row ids within a range, and pass them."""
+        count = 0
+        while self._events is not None and self.reaches(first, last):
+            upto = _position_behind(self._events, last)
+            count += upto
+            if upto < len(self._events):
+                self._events = self._events[upto:]
+                break
+            self._events = next(self._batches, None)
+        return count
+
     def hits(self, keys: Keys) -> NDArray[np.bool_]:
         """Return for each of some ascending rows whether an event refers to it."""
         first, last = keys.row_id(0), keys.row_id(-1)
@@ -218,16 +267,21 @@ def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
     return place
 
 
-def _in_order(stream: Generator[Keys, None, None], rows: int) -> Generator[Keys, None, None]:
-    with closing(stream):
-        batches = [*stream]
+def _in_order(
+    streams: Sequence[Generator[Keys, None, None]], rows: int
+) -> Generator[Keys, None, None]:
+    """Sort the events of some streams in memory."""
+    batches: list[Keys] = []
+    for stream in streams:
+        with closing(stream):
+            batches += stream
     if batches:
         keys = _sorted(Keys.joined(batches))
         for start in range(0, len(keys), rows):
             yield keys[start : start + rows]
 
 
-def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Iterator[Keys]:
+def _distinct(stream: Iterator[Keys], aborted: Sequence[int]) -> Generator[Keys, None, None]:
     """Drop repetitions and aborted events; no row id is in two of the batches that come out."""
     held: Keys | None = None
     for batch in stream:

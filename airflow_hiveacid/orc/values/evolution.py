@@ -8,6 +8,7 @@ all others require Spark's reader.
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def evolved(batches: Iterable[Any], old: Sequence[bytes], new: tuple[bytes, ...]
         yield RecordBatch.from_arrays(columns, schema=schema)
 
 
-def check_lossless(old: Sequence[bytes], new: Sequence[bytes], name: str) -> None:
+def check_lossless(old: tuple[bytes, ...], new: tuple[bytes, ...], name: str) -> None:
     """Reject a change of a column that would lose values permanently.
 
     Readers show such values as null; the file still has them, in case the change is reverted.
@@ -80,13 +81,19 @@ def check_lossless(old: Sequence[bytes], new: Sequence[bytes], name: str) -> Non
     Raises:
         UnsupportedFile: A type of the table cannot hold all values of the file's type.
     """
-    if (column := _lost_column(old, new, 0, 0, "")) is not None:
+    if (column := _first_lost_column(old, new)) is not None:
         raise UnsupportedFile(
             f"{name} has values of another type in the column {column}, and some may not fit the"
             " table's.",
             remedy="Give the column its old type back, or overwrite the table, or the partition,"
             " with its own rows.",
         )
+
+
+# Thousands of files have the same types.
+@lru_cache(maxsize=64)
+def _first_lost_column(old: tuple[bytes, ...], new: tuple[bytes, ...]) -> str | None:
+    return _lost_column(old, new, 0, 0, "")
 
 
 def _lost_column(

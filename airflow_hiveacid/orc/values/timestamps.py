@@ -76,7 +76,9 @@ class Split:
     timestamps: frozenset[int]
 
     @classmethod
-    def of(cls, types: Sequence[bytes]) -> "Split":
+    # Thousands of files have the same types.
+    @lru_cache(maxsize=64)
+    def of(cls, types: tuple[bytes, ...]) -> "Split":
         """Take the timestamps of a file of some types apart."""
         places: list[int] = []
         timestamps: set[int] = set()
@@ -98,7 +100,7 @@ class Split:
         )
 
 
-def split_types(types: Sequence[bytes]) -> tuple[bytes, ...]:
+def split_types(types: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """The types of a file when its timestamps are taken apart."""
     return Split.of(types).types
 

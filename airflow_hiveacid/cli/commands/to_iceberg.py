@@ -1,0 +1,134 @@
+"""`hiveacid to-iceberg`: export a table to Iceberg without Spark."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from airflow_hiveacid.cli import target
+from airflow_hiveacid.cli.bar import progress_on_stderr
+from airflow_hiveacid.cli.command import Command
+from airflow_hiveacid.cli.output import print_report
+from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.job import READ
+from airflow_hiveacid.progress import PhaseClock
+from airflow_hiveacid.text.quantities import bytes_in_words
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE", help="the Hive table")
+    parser.add_argument("iceberg", metavar="NAMESPACE.TABLE", help="the new Iceberg table")
+    target.add_metastore(parser)
+    target.add_json(parser)
+    parser.add_argument(
+        "--catalog",
+        default="default",
+        metavar="NAME",
+        help="the name of the catalog in the configuration of pyiceberg (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the catalog, like type=rest; several times for more (default: the catalog "
+        "is the metastore of the Hive table)",
+    )
+    parser.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a property of the new table; several times for more",
+    )
+    parser.add_argument(
+        "--location", metavar="URI", help="its folder (default: the catalog chooses one)"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only report files, sizes, the schema and columns that Iceberg cannot hold",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export the table, or plan the export, and print the result."""
+    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+    from airflow_hiveacid.iceberg.run import export_to_iceberg
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    job = IcebergExportJob(
+        target=arguments.table,
+        metastore=target.metastore(arguments),
+        table=arguments.iceberg,
+        catalog=arguments.catalog,
+        catalog_options=_pairs(arguments.option, "--option"),
+        properties=_pairs(arguments.property, "--property"),
+        location=arguments.location,
+        dry_run=arguments.dry_run,
+    )
+    with (
+        progress_on_stderr(f"exporting {job.target}") as observers,
+        closing(MetastoreClient(job.connection)) as client,
+        WorkerScheduler() as scheduler,
+    ):
+        report = export_to_iceberg(client, job, scheduler, phases=PhaseClock(observers))
+    if not arguments.json:
+        _print(report)
+    return print_report(report, (), as_json=arguments.json)
+
+
+COMMAND = Command(
+    name="to-iceberg",
+    help="export a table to Iceberg by copying its stripes",
+    description="Create an Iceberg table with the visible rows of a transactional ORC table. Stripes "
+    "are copied without decoding, unless some of their rows are deleted or their columns have changed "
+    "their types. The Hive table stays as it is.",
+    configure=_configure,
+    run=run,
+    changes=True,
+    action=READ,
+    hidden=("option",),
+)
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {text!r} is not of the form NAME=VALUE.")
+        pairs[name] = value
+    return pairs
+
+
+def _print(report: IcebergExportReport) -> None:
+    done = "would become" if report.dry_run else "became"
+    size = "" if report.bytes is None else f", {bytes_in_words(report.bytes)}"
+    rows = "" if report.rows is None else f", {report.rows} rows"
+    print(f"{report.target} {done} {report.table}: {report.files} files{size}{rows}")
+    print(
+        f"  {report.source_files} files of version {report.write_id} in {report.partitions} "
+        f"partition{'' if report.partitions == 1 else 's'}:"
+        f" {report.stripes_copied} stripes ({bytes_in_words(report.bytes_copied)}) copied,"
+        f" {report.stripes_encoded} ({bytes_in_words(report.bytes_encoded)}) encoded"
+    )
+    print(f"  location: {report.location}")
+    print_table(("id", "column", "type", "note"), _columns(report), right=[0])
+
+
+def _columns(report: IcebergExportReport) -> list[tuple[str, ...]]:
+    return [*_accepted(report), *_rejected(report)]
+
+
+def _accepted(report: IcebergExportReport) -> Iterator[tuple[str, ...]]:
+    for column in report.columns:
+        note = "partition" if column.partition else ""
+        yield (str(column.id), column.name, column.type, note)
+
+
+def _rejected(report: IcebergExportReport) -> Iterator[tuple[str, ...]]:
+    for rejected in report.rejected:
+        yield ("", rejected.name, rejected.type, f"rejected: {rejected.reason}")

@@ -1,0 +1,1 @@
+"""Export of transactional tables to Iceberg at the speed of a copy, without Spark and Java."""

@@ -1,0 +1,351 @@
+"""Task code that writes one data file of an Iceberg table from stripes of a Hive table.
+
+Stripes whose rows are all visible, with the types of the table, are copied. Others are decoded, and
+their remaining rows are written again. A task needs neither a metastore nor a catalog, so that it
+may run in another process.
+"""
+
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import IO
+
+from airflow_hiveacid.acid.originals import SyntheticIds
+from airflow_hiveacid.acid.schema import MappedColumns
+from airflow_hiveacid.errors import DataError, NanosecondsLost, ProofFailed
+from airflow_hiveacid.orc.copying.assemble import Part
+from airflow_hiveacid.orc.copying.flatten import (
+    FieldId,
+    FlatFileWritten,
+    flatten,
+    require_proleptic,
+)
+from airflow_hiveacid.orc.copying.reencode import reencode, reencoded_part, values_of
+from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripeGroup, plan_stripes
+from airflow_hiveacid.orc.copying.transplant import transplant
+from airflow_hiveacid.orc.format.arrow_memory import return_memory
+from airflow_hiveacid.orc.format.batches import with_stripes
+from airflow_hiveacid.orc.format.envelope import with_column_names, wrap_types
+from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.statistics import reliable_statistics
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.row_keys.key_stream import read_deletes
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
+from airflow_hiveacid.storage.filesystems import translated_os_errors
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
+
+# The decoded rows of larger groups of stripes are in a temporary file.
+_HELD_IN_MEMORY = 64 << 20
+_GROUP_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a Hive table, or some stripes of it.
+
+    Attributes:
+        path: The path below the folder of its partition.
+        size: The length of its valid part in bytes.
+        stripes: The numbers of the stripes.
+        ids: The row ids of its rows if they are not stored and needed.
+    """
+
+    path: str
+    size: int
+    stripes: tuple[int, ...]
+    ids: SyntheticIds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileTask:
+    """A data file to write.
+
+    Attributes:
+        root: The folder of the partition.
+        files: The files with its rows, of one layout if they are only copied.
+        deletes: The paths and sizes of all files with delete events for these rows.
+        invisible: The write ids whose rows and events are left out.
+        types: The types of the row that the stripes must have; None if all stripes are copied.
+        columns: The columns of the table.
+        fields: Their ids in the Iceberg table, by their names in lower case.
+        target: The folder of the new file.
+        name: The name of the new file.
+        bytes: The size of the stripes.
+    """
+
+    root: str
+    files: tuple[SourceFile, ...]
+    deletes: tuple[tuple[str, int], ...] = ()
+    invisible: tuple[int, ...] = ()
+    types: tuple[bytes, ...] | None = None
+    columns: MappedColumns
+    fields: Mapping[str, FieldId]
+    target: str = ""
+    name: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShares:
+    """How the stripes of a data file are made.
+
+    Attributes:
+        stripes_copied: The stripes that are copied.
+        bytes_copied: Their size.
+        stripes_encoded: The stripes that are decoded.
+        bytes_encoded: Their size.
+    """
+
+    stripes_copied: int = 0
+    bytes_copied: int = 0
+    stripes_encoded: int = 0
+    bytes_encoded: int = 0
+
+    def __add__(self, other: "CopyShares") -> "CopyShares":
+        return CopyShares(
+            self.stripes_copied + other.stripes_copied,
+            self.bytes_copied + other.bytes_copied,
+            self.stripes_encoded + other.stripes_encoded,
+            self.bytes_encoded + other.bytes_encoded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMeasures:
+    """Measures of a column of a data file.
+
+    Attributes:
+        size: The bytes of its streams.
+        statistics: Its statistics in the footer.
+        repeated: Whether it is inside of a list or a map.
+    """
+
+    size: int
+    statistics: bytes
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDataFile:
+    """A written data file.
+
+    Attributes:
+        name: Its name.
+        rows: Its rows.
+        bytes: Its size.
+        split_offsets: The offsets of its stripes.
+        columns: The measures of its columns by field id.
+        shares: How its stripes were made.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    split_offsets: tuple[int, ...]
+    columns: Mapping[int, ColumnMeasures]
+    shares: CopyShares
+
+
+def share_task(task: DataFileTask) -> CopyShares:
+    """Determine how the stripes of a data file would be made, without writing."""
+    with _Opened(task) as opened:
+        return _shares(opened.groups())
+
+
+def write_task(task: DataFileTask) -> WrittenDataFile | None:
+    """Write a data file, unless none of its rows is visible.
+
+    Raises:
+        DataError: The rows cannot be copied as they are, and not be decoded.
+        NanosecondsLost: Timestamps have more digits than microseconds.
+        ProofFailed: Rows that were written again differ from those that were read.
+    """
+    with _Opened(task) as opened:
+        groups = opened.groups()
+        with opened.naming():
+            opened.check_values()
+            parts = [part for group in groups for part in opened.parts(group)]
+            if not any(part.tail.stripes[number].rows for part in parts for number in part.chosen):
+                return None
+            path = f"{task.target.rstrip('/')}/{task.name}"
+            with (
+                translated_os_errors(path),
+                Storage.of(task.target).create(task.name) as sink,
+            ):
+                written = flatten(parts, sink, layout=opened.layout, fields=task.fields)
+    return_memory()
+    return _result(task.name, written, _shares(groups))
+
+
+class _Opened:
+    """The opened input of a task."""
+
+    def __init__(self, task: DataFileTask) -> None:
+        self._task = task
+        self._storage = ReadOnlyStorage.of(task.root)
+        self._stack = ExitStack()
+        self._files: list[PlannedFile] = []
+        # Those whose timestamps may have more digits than microseconds.
+        self._unproven: list[tuple[str, Source, OrcTail]] = []
+        self.layout: Layout
+
+    def __enter__(self) -> "_Opened":
+        with self._stack:
+            for file in self._task.files:
+                with self.naming(file.path):
+                    source, tail = self._open(file.path, file.size)
+                    tail = replace(tail, types=with_column_names(tail.types, self._task.columns))
+                    if not is_marked(tail):
+                        self._unproven.append((file.path, source, with_stripes(tail, file.stripes)))
+                    if file.ids is not None:
+                        source, tail = self._with_ids(source, file.ids)
+                tail = with_stripes(tail, file.stripes)
+                name = f"{self._task.root}/{file.path}"
+                exact = not self._task.invisible
+                self._files.append(PlannedFile(source, tail, name, exact))
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def groups(self) -> list[StripeGroup]:
+        """Determine the fate of all stripes."""
+        if self._task.types is None:
+            named = [(file.name, file.tail) for file in self._files]
+            self.layout = Layout.joint(named, like=named[0][1])
+            return [_copied(number, file.tail) for number, file in enumerate(self._files)]
+        with self.naming(), closing(self._events()) as events:
+            plan = plan_stripes(
+                self._files,
+                events,
+                self._task.invisible,
+                types=wrap_types(self._task.types),
+                tiny_bytes=0,
+                group_bytes=_GROUP_BYTES,
+            )
+        self.layout = plan.layout
+        return list(plan.groups)
+
+    def check_values(self) -> None:
+        """Refuse values that Iceberg's readers would change."""
+        for file in self._files:
+            require_proleptic(file.tail)
+        for path, source, tail in self._unproven:
+            column = finer_column(source, tail, self._task.fields.keys())
+            if column is not None:
+                raise NanosecondsLost(
+                    f"{self._task.root.rstrip('/')}/{path} has timestamps of more digits than"
+                    f" microseconds in the column {column}, which readers of Iceberg cut or round.",
+                    remedy="Round the values in the table first.",
+                )
+
+    def parts(self, group: StripeGroup) -> Iterator[Part]:
+        """The stripes of a group: those of the files, or new ones."""
+        chosen: dict[int, list[int]] = {}
+        for number, stripe in group.stripes:
+            chosen.setdefault(number, []).append(stripe)
+        if group.copy:
+            for number, stripes in chosen.items():
+                yield Part(self._files[number].source, self._files[number].tail, stripes)
+            return
+        sink = self._temporary()
+        with closing(self._events()) as events:
+            done = reencode(
+                [
+                    (self._files[number].source, self._files[number].tail, stripes)
+                    for number, stripes in chosen.items()
+                ],
+                sink,
+                layout=self.layout,
+                deletes=events,
+                aborted=self._task.invisible,
+            )
+        part = reencoded_part(sink, done, self.layout.types)
+        read = values_of(part)
+        if read != done.values:
+            raise ProofFailed(
+                f"{done.values} rows with their values were to be written again, {read} were."
+            )
+        yield part
+
+    @contextmanager
+    def naming(self, *paths: str) -> Iterator[None]:
+        """Add the names of the files to errors of the ORC layer, which only has their bytes."""
+        try:
+            yield
+        except DataError as error:
+            known = paths or tuple(file.path for file in self._task.files)
+            names = ", ".join(f"{self._task.root.rstrip('/')}/{path}" for path in known)
+            if any(path in error.what for path in known):
+                raise
+            raise type(error)(f"{names}: {error.what}", remedy=error.remedy) from error
+
+    def _open(self, path: str, size: int) -> tuple[Source, OrcTail]:
+        source = self._stack.enter_context(self._storage.open_input(path))
+        return source, OrcTail.read(source, size)
+
+    def _with_ids(self, source: Source, ids: SyntheticIds) -> tuple[Source, OrcTail]:
+        """Give a file without row ids the ids that delete events name."""
+        acid = self._temporary()
+        transplant(
+            [source],
+            acid,
+            write_id=ids.write_id,
+            bucket=ids.bucket or 0,
+            first_row=ids.first_row,
+            columns=self._task.columns,
+        )
+        return acid, OrcTail.read(acid)
+
+    def _temporary(self) -> IO[bytes]:
+        return self._stack.enter_context(tempfile.SpooledTemporaryFile(_HELD_IN_MEMORY))
+
+    def _events(self) -> Generator[Keys, None, None]:
+        """The delete events in the order of the row ids."""
+        with ExitStack() as stack:
+            opened = []
+            for path, size in self._task.deletes:
+                source = stack.enter_context(self._storage.open_input(path))
+                opened.append((source, OrcTail.read(source, size)))
+            # Arrow reads ahead, and must have stopped before the files are closed.
+            with closing(read_deletes(opened, self._task.invisible)) as events:
+                yield from events
+
+
+def _copied(number: int, tail: OrcTail) -> StripeGroup:
+    stripes = tail.stripes
+    return StripeGroup(
+        True,
+        tuple((number, stripe) for stripe in range(len(stripes))),
+        sum(stripe.length for stripe in stripes),
+        tail.rows,
+    )
+
+
+def _shares(groups: Sequence[StripeGroup]) -> CopyShares:
+    shares = CopyShares()
+    for group in groups:
+        size = (len(group.stripes), group.bytes)
+        shares += CopyShares(*size) if group.copy else CopyShares(0, 0, *size)
+    return shares
+
+
+def _result(name: str, written: FlatFileWritten, shares: CopyShares) -> WrittenDataFile:
+    tail = written.tail
+    return WrittenDataFile(
+        name=name,
+        rows=tail.rows,
+        bytes=written.bytes,
+        split_offsets=tuple(stripe.offset for stripe in tail.stripes),
+        columns={
+            column.id: ColumnMeasures(size, reliable_statistics(statistics), column.repeated)
+            for column, size, statistics in zip(
+                written.columns[1:], written.column_bytes[1:], tail.file_statistics[1:], strict=True
+            )
+        },
+        shares=shares,
+    )

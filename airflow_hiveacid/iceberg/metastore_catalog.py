@@ -1,0 +1,58 @@
+"""The catalog of Iceberg in a Hive Metastore, also of version 4.
+
+Version 4 no longer has the call ``get_table`` of pyiceberg's client; the call that replaces it exists
+since version 2.3.
+"""
+
+from typing import Any
+
+from hive_metastore import ThriftHiveMetastore
+from hive_metastore.ttypes import GetTableRequest
+from pyiceberg.catalog import URI
+from pyiceberg.catalog.hive import (
+    HIVE_KERBEROS_AUTH,
+    HIVE_KERBEROS_AUTH_DEFAULT,
+    HIVE_KERBEROS_SERVICE_NAME,
+    HIVE_KERBEROS_SERVICE_NAME_DEFAULT,
+    HiveCatalog,
+    _HiveClient,
+)
+from pyiceberg.utils.properties import property_as_bool
+from thrift.protocol import TBinaryProtocol
+
+
+class MetastoreCatalog(HiveCatalog):
+    """pyiceberg's catalog with a client for all supported versions."""
+
+    @staticmethod
+    def _create_hive_client(properties: dict[str, str]) -> _HiveClient:
+        # The first of several metastores that answers is used, as in pyiceberg.
+        error: Exception | None = None
+        for uri in properties[URI].split(","):
+            client = _Connection(
+                uri.strip(),
+                properties.get("ugi"),
+                property_as_bool(properties, HIVE_KERBEROS_AUTH, HIVE_KERBEROS_AUTH_DEFAULT),
+                properties.get(HIVE_KERBEROS_SERVICE_NAME, HIVE_KERBEROS_SERVICE_NAME_DEFAULT),
+            )
+            try:
+                with client:
+                    return client
+            except Exception as failure:  # noqa: BLE001 - the last error is raised
+                error = failure
+        assert error is not None
+        raise error
+
+
+class _Connection(_HiveClient):
+    def _client(self) -> Any:
+        client = _Client(TBinaryProtocol.TBinaryProtocol(self._transport))
+        if self._ugi:
+            client.set_ugi(*self._ugi)
+        return client
+
+
+class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]
+    def get_table(self, dbname: str, tbl_name: str) -> Any:
+        """Return a table by the call that all versions have."""
+        return self.get_table_req(GetTableRequest(dbName=dbname, tblName=tbl_name)).table

@@ -1,0 +1,69 @@
+"""Job that exports a table to Iceberg."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.job import READ, Access, Job
+from airflow_hiveacid.jobs.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergExportJob(Job):
+    """Export a transactional ORC table to a new Iceberg table by copying stripes, without Spark.
+
+    The Hive table stays as it is, and shares no file with the Iceberg table. The new table has
+    format version 2 and appears together with all rows, as one snapshot.
+
+    Attributes:
+        table: The new table, "namespace.table".
+        catalog: The name of its catalog. The settings of pyiceberg, like the file .pyiceberg.yaml,
+            may configure a catalog of this name.
+        catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.
+            Without a type and a uri it is the metastore of the Hive table.
+        location: The folder of the new table; if None, the catalog chooses one.
+        properties: More properties of the new table.
+        dry_run: Only report the files to write, the schema, and the columns that Iceberg cannot
+            hold.
+    """
+
+    tag: ClassVar[str] = "to_iceberg"
+    report: ClassVar[type[Report]] = IcebergExportReport
+    done: ClassVar[str] = "exported"
+
+    table: str
+    catalog: str = "default"
+    catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The new table, which identifies the run together with the Hive table."""
+        return (f"{self.catalog}.{self.table} of {self.target}",)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the Hive table, which is read."""
+        yield Access(self.target.lower(), None, READ)
+
+    def _validate_own(self) -> None:
+        require_text(self.table, "table")
+        require_text(self.catalog, "catalog")
+        if not is_template(self.table) and not all(self.table.split(".")[-2:]):
+            raise InvalidJob(f"table {self.table!r} has an empty name.")
+        if not is_template(self.table) and "." not in self.table:
+            raise InvalidJob(
+                f"table {self.table!r} has no namespace.", remedy=f"Write sales.{self.table}."
+            )
+        if self.location is not None:
+            require_text(self.location, "location")
+        for name in ("catalog_options", "properties"):
+            for key, value in getattr(self, name).items():
+                if not isinstance(value, str):
+                    raise InvalidJob(f"{name}[{key!r}] must be a text, not {value!r}.")
+        if str(self.properties.get("format-version", "2")) != "2":
+            raise InvalidJob("properties: the export writes tables of format version 2 only.")

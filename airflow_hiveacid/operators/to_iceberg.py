@@ -1,0 +1,68 @@
+"""HiveAcidToIcebergOperator: an IcebergExportJob as an Airflow task."""
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.progress import PhaseClock, watching
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+
+
+class HiveAcidToIcebergOperator(HiveAcidJobOperator[IcebergExportJob]):
+    """Exports a transactional ORC table to a new Iceberg table by copying its stripes.
+
+    It runs in the worker, without Spark and Java, and needs the package's extra ``iceberg``. A retry
+    finds a table that an earlier attempt has created. The Hive table does not change, so that the task
+    emits no asset events.
+
+    Example::
+
+        HiveAcidToIcebergOperator(
+            task_id="to_iceberg",
+            job=IcebergExportJob(target="sales.orders", table="lake.orders"),
+        )
+
+    :param job: The export job. Every text in it is a template. (templated)
+    :param metastore_conn_id: The metastore of the Hive table, unless the job names one itself.
+    :param deferrable: True is refused, because the operator has nothing to wait for.
+    """
+
+    job_type = IcebergExportJob
+
+    def __init__(
+        self, *, job: IcebergExportJob, deferrable: bool | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(job=job, **kwargs)
+        if deferrable:
+            raise InvalidJob(
+                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
+                remedy="Omit deferrable: there is no application to wait for.",
+            )
+        self.deferrable = deferrable
+        self._scheduler: WorkerScheduler | None = None
+
+    def on_kill(self) -> None:
+        """Stop the work, and abort its transaction, so that its lock doesn't outlive the task."""
+        if self._scheduler is not None:
+            self._scheduler.stop()
+        super().on_kill()
+
+    def _run(self, job: IcebergExportJob, context: "Context") -> dict[str, Any]:
+        # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+        from airflow_hiveacid.iceberg.run import export_to_iceberg
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        with MetastoreClient(job.connection) as client, WorkerScheduler() as self._scheduler:
+            report = export_to_iceberg(client, job, self._scheduler, phases=PhaseClock(watching()))
+        for warning in report.warnings:
+            self.log.warning("%s", warning)
+        return report.to_dict()
+
+    def _publish(self, job: IcebergExportJob, report: dict[str, Any], context: "Context") -> None:
+        self._report = report

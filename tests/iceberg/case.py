@@ -1,0 +1,115 @@
+"""An export from a metastore to a catalog of Iceberg in a folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from airflow_hiveacid.cli.values import json_values
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+from airflow_hiveacid.iceberg.run import export_to_iceberg
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
+from airflow_hiveacid.progress import PhaseClock, PhaseObserver
+from tests.golden_versions import Adopted, Row, in_order
+from tests.iceberg.lakes import sql_catalog, sql_options
+
+
+class ExportCase:
+    """A table of a metastore, and a catalog.
+
+    Attributes:
+        catalog: The catalog.
+        lake: The folder of its tables.
+    """
+
+    def __init__(self, hive: Adopted, folder: Path) -> None:
+        self.client = hive._client
+        self.source = hive.folder
+        self.golden = hive.versions.golden
+        self.target = f"default.{self.golden.name}"
+        self.folder = folder
+        self.catalog = sql_catalog(folder)
+        self.lake = folder / "lake"
+
+    def job(self, **fields: Any) -> IcebergExportJob:
+        defaults: dict[str, Any] = {
+            "target": self.target,
+            "metastore": self.client.options,
+            "table": "ns.t",
+            "catalog": "lake",
+            "catalog_options": sql_options(self.folder),
+        }
+        return IcebergExportJob(**{**defaults, **fields})
+
+    def run(self, *observers: PhaseObserver, **fields: Any) -> IcebergExportReport:
+        with WorkerScheduler() as scheduler:
+            return export_to_iceberg(
+                self.client, self.job(**fields), scheduler, phases=PhaseClock(observers)
+            )
+
+    def command(self, *more: str, fault: str = "") -> "subprocess.CompletedProcess[str]":
+        """Run the command in a process of its own."""
+        options = [f"--option={name}={value}" for name, value in sql_options(self.folder).items()]
+        return subprocess.run(
+            [
+                *(sys.executable, "-m", "airflow_hiveacid.cli.main", "to-iceberg"),
+                *(self.target, "ns.t", "--metastore", self.client.options.uris),
+                *("--catalog", "lake", *options, *more),
+            ],
+            env={**os.environ, "HIVEACID_FAULT": fault},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def table(self) -> Table | None:
+        try:
+            return self.catalog.load_table("ns.t")
+        except NoSuchTableError:
+            return None
+
+    def rows(self) -> list[Row]:
+        table = self.table()
+        assert table is not None
+        found = table.scan().to_arrow()
+        names = [*self.golden.columns, *self.golden.partition_keys]
+        columns = [json_values(found[name].combine_chunks()) for name in names]
+        return in_order(zip(*columns, strict=True))
+
+    @property
+    def expected(self) -> list[Row]:
+        """The rows that Hive selected."""
+        return in_order(row[1:] for row in self.golden.snapshots[-1].rows)
+
+    def files(self) -> set[str]:
+        """All files in the folder of the Iceberg table."""
+        return {str(path.relative_to(self.lake)) for path in self.lake.rglob("*") if path.is_file()}
+
+    def used_files(self) -> set[str]:
+        """The files that the Iceberg table refers to."""
+        table = self.table()
+        if table is None:
+            return set()
+        used = [table.metadata_location]
+        used += [entry.metadata_file for entry in table.metadata.metadata_log]
+        for snapshot in table.metadata.snapshots:
+            used.append(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                used.append(manifest.manifest_path)
+                used += [
+                    entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)
+                ]
+        root = f"file://{self.lake}/"
+        return {path.removeprefix(root) for path in used}
+
+    def hive_files(self) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(self.source)): path.read_bytes()
+            for path in self.source.rglob("*")
+            if path.is_file()
+        }

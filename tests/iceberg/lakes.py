@@ -1,0 +1,72 @@
+"""Catalogs of Iceberg in a folder, and the rows of tables in them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+from airflow_hiveacid.iceberg.attempt import Attempt
+from airflow_hiveacid.iceberg.data_file import WrittenDataFile, write_task
+from airflow_hiveacid.iceberg.export import _entries
+from airflow_hiveacid.iceberg.file_selection import select_files
+from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.schema import field_ids, schema_of
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.scan.visible_table import VisibleTable
+
+
+def sql_options(folder: Path) -> dict[str, str]:
+    """The options of a catalog in a database of SQLite."""
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db",
+        "warehouse": f"file://{folder}/lake",
+    }
+
+
+def sql_catalog(folder: Path) -> Catalog:
+    folder.mkdir(parents=True, exist_ok=True)
+    catalog = load_catalog("lake", **sql_options(folder))
+    catalog.create_namespace_if_not_exists("ns")
+    return catalog
+
+
+def exported(
+    visible: VisibleTable, folder: Path, *, file_bytes: int = 256 << 20
+) -> tuple[Table, list[WrittenDataFile | None]]:
+    """Export a snapshot without a metastore, and return the Iceberg table."""
+    assert visible.table is not None
+    catalog = sql_catalog(folder)
+    job = IcebergExportJob(
+        target="db.t", table="ns.t", catalog="lake", catalog_options=sql_options(folder)
+    )
+    definition = schema_of(visible.table)
+    assert definition.rejected == ()
+    new = Lake(job).new_table(definition)
+    fields = field_ids(new.schema, visible.table.columns)
+    attempt = Attempt(new.location)
+    keys = [
+        (part, task)
+        for part in select_files(visible, fields, mapping_is_chosen=True, file_bytes=file_bytes)
+        for task in part.tasks
+    ]
+    written = [
+        write_task(replace_target(task, attempt, number)) for number, (_, task) in enumerate(keys)
+    ]
+    entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
+    new.commit(entries, {}, attempt.id)
+    return catalog.load_table("ns.t"), written
+
+
+def replace_target(task: Any, attempt: Attempt, number: int) -> Any:
+    from dataclasses import replace
+
+    return replace(task, target=attempt.folder, name=f"{number}.orc")
+
+
+def rows_of(table: Table, names: Sequence[str]) -> list[list[Any]]:
+    """The rows of a table as pyiceberg reads them."""
+    found = table.scan().to_arrow()
+    return [list(row.values()) for row in found.select(names).to_pylist()]

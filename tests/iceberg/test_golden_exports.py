@@ -1,0 +1,33 @@
+"""Exports of tables of real engines, read back by pyiceberg."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.values import json_values
+from airflow_hiveacid.metastore.formats import StorageFormat
+from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
+from tests.iceberg.lakes import exported
+from tests.scan.test_golden_tables import opened
+
+ORC = [
+    each
+    for kind in (TableKind.FULL_ACID, TableKind.INSERT_ONLY)
+    for each in golden_snapshots(kind)
+    if GoldenTable.read(each.table).format is StorageFormat.ORC
+]
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("snapshot", ORC, ids=str)
+def test_the_rows_are_those_that_the_engine_selected(
+    snapshot: GoldenSnapshot, tmp_path: Path
+) -> None:
+    golden = GoldenTable.read(snapshot.table)
+    names = [*golden.columns, *golden.partition_keys]
+    table, _ = exported(opened(snapshot), tmp_path)
+    found = table.scan().to_arrow()
+    columns = zip(*[json_values(found[name].combine_chunks()) for name in names], strict=True)
+    rows = [[None if v is None else str(v) for v in row] for row in columns]
+    assert sorted(rows, key=str) == sorted((list(row[1:]) for row in snapshot.rows), key=str)
