@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_hiveacid.engine import spark_progress_log
 from airflow_hiveacid.engine.spark_progress_log import SparkProgressLog
 
 
@@ -57,7 +58,8 @@ def require_idle(spark, seconds=60):
         time.sleep(0.01)
 
 
-def test_a_long_task_is_reported_until_it_ends(spark, tmp_path, capsys):
+def test_a_long_task_is_reported_until_it_ends(spark, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(spark_progress_log, "REPORT_SECONDS", 0.01)
     require_idle(spark)
     go = tmp_path / "go"
     told = threading.Event()
@@ -80,7 +82,7 @@ def test_a_long_task_is_reported_until_it_ends(spark, tmp_path, capsys):
 
     releasing = threading.Thread(target=release)
     releasing.start()
-    with Watched(spark, every=0.01):
+    with Watched(spark):
         counted = spark.sparkContext.parallelize(range(2), 2).map(wait).sum()
     releasing.join()
     said = [line for line in capsys.readouterr().out.splitlines() if "Spark has done" in line]

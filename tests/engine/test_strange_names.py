@@ -139,6 +139,12 @@ def test_columns_of_any_name(
         with pytest.raises(DuplicateMergeKeys, match=r"dot\.dot=114, höhe p='ä b' \(2 source rows"):
             acid.merge(frame.unionAll(frame.limit(1)), on).when_matched_delete().execute()
         assert problems_of_keys(table) == []
+        # Two rows of one bucket, of which one remains, so that their stripe is encoded again.
+        more = [(*range(number, number + len(COLUMNS)), "ä b") for number in (400, 400)]
+        kept = tuple(500 if name == "id" else value for name, value in zip(names, more[0], strict=True))
+        acid.append(spark.createDataFrame([more[0], kept], names))
+        assert acid.delete("`dot.dot` = 414 and id = 408").rows_deleted == 1
+        rows.append(kept)
         assert report_of_compaction(acid, "major").partitions[0].stripes_encoded
         assert rows_of(acid.to_df()) == rows
     assert left_behind(client) == []

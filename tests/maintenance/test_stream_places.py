@@ -1,5 +1,6 @@
 """The files with the position of a stream: a complete one exists at any moment."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -53,35 +54,41 @@ def test_a_driver_that_loses_the_race_for_a_place_is_overtaken(
     """The other driver writes after this one has looked, and removes its unfinished file."""
     places.write(FIRST)
     another = StreamPlaces(Storage.of(str(tmp_path)), "s")
-    rename = LocalStorage.rename
+    link = os.link
 
-    def overtaken(storage: LocalStorage, source: str, target: str) -> None:
-        monkeypatch.setattr(LocalStorage, "rename", rename)
+    def overtaken(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "link", link)
         for number in range(1, places_ahead + 1):
             another.write(replace(FIRST, batch_id=number, number=number))
-        rename(storage, source, target)
+        link(source, target)
 
-    monkeypatch.setattr(LocalStorage, "rename", overtaken)
+    monkeypatch.setattr(os, "link", overtaken)
     with pytest.raises(StreamOvertaken, match=r"s/1\.json"):
         places.write(replace(FIRST, number=1))
     assert places.known().batch_id == places_ahead
 
 
-@pytest.mark.parametrize("moment", ["exists", "create", "rename"])
+@pytest.mark.parametrize(
+    ("owner", "moment"), [(LocalStorage, "exists"), (LocalStorage, "create"), (os, "link")]
+)
 def test_a_place_is_not_written_into_a_table_that_was_created_again(
-    places: StreamPlaces, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+    places: StreamPlaces,
+    tmp_path: Path,
+    owner: object,
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The folder of the table is replaced at any moment of the write."""
     places.write(FIRST)
-    original = getattr(LocalStorage, moment)
+    original = getattr(owner, moment)
 
-    def replaced(storage: LocalStorage, *paths: str) -> object:
-        monkeypatch.setattr(LocalStorage, moment, original)
+    def replaced(*arguments: object) -> object:
+        monkeypatch.setattr(owner, moment, original)
         shutil.rmtree(tmp_path)
         tmp_path.mkdir()
-        return original(storage, *paths)
+        return original(*arguments)
 
-    monkeypatch.setattr(LocalStorage, moment, replaced)
+    monkeypatch.setattr(owner, moment, replaced)
     with pytest.raises(CheckpointMismatch, match="has vanished"):
         places.write(replace(FIRST, batch_id=0, number=1))
     assert places.read() is None

@@ -52,7 +52,7 @@ class Counting(Statement):
     def prepare(self, preparation: Preparation) -> None:
         self.look_up(preparation)
 
-    def run(self, context: WriteContext) -> Counts:
+    def stage(self, context: WriteContext) -> Counts:
         with context.phases(Phase.READ):
             # If the snapshot cannot be read any more, this reports it.
             found = context.snapshot([])

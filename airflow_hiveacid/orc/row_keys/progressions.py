@@ -37,7 +37,7 @@ _MANY_RUNS = 16
 _WIDTH = 0b111110
 # Longer streams are left to the library, which reads them in parts.
 LONGEST_STREAM = 1 << 20
-_BITS = {TypeKind.INT: 32, TypeKind.LONG: 64}
+_BITS: dict[int, int] = {TypeKind.INT: 32, TypeKind.LONG: 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,10 @@ def progressions_of(
         progression = recognized(tail.compression.decompress(encoded))
         if progression is None or progression.count != stripe.rows:
             return None
-        limit = 1 << _BITS[TypeKind(kind_of(tail.types[column]))] - 1
+        bits = _BITS.get(kind_of(tail.types[column]))
+        if bits is None:
+            return None
+        limit = 1 << bits - 1
         if not all(-limit <= value < limit for value in (progression.first, progression.last)):
             return None
         columns.append(progression)
