@@ -34,7 +34,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java differential faults consumers conflicts isolation failover soak streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java oldest differential faults consumers conflicts isolation failover soak streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,12 @@ java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
 	@java=$$(dirname "$$(dirname "$$(readlink -f "$$(command -v java)")")"); \
 		$(RUN) $(call on_spark,3.5) HIVEACID_METASTORE_JAVA_HOME="$${JAVA_HOME:-$$java}" \
 		JAVA_HOME="$(call java_home,11)" python -m pytest -m every_spark tests/engine
+
+oldest: setup ## Run the tests without Java and those of every Spark with the oldest packages (minutes)
+	@test -d build/oldest || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --group oldest --target build/oldest
+	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m 'unit or every_spark' \
+		--numprocesses $(WORKERS) --dist loadfile tests/acid tests/cli tests/compaction tests/engine tests/iceberg \
+		tests/jobs tests/maintenance tests/orc tests/scan tests/storage
 
 differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential

@@ -10,7 +10,10 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a cluster may have an older one.
     )
 
 from airflow_hiveacid.cluster.die_with_parent import die_with_parent
-from airflow_hiveacid.cluster.spark_support import require_supported_spark
+from airflow_hiveacid.cluster.spark_support import (
+    require_supported_packages,
+    require_supported_spark,
+)
 from airflow_hiveacid.errors import UnsupportedSpark
 
 if __name__ == "__main__":
@@ -18,6 +21,7 @@ if __name__ == "__main__":
 
     try:
         require_supported_spark(pyspark.__version__, "The driver")
+        require_supported_packages()
     except UnsupportedSpark as error:
         sys.exit(f"UnsupportedSpark: {error}")
     # Its imports fail with an unsupported Spark.

@@ -1,5 +1,6 @@
-"""The supported versions of Spark, of which no module is imported here."""
+"""The supported versions of Spark and of the Python packages of drivers, checked without Spark."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -12,6 +13,8 @@ from airflow_hiveacid.errors import UnsupportedSpark
 # At least the first one, and less than the second one.
 SUPPORTED = ((3, 5), (4, 2))
 SUPPORTED_TEXT = "Spark 3.5, 4.0, and 4.1"
+# The oldest versions of the packages that drivers and executors need; `make oldest` tests them.
+OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22)}
 _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")
 
 
@@ -30,6 +33,32 @@ def require_supported_spark(version: str, where: str) -> None:
             remedy="Name the folder of a supported Spark in SPARK_HOME, or pip install "
             "'airflow-hiveacid[spark]'.",
         )
+
+
+def require_supported_packages() -> None:
+    """Refuse to run beside missing or older packages than those that are tested.
+
+    Packages that are sent to a cluster may lack their metadata, so that the modules are imported.
+
+    :raises UnsupportedSpark: A package is missing, or its version is unsupported.
+    """
+    for name, oldest in OLDEST_PACKAGES.items():
+        needed = f"{name} {'.'.join(map(str, oldest))} or later"
+        remedy = f"Install {needed} for the Python in spark.pyspark.python, or send an environment "
+        remedy += "that contains it in spark.archives."
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise UnsupportedSpark(
+                f"The driver's Python cannot import {name}: {error}.", remedy=remedy
+            ) from error
+        version = getattr(module, "__version__", None)
+        if version is None:  # Some packages state their version only in their metadata.
+            continue
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest:
+            raise UnsupportedSpark(
+                f"The driver has {name} {version}; this package needs {needed}.", remedy=remedy
+            )
 
 
 def installed_spark(program: str, environment: Mapping[str, str]) -> tuple[str, Path] | None:

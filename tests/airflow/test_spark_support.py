@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.cluster.packaged import spark_app_path
-from airflow_hiveacid.cluster.spark_support import installed_spark, require_supported_spark
+from airflow_hiveacid.cluster.spark_support import (
+    OLDEST_PACKAGES,
+    installed_spark,
+    require_supported_spark,
+)
 from airflow_hiveacid.errors import UnsupportedSpark
 
 
@@ -104,3 +108,23 @@ def test_a_driver_of_an_old_spark_says_so(run_application):
     )
     assert line.startswith("UnsupportedSpark: The driver is Spark 3.3.2;")
     assert "SPARK_HOME" in line
+
+
+@pytest.mark.parametrize("package", OLDEST_PACKAGES)
+def test_a_driver_without_a_package_says_so(run_application, package):
+    line = run_application(f"sys.modules[{package!r}] = None")
+    assert line.startswith(f"UnsupportedSpark: The driver's Python cannot import {package}:")
+    assert "spark.pyspark.python" in line
+
+
+@pytest.mark.parametrize(("package", "version"), [("pyarrow", "18.1.0"), ("numpy", "1.25.2")])
+def test_a_driver_with_an_old_package_says_so(run_application, package, version):
+    line = run_application(
+        f"""
+        import types
+        sys.modules[{package!r}] = types.ModuleType({package!r})
+        sys.modules[{package!r}].__version__ = {version!r}
+        """
+    )
+    assert line.startswith(f"UnsupportedSpark: The driver has {package} {version};")
+    assert "spark.archives" in line

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import yaml
 
-from airflow_hiveacid.cluster.spark_support import SUPPORTED_TEXT
+from airflow_hiveacid.cluster.spark_support import OLDEST_PACKAGES, SUPPORTED_TEXT
 from airflow_hiveacid.metastore.dev.releases import RELEASES
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 
 
 def supported(page: str) -> dict[str, str]:
@@ -29,6 +30,14 @@ def test_pythons_are_those_of_the_package() -> None:
         line.split(" :: ")[-1] for line in PROJECT["classifiers"] if " Python :: 3." in line
     ]
     assert supported("docs/releases.md")["Python"] == "{} to {}".format(*limits(declared))
+
+
+def test_oldest_packages_are_those_of_the_package_and_of_its_tests() -> None:
+    for package, oldest in OLDEST_PACKAGES.items():
+        version = ".".join(map(str, oldest)).removesuffix(".0")
+        declared = [item for item in PROJECT["dependencies"] if item.startswith(package)]
+        assert declared == [f"{package}>={version}"]
+        assert f"{package}=={version}.*" in PYPROJECT["dependency-groups"]["oldest"]
 
 
 def test_airflows_are_those_of_the_workflow() -> None:
