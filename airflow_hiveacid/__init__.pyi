@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.python.transaction import AcidTransaction as AcidTr
 from airflow_hiveacid.engine.write.statement import WriteOptions as WriteOptions
 from airflow_hiveacid.errors import HiveAcidError as HiveAcidError
 from airflow_hiveacid.jobs.compaction_need import compaction_groups as compaction_groups
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions as MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions as MetastoreOptions
 from airflow_hiveacid.jobs.sources import BatchSource as BatchSource
 from airflow_hiveacid.jobs.sources import ChangesSource as ChangesSource
 from airflow_hiveacid.jobs.sources import PathSource as PathSource

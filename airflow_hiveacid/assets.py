@@ -9,8 +9,8 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.definitions.asset import AssetRef
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import by_table
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import by_table
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset

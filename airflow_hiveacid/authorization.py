@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
-from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

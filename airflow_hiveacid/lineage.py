@@ -13,8 +13,8 @@ from airflow_hiveacid.column_lineage import TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import by_table
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import by_table
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, TableSource
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from airflow.providers.common.compat.sdk import BaseNotifier
 
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.text.printable import printable
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE
+from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -33,7 +33,7 @@ from airflow_hiveacid.engine.rows.columns import spark_struct
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import PartitionReport
+from airflow_hiveacid.jobs.reports.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

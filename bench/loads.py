@@ -26,7 +26,7 @@ from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatched
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -24,7 +24,7 @@ from session import seconds_of, session
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
-from airflow_hiveacid.jobs.report import CommitRetry, RunReport
+from airflow_hiveacid.jobs.reports.report import CommitRetry, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -34,7 +34,7 @@ from airflow_hiveacid.cli.main import main as command_line
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import MAX_PARTITION_LOCKS
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean

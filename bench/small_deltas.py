@@ -39,7 +39,7 @@ from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.scan.table_scan import TableScan
 def used():
     each = [resource.getrusage(who) for who in (0, resource.RUSAGE_CHILDREN)]

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.records.stream_places import StreamPlaces

@@ -23,7 +23,7 @@ from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, Base, parse_directo
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.jobs.reports.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -19,7 +19,7 @@ from airflow_hiveacid.analysis.partition_statistics import (
 )
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnknownColumn, UserError
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.analyze_report import (
+from airflow_hiveacid.jobs.reports.analyze_report import (
     AnalyzedColumn,
     AnalyzedPartition,
     AnalyzeReport,

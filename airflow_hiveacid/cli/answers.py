@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

@@ -9,7 +9,7 @@ from functools import partial
 
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.target import kerberos
-from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE, MetastoreOptions
 
 _TABLES = "tables"
 # The arguments that are the name of a table.

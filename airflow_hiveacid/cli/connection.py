@@ -3,7 +3,7 @@
 import os
 
 from airflow_hiveacid.errors import InvalidConnection
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 
 def connection_options(conn_id: str) -> MetastoreOptions:

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.constraints import (
 )
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import NotTransactional
-from airflow_hiveacid.jobs.table_properties import free_properties
+from airflow_hiveacid.jobs.definitions.table_properties import free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:

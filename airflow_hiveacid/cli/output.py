@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
-from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
-from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.text.quantities import duration_in_words
 
 

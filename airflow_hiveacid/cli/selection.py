@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyarrow import Table
 
     from airflow_hiveacid.cli.answers import Answer
-    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
     from airflow_hiveacid.sql.questions import Select
 
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.cli.connection import connection_options
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.field_checks import require_partition_names
-from airflow_hiveacid.jobs.metastore_options import (
+from airflow_hiveacid.jobs.options.metastore_options import (
     KERBEROS,
     METASTORE_VARIABLE,
     NO_PROOF,

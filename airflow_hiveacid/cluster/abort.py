@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 if TYPE_CHECKING:
     from airflow_hiveacid.cluster.spark_run import SparkRun

@@ -26,12 +26,12 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.metastore_options import KERBEROS
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.options.metastore_options import KERBEROS
+from airflow_hiveacid.jobs.options.tokens import token_of
+from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.tokens import token_of
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import cancel_token, new_token
 

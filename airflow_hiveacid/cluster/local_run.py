@@ -20,7 +20,7 @@ from airflow_hiveacid.cluster.task_xcoms import (
     push_started,
 )
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from airflow_hiveacid.acid.names import LARGEST_NOTE, RUN_NOTES
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import Report
-from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Replaced by the application's id, which its submitter learns only later on.

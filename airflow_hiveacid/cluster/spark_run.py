@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_hiveacid.cluster.applications import Application
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import AirflowException

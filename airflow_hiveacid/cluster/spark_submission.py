@@ -31,8 +31,8 @@ from airflow_hiveacid.cluster.spark_text import require_conf, require_environmen
 from airflow_hiveacid.errors import InvalidConnection, JavaMissing, SparkJobFailed
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.report import ErrorReport
-from airflow_hiveacid.jobs.tokens import kept_tokens
+from airflow_hiveacid.jobs.options.tokens import kept_tokens
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.progress import PROGRESS, SUBMITTED_VARIABLE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import partial
 
 from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns
 from airflow_hiveacid.errors import UnsupportedFile
-from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
+from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.layout.file_columns import stored_names
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.storage.folder import ReadOnlyStorage

@@ -28,7 +28,7 @@ from airflow_hiveacid.compaction.row_order import RowOrder
 from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
 from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import CompactionProof, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactionProof, PartitionReport
 from airflow_hiveacid.layout.directory_sizes import DirectorySizes
 from airflow_hiveacid.layout.listing import check_notes, list_files, read_notes
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable, require_orc

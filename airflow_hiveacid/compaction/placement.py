@@ -12,7 +12,7 @@ from airflow_hiveacid.compaction.forecast import forecast, reason_for_spark
 from airflow_hiveacid.compaction.table import joint_report
 from airflow_hiveacid.errors import DataError, SparkNeeded, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

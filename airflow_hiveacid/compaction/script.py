@@ -8,12 +8,12 @@ from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.errors import SparkNeeded, TableNotFound
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.maintenance.idle_compaction import idle_report
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseObserver

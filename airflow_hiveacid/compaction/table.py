@@ -28,7 +28,7 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

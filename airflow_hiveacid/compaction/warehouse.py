@@ -39,7 +39,7 @@ from airflow_hiveacid.jobs.maintenance import (
     TableMaintenance,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import CleanReport, CompactReport, ErrorReport, Report
+from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, ErrorReport, Report
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.catalog_jobs import (
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
     RenameTableJob,

@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import is_hidden, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
 from airflow_hiveacid.metastore.alteration import send_definition
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from airflow_hiveacid.errors import MetastoreCallFailed, TableExists
-from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 
 Created = TypeVar("Created", HiveDatabase, HiveTable)

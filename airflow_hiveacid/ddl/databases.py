@@ -4,8 +4,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.ddl.drops import drop_held
 from airflow_hiveacid.errors import MetastoreCallFailed, TableNotFound, UserError
-from airflow_hiveacid.jobs.catalog_jobs import CreateDatabaseJob, DropDatabaseJob
-from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateDatabaseJob, DropDatabaseJob
+from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.catalog import HiveDatabase
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable

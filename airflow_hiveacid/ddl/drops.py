@@ -3,7 +3,7 @@
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import MetastoreError, TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DropTableJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable

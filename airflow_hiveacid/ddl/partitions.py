@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.maintenance.partition_folders import require_own_folders
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable

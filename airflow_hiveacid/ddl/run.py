@@ -19,7 +19,7 @@ from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.ddl.tables import create_table, create_table_like
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import (
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
     CreateDatabaseJob,
@@ -29,12 +29,12 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ConvertJob, CreateTableJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 

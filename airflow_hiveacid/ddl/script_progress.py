@@ -18,12 +18,16 @@ from airflow_hiveacid.errors import (
     UnprovenRun,
     UserError,
 )
-from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob, RenameTableJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+    DropDatabaseJob,
+    DropTableJob,
+    RenameTableJob,
+)
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.progress import PhaseObserver

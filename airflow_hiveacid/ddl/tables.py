@@ -8,9 +8,9 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
-from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY, free_properties
+from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
+from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY, free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs

@@ -6,7 +6,7 @@ from typing import Any
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.ddl.tables import create, find_table
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.view_job import CreateViewJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

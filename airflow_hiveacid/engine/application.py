@@ -19,8 +19,8 @@ from airflow_hiveacid.engine.failures import translate
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job_json import from_json
-from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
-from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE, PhaseLog, PhaseObserver
 
 # All modules that a job needs; half of an application's imports.

@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import InvalidJob, StorageError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table

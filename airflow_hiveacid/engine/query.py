@@ -7,7 +7,7 @@ from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.spark_versions import to_arrow
 from airflow_hiveacid.engine.statements.source import SourceFrame
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

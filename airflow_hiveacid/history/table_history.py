@@ -36,7 +36,7 @@ from airflow_hiveacid.history.entries import (
 )
 from airflow_hiveacid.history.notes import NoteReading
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.layout.directory_sizes import ORIGINALS, DirectorySizes, parted
 from airflow_hiveacid.layout.listing import read_marker
 from airflow_hiveacid.metastore.catalog import HiveTable

@@ -21,14 +21,14 @@ from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.jobs.metastore_options import (
+from airflow_hiveacid.jobs.options.metastore_options import (
     AUTO,
     KERBEROS,
     NO_PROOF,
     WRITE_EVENTS,
     MetastoreOptions,
 )
-from airflow_hiveacid.jobs.tokens import keep_token
+from airflow_hiveacid.jobs.options.tokens import keep_token
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

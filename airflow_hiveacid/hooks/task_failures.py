@@ -3,7 +3,7 @@
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid.errors import ConflictError, HiveAcidError
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 
 
 class HiveAcidTaskFailure(Exception):

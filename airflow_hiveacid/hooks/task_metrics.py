@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_hiveacid.jobs.report import by_table
+from airflow_hiveacid.jobs.reports.report import by_table
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.maintenance.metrics import Kind, Metric, Sample
 

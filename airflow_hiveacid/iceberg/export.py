@@ -42,9 +42,9 @@ from airflow_hiveacid.iceberg.file_selection import SelectedPartition, select_fi
 from airflow_hiveacid.iceberg.lake import Lake, NewTable
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.schema import IcebergTableSchema, field_ids, schema_of
+from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.iceberg_report import IcebergColumn, IcebergExportReport
-from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergColumn, IcebergExportReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table

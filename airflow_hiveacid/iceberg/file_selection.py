@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
 from airflow_hiveacid.iceberg.data_file import DataFileTask, SourceFile
-from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
+from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.layout.listing import DataFile, read_tail
 from airflow_hiveacid.metastore.formats import StorageFormat

@@ -9,7 +9,7 @@ from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
+    from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
     from airflow_hiveacid.metastore.client import MetastoreClient
 
 

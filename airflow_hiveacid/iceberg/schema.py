@@ -43,7 +43,7 @@ from airflow_hiveacid.acid.schema import (
     Varchar,
     parse_type,
 )
-from airflow_hiveacid.jobs.iceberg_report import RejectedColumn
+from airflow_hiveacid.jobs.reports.iceberg_report import RejectedColumn
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.orc.copying.flatten import ELEMENT, KEY, VALUE, FieldId
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import (
     freeze,
     require_list,

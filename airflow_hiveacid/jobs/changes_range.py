@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from airflow_hiveacid.jobs.report import ChangesRange
+from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 
 _Value = TypeVar("_Value")

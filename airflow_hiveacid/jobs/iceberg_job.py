@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
-from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.job import READ, Access, Job
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

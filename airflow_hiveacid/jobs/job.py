@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self
 from airflow_hiveacid.acid.locks import LockType, Operation
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import require_table
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import Report, RunReport
-from airflow_hiveacid.jobs.run_options import RunOptions
-from airflow_hiveacid.jobs.run_token import marked_token, source_token
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.run_options import RunOptions
+from airflow_hiveacid.jobs.options.run_token import marked_token, source_token
+from airflow_hiveacid.jobs.reports.report import Report, RunReport
 from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.text.spelling import did_you_mean
 

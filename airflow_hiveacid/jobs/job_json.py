@@ -6,20 +6,22 @@ from typing import Any
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import (  # noqa: F401 - importing a module makes its jobs known.
     analyze_job,
-    catalog_jobs,
-    create_table_as,
-    ddl_jobs,
     export_job,
     iceberg_job,
     maintenance_jobs,
-    partitions_job,
     script_job,
     stream_job,
     transaction_job,
-    view_job,
     write_jobs,
 )
 from airflow_hiveacid.jobs.codec import decode, encode
+from airflow_hiveacid.jobs.definitions import (  # noqa: F401 - as above.
+    catalog_jobs,
+    create_table_as,
+    ddl_jobs,
+    partitions_job,
+    view_job,
+)
 from airflow_hiveacid.jobs.job import Job
 
 

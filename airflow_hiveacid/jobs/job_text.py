@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.secret_options import without_secrets
+from airflow_hiveacid.jobs.options.secret_options import without_secrets
 
 _HEADS = {
     MatchedUpdate: "MATCHED",

@@ -17,7 +17,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.job import Job, ScriptedJob
-from airflow_hiveacid.jobs.report import CompactReport, Report
+from airflow_hiveacid.jobs.reports.report import CompactReport, Report
 from airflow_hiveacid.text.quantities import parse_duration
 
 CompactionMode = Literal["auto", "queue", "worker"]

@@ -8,13 +8,13 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import Report
-from airflow_hiveacid.jobs.run_token import STATEMENT_LENGTH, statement_token
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.options.run_token import STATEMENT_LENGTH, statement_token
+from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from typing import ClassVar, Literal
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import Report
-from airflow_hiveacid.jobs.run_token import statement_token
+from airflow_hiveacid.jobs.options.run_token import statement_token
+from airflow_hiveacid.jobs.options.secret_options import without_secrets
+from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import require_types
-from airflow_hiveacid.jobs.secret_options import without_secrets
 from airflow_hiveacid.jobs.sources import (
     PATH_FORMATS,
     BatchSource,
@@ -20,7 +21,6 @@ from airflow_hiveacid.jobs.sources import (
     PathFormat,
     TableSource,
 )
-from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
 from airflow_hiveacid.text.quantities import parse_duration
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_list
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
-from airflow_hiveacid.jobs.run_options import RunOptions
+from airflow_hiveacid.jobs.options.run_options import RunOptions
 from airflow_hiveacid.jobs.write_jobs import InsertJob, PartitionSpec, RowJob
 
 # Options of the whole transaction only.

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import ReadSamples
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.metric_collection import survey_samples
 from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.read_evidence import with_rate, with_sample

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError, TableNotFound
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.maintenance.blocker_search import blockers_by_table
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from airflow_hiveacid.maintenance.inspection import InspectedFolder, Inspection

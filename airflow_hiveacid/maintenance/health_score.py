@@ -29,7 +29,7 @@ from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.report import ErrorReport
+    from airflow_hiveacid.jobs.reports.report import ErrorReport
 
 # In Hive's words.
 _CLEANING = "ready for cleaning"

@@ -6,7 +6,7 @@ from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import (
     StorageError,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
 from airflow_hiveacid.metastore.catalog import HiveTable

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.jobs.table_properties import COLUMN_MAPPING
+from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 

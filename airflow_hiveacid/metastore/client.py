@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
-from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
-from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, MetastoreOptions
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.answers import (

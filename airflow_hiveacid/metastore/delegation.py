@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from airflow_hiveacid.errors import MetastoreError
-from airflow_hiveacid.jobs.metastore_options import DELEGATION_TOKEN, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import DELEGATION_TOKEN, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
 from airflow_hiveacid.metastore.thrift import idl_tokens

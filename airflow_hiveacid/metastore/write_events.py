@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
-from airflow_hiveacid.jobs.metastore_options import ALWAYS, AUTO, NEVER
+from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, NEVER
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_events

@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 

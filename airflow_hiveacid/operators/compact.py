@@ -8,7 +8,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.links import TableHealthLink, table_health_url
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 

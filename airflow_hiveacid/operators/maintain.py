@@ -19,8 +19,8 @@ from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.operators.base import task_token
 from airflow_hiveacid.progress import watching
 from airflow_hiveacid.text.quantities import duration_in_words

@@ -16,7 +16,7 @@ from airflow_hiveacid.cluster.spark_text import require_spark_sizes
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT

@@ -9,15 +9,15 @@ from airflow_hiveacid.assets import emit_assets
 from airflow_hiveacid.errors import SparkNeeded
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.options.run_options import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
-from airflow_hiveacid.jobs.run_options import OrcCodec
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_hiveacid.jobs.script_report import ScriptReport
+    from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 
 _FILE = ".sql"
 

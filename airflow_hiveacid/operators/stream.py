@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.jobs.stream_job import StreamJob
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from airflow_hiveacid.cluster.packaged import example_dags
-from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE
+from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore, free_port
 from airflow_hiveacid.playground import shop
 from airflow_hiveacid.playground.local_airflow import LocalAirflow

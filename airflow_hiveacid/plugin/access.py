@@ -20,7 +20,7 @@ from sqlalchemy import select
 from airflow_hiveacid.authorizer import may_access
 from airflow_hiveacid.history.entries import HistoryEntry
 from airflow_hiveacid.jobs.job import SHOW, Access
-from airflow_hiveacid.jobs.run_token import dag_of
+from airflow_hiveacid.jobs.options.run_token import dag_of
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured

@@ -16,7 +16,7 @@ from airflow_hiveacid.history.entries import HistoryEntry
 from airflow_hiveacid.history.table_history import table_history, version_directories
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse
 
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.access import UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag

@@ -29,13 +29,16 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     UserError,
 )
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
+from airflow_hiveacid.jobs.options.tokens import token_of
 from airflow_hiveacid.jobs.schema_text import columns_of_schema
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
@@ -47,10 +50,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
-from airflow_hiveacid.jobs.tokens import token_of
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,

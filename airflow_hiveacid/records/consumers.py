@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ChangesRange
+from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -10,8 +10,8 @@ from airflow_hiveacid.acid.cleaning import stale_staging
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import staging_txn
 from airflow_hiveacid.errors import ConflictError, StorageError, TableNotFound, UnprovenRun
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_transactions

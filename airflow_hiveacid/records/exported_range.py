@@ -6,7 +6,7 @@ from typing import Self
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile, InvalidJob
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.sidecar import parse_note, replaced_by
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import OverlapRefused
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.names import LARGEST_NOTE, Base, Delta
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.records.proofs import digest_of
 
 # One directory of a transaction is as good a proof as all of them.

@@ -9,9 +9,9 @@ from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ScriptChanged
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.run_token import is_statement_of
-from airflow_hiveacid.jobs.script_report import StatementReport
+from airflow_hiveacid.jobs.options.run_token import is_statement_of
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import StatementReport
 
 # HMS 3 has neither a number nor a time for databases: only their presence counts.
 DATABASE = TableIdentity(created=0)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import SCRIPT_NOTES
 from airflow_hiveacid.errors import ScriptOvertaken, StorageError, TableNotFound
-from airflow_hiveacid.jobs.catalog_jobs import DatabaseJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DatabaseJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.records.numbered_file import NumberedFile

@@ -5,7 +5,7 @@ Nothing depends on it: the position and the notes determine the applied batches.
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.versions import check_order, precedes
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import VersionGone
 from airflow_hiveacid.history.table_history import version_of
-from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.jobs.reports.report import PartitionDifference
 from airflow_hiveacid.layout.listing import (
     DataFile,
     check_kept,

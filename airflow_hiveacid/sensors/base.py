@@ -16,7 +16,7 @@ from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.report import ChangesRange, ErrorReport
+from airflow_hiveacid.jobs.reports.report import ChangesRange, ErrorReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.sensors.patient import PatientSensor
 

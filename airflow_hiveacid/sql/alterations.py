@@ -10,15 +10,15 @@ from sqlglot.tokenizer_core import Token
 from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.partition_filter import KeyComparison
-from airflow_hiveacid.jobs.catalog_jobs import (
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, ConvertJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.sql.statement import SqlStatement, tokens_of
 from airflow_hiveacid.sql.tables import columns_of
 from airflow_hiveacid.sql.understood import UNDERSTOOD

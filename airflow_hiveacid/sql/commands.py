@@ -4,10 +4,10 @@ from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import AlterColumnsJob, TablePropertiesJob
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import AlterColumnsJob, TablePropertiesJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words

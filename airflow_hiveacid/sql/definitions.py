@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
-from airflow_hiveacid.jobs.catalog_jobs import CreateDatabaseJob, DropDatabaseJob, DropTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+    CreateDatabaseJob,
+    DropDatabaseJob,
+    DropTableJob,
+)
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 

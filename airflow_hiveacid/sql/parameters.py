@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import QuerySource

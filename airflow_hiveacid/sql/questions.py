@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob

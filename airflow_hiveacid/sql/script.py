@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.constraints import Constraint
 from airflow_hiveacid.errors import BadCondition, InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import CreateTableJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CreateTableJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob

@@ -8,9 +8,14 @@ from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.errors import UnsupportedTable
-from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import FORMATS, ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import (
+    FORMATS,
+    ColumnSpec,
+    CreateTableJob,
+    TruncateJob,
+)
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.understood import require_understood

@@ -5,8 +5,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.views import view_query

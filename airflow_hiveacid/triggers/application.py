@@ -13,8 +13,8 @@ from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

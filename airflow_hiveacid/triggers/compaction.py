@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger
 
 if TYPE_CHECKING:

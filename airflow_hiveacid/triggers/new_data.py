@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger, metastore_options
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+    from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 
 # Returns the fields of an event, or None without a result.
 Poll = Callable[[], dict[str, Any] | None]

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.records.proofs import RunOutcome, outcome_by_lists
 from airflow_hiveacid.records.run_note import RunNote
 

@@ -23,7 +23,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, HiveAcidTaskRefused
 from airflow_hiveacid.jobs import CleanJob, CompactJob, ExportChangesJob, InsertJob, mirror_job
-from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.jobs.reports.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
 from airflow_hiveacid.progress import Phase, PhaseObserver

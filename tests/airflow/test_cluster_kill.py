@@ -12,7 +12,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger
 
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnState

@@ -23,8 +23,8 @@ from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskRefused,
     HiveAcidTaskTrouble,
 )
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.report import RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.storage.folder import ReadOnlyStorage

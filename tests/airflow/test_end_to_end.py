@@ -26,7 +26,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions

@@ -7,8 +7,8 @@ from airflow.sdk import DAG, task
 from airflow_hiveacid import PathSource, TableSource
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import CompactJob, InsertJob, codec
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 
 
 def decorated(name, returned, *args, **options):

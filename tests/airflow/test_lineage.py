@@ -32,7 +32,12 @@ from airflow_hiveacid.jobs import (
     TransactionJob,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.report import CompactReport, PartitionReport, RunReport, TableReport
+from airflow_hiveacid.jobs.reports.report import (
+    CompactReport,
+    PartitionReport,
+    RunReport,
+    TableReport,
+)
 from airflow_hiveacid.lineage import lineage_of, with_parent_job
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -15,7 +15,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore

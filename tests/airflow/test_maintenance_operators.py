@@ -16,7 +16,7 @@ from airflow_hiveacid import (
 from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 

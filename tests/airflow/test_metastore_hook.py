@@ -6,7 +6,7 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, TableRef
 from airflow_hiveacid.errors import InvalidConnection
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
-from airflow_hiveacid.jobs.tokens import kept_tokens, token_of
+from airflow_hiveacid.jobs.options.tokens import kept_tokens, token_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 

@@ -45,7 +45,7 @@ from airflow_hiveacid.jobs import (
     StreamJob,
     UpdateJob,
 )
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.operators.base import HiveAcidJobOperator
 from airflow_hiveacid.sensors import HiveAcidNewDataSensor

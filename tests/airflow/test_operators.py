@@ -48,8 +48,8 @@ from airflow_hiveacid.jobs import (
     UpdateJob,
 )
 from airflow_hiveacid.jobs.job_json import from_json
-from airflow_hiveacid.jobs.report import ErrorReport
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.options.run_token import marked_token
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -29,7 +29,7 @@ from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs import InsertJob, MergeJob, TransactionJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of

@@ -9,8 +9,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import InvalidJob, SqlError
 from airflow_hiveacid.jobs.codec import encode
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 
 SCRIPT = """

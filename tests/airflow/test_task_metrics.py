@@ -11,8 +11,13 @@ from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.hooks import task_metrics
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure
 from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
-from airflow_hiveacid.jobs.report import CompactReport, PartitionReport, RunReport, TableReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.report import (
+    CompactReport,
+    PartitionReport,
+    RunReport,
+    TableReport,
+)
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 from airflow_hiveacid.triggers import HiveAcidCompactionEventTrigger

@@ -11,7 +11,7 @@ from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas

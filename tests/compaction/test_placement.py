@@ -14,7 +14,7 @@ from airflow_hiveacid.compaction.placement import compact, why_spark
 from airflow_hiveacid.engine.compaction import table as engine_table
 from airflow_hiveacid.errors import InvalidJob, SparkNeeded
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

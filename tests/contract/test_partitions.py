@@ -32,7 +32,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.history.table_history import table_history, version_of
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

@@ -21,9 +21,9 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnprovenRun,
 )
-from airflow_hiveacid.jobs.catalog_jobs import DropTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DropTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import to_jobs, to_script

@@ -9,7 +9,7 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table

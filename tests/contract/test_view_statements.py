@@ -9,7 +9,7 @@ from airflow_hiveacid.cli.answers import answer
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.views import create_view
 from airflow_hiveacid.errors import TableExists, TableNotFound, UnsupportedTable
-from airflow_hiveacid.jobs.view_job import CreateViewJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.questions import ShowViews

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.errors import MetastoreTroubled, UnsupportedMetastore
-from airflow_hiveacid.jobs.metastore_options import ALWAYS, NEVER
+from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, NEVER
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

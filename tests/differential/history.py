@@ -17,8 +17,8 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import DuplicateMergeKeys
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import to_jobs
 from tests.differential.random_statements import RandomStatements

@@ -10,7 +10,7 @@ from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.orc.row_keys.verify import verify_file
 from tests.engine.acid_tables import folder

@@ -4,8 +4,8 @@ import re
 import pytest
 
 from airflow_hiveacid.engine.application import main
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 
 
 @pytest.mark.parametrize("read_as", [RunReport, CompactReport, ScriptReport])

@@ -25,7 +25,7 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
 )
 from airflow_hiveacid.jobs.job_json import to_json
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.jobs.reports.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.progress import Phase

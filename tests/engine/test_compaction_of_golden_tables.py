@@ -21,7 +21,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID, Ac
 from airflow_hiveacid.engine.read.files import list_partitions
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import NothingToCompact
-from airflow_hiveacid.jobs.report import PartitionReport
+from airflow_hiveacid.jobs.reports.report import PartitionReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction

@@ -16,7 +16,7 @@ from airflow_hiveacid.engine.compaction import bucket_sorting
 from airflow_hiveacid.engine.parallel import SparkTasks
 from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactionPlace
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.engine.acid_tables import everything, folder, left_behind

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.jobs.reports.report import CleanReport
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import everything, folder, left_behind
 from tests.engine.compaction_case import LEFT, Case

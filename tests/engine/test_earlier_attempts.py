@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.records.earlier_attempts import EarlierAttempts

@@ -21,7 +21,7 @@ from airflow_hiveacid.errors import (
     UnprovenRun,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean

@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import (
     TransactionAborted,
 )
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.progress import Phase

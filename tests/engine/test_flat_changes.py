@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import CorruptFile, LockTimeout, VersionGone
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.jobs.reports.report import PartitionDifference
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob, RestoreJob
 from airflow_hiveacid.maintenance.table_cleaning import clean

@@ -11,9 +11,9 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write import atomic_write
 from airflow_hiveacid.errors import AnswerLost, TableNotFound
-from airflow_hiveacid.jobs.catalog_jobs import RenameTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

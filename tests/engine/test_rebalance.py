@@ -20,7 +20,7 @@ from airflow_hiveacid.errors import (
     VersionGone,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import PartitionReport
+from airflow_hiveacid.jobs.reports.report import PartitionReport
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.progress import Phase

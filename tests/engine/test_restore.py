@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import PartitionDifference, RunReport
+from airflow_hiveacid.jobs.reports.report import PartitionDifference, RunReport
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.maintenance.table_cleaning import clean

@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import (
     UnknownColumn,
     UnsupportedTable,
 )
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HivePartition

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import ScriptChanged, UnknownColumn
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault
 from airflow_hiveacid.sql.script import to_script

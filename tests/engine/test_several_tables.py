@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     UserError,
 )
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob

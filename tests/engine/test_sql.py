@@ -20,7 +20,7 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     UserError,
 )
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

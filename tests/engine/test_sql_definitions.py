@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import (
     UnsupportedTable,
     VersionGone,
 )
-from airflow_hiveacid.jobs.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_script

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.jobs.reports.report import PartitionDifference
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from tests.engine.acid_tables import create, folder, rows_of
 

@@ -12,7 +12,7 @@ from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import MetastoreTroubled
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.metastore_options import NEVER
+from airflow_hiveacid.jobs.options.metastore_options import NEVER
 from airflow_hiveacid.maintenance import table_cleaning
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts
 from tests.failover.mariadb import LET_GO_SECONDS, MariaDb

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts, Moment, Strike
 from tests.faults.operations import OPERATIONS, Tables

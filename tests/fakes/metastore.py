@@ -20,7 +20,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.dev.embedded import free_port
 from airflow_hiveacid.metastore.thrift import (
     idl_compaction,

@@ -17,7 +17,7 @@ import pytest
 
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.report import ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport, Report, RunReport
 from tests.fakes.kubernetes import NAMESPACE, TOKEN, KubernetesServer
 
 # Post the pod of a driver as the real one does, and keep its input in the annotations.

@@ -13,18 +13,22 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.jobs.catalog_jobs import AlterColumnsJob, DropTableJob, RenameTableJob
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
+    AlterColumnsJob,
+    DropTableJob,
+    RenameTableJob,
+)
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import BatchSource, ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import (
     DeleteJob,
     InsertJob,

@@ -5,7 +5,7 @@ import json
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.jobs.codec import encode
 from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.records.run_note import RunNote
 from airflow_hiveacid.sql.script import to_script
 from tests.fuzz.driver import INPUTS, Source, fuzz

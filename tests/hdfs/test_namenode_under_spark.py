@@ -19,7 +19,7 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import StorageUnreachable
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from airflow_hiveacid.storage.folder import Storage

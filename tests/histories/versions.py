@@ -21,7 +21,7 @@ from airflow_hiveacid.engine.read.changes import ChangeReader
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import LockTimeout, VersionGone, VersionUnknown
-from airflow_hiveacid.jobs.report import PartitionDifference, RunReport
+from airflow_hiveacid.jobs.reports.report import PartitionDifference, RunReport
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.histories.random_table import RandomTable

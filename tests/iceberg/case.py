@@ -13,7 +13,7 @@ from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from tests.golden_versions import Adopted, Row, in_order
 from tests.iceberg.lakes import sql_catalog, sql_options

@@ -11,7 +11,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import to_jobs
 from tests.golden import GoldenSnapshot, GoldenTable

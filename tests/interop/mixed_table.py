@@ -14,7 +14,7 @@ from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient

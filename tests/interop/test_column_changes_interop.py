@@ -13,7 +13,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.engine.test_evolved_reading import alter

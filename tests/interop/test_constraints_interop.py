@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import ConstraintViolated
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.sql.script import to_script
 from tests.interop.engines import EngineError
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.sql.script import to_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]

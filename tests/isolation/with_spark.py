@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.acid.merge import MatchedUpdate
 from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.run import run
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.transaction_job import RowJob, TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob

@@ -16,7 +16,7 @@ from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, VersionUnknown
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
-from airflow_hiveacid.jobs.catalog_jobs import CreateTableLikeJob, RenameTableJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob, RenameTableJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid import merge
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs import ddl_jobs
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
+from airflow_hiveacid.jobs.definitions import ddl_jobs
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob

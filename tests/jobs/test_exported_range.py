@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ConsumerMismatch, CorruptFile
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import ChangesRange, RunReport
+from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.records.exported_range import ExportedRange
 
 IDENTITY = TableIdentity(created=7, id=3)

@@ -1,6 +1,6 @@
 import pytest
 
-from airflow_hiveacid.jobs.report import (
+from airflow_hiveacid.jobs.reports.report import (
     CleanReport,
     CompactReport,
     KeptDirectory,
@@ -9,8 +9,8 @@ from airflow_hiveacid.jobs.report import (
     RunReport,
     TableReport,
 )
-from airflow_hiveacid.jobs.script_report import ScriptReport
-from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.operators.outcome import outcome
 
 ORDERS = {"rows_inserted": 7, "rows_updated": 13, "partitions": ("d=1", "d=2"), "bytes": 6144}

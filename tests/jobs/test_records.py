@@ -15,9 +15,9 @@ from airflow_hiveacid.cluster.run_files import Started
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.report import CleanReport, CompactReport, RunReport
-from airflow_hiveacid.jobs.script_report import ScriptReport, StatementReport
-from airflow_hiveacid.jobs.stream_report import StreamReport
+from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport, StatementReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.records.consumers import Cursor
 from airflow_hiveacid.records.exported_range import ExportedRange
 from airflow_hiveacid.records.script_note import ScriptNote

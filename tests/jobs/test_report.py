@@ -3,7 +3,7 @@ import json
 import pytest
 
 from airflow_hiveacid.errors import InvalidJob, WriteConflict
-from airflow_hiveacid.jobs.report import (
+from airflow_hiveacid.jobs.reports.report import (
     CleanReport,
     CompactReport,
     ErrorReport,

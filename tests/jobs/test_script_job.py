@@ -8,10 +8,10 @@ import pytest
 from airflow_hiveacid.acid.blockers import describe_run, task_of_run
 from airflow_hiveacid.acid.merge import NotMatchedInsert, validate_clauses
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.run_token import agent_info, dag_of, marked_token, unmarked_token
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.run_token import agent_info, dag_of, marked_token, unmarked_token
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.jobs.run_token import marked_token, statement_token
+from airflow_hiveacid.jobs.options.run_token import marked_token, statement_token
 from airflow_hiveacid.records.script_note import BegunStatement, ScriptNote
 
 RUN = "dag/run/task/-1"

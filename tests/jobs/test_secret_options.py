@@ -1,6 +1,6 @@
 """Options that are shown without their secrets."""
 
-from airflow_hiveacid.jobs.secret_options import without_secrets
+from airflow_hiveacid.jobs.options.secret_options import without_secrets
 
 
 def test_secret_options_are_masked() -> None:

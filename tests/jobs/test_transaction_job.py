@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob

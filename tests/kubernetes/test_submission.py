@@ -18,7 +18,7 @@ from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.kubernetes import KubernetesApplications
 from airflow_hiveacid.cluster.run_files import RunFiles
 from airflow_hiveacid.jobs import DeleteJob
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from tests.airflow.cluster_task import deferred_by
 from tests.kubernetes.namespace import Namespace
 from tests.live.process_group import ProcessGroup

@@ -13,7 +13,7 @@ import pytest
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState, application_tag
 from airflow_hiveacid.cluster.yarn import YarnApplications
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

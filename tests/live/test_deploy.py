@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.live.airflow_api import ENDED, AirflowApi, wait_until
 from tests.live.compose_stack import ComposeStack

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin.page import page
 from airflow_hiveacid.plugin.table_list import TableQuery, listing

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.errors import MetastoreUnreachable, TableNotFound
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue

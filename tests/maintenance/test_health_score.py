@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.compaction_decision import decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.errors import TableReplaced
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, QueueEntry, TableHealth, score_of
 from airflow_hiveacid.text.quantities import duration_in_words, timestamp_in_words
 

@@ -27,12 +27,13 @@ from airflow_hiveacid.errors import (
     VersionGone,
     VersionUnknown,
 )
-from airflow_hiveacid.jobs.catalog_jobs import DropDatabaseJob, DropTableJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
@@ -43,7 +44,6 @@ from airflow_hiveacid.jobs.sources import (
 )
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean

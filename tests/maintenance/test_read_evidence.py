@@ -7,7 +7,7 @@ import pytest
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.locks import LockType, TableRef, read_lock_components
 from airflow_hiveacid.acid.table_identity import TableIdentity
-from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.read_evidence import read_locks, run_reads
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

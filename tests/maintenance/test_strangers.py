@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import (
     StorageError,
 )
 from airflow_hiveacid.history.table_history import table_history
-from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.stream_report import StreamProgress
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.records.stream_place import StreamPlace
 from airflow_hiveacid.records.stream_places import StreamPlaces, stream_states
 from airflow_hiveacid.records.stream_state import StreamState

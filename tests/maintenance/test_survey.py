@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.layout.directory_sizes import DirectorySizes
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll

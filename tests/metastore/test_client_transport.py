@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import (
     MetastoreUnreachable,
     UnsupportedMetastore,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import AuthenticationFailed, InvalidJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore import delegation
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import TokenKeeper, new_token

@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     TokenRefused,
 )
-from airflow_hiveacid.jobs.metastore_options import PROTECTIONS, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import PROTECTIONS, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken

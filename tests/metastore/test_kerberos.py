@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import (
     KerberosLibraryMissing,
     NoTicket,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.sasl import kerberos, system_gssapi
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure

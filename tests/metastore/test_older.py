@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.errors import MetastoreUnreachable, UnsupportedMetastore
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars, write_properties
 from airflow_hiveacid.metastore.dev.embedded import HOST, free_port

@@ -13,8 +13,8 @@ from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.locks import Operation, TableRef, Target
 from airflow_hiveacid.errors import TokenRefused
 from airflow_hiveacid.jobs import MergeJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import TokenKeeper, new_token

@@ -16,7 +16,7 @@ from airflow_hiveacid.errors import (
     MetastoreError,
     NoTicket,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

@@ -12,7 +12,7 @@ import pytest
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.storage.folder import Storage

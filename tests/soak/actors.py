@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatched
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.records.consumers import Consumer

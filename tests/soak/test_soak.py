@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.failover.shared_metastore import MetastoreDatabase, SharedMetastore

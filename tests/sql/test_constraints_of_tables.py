@@ -5,7 +5,7 @@ import pytest
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import SqlError
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import (
+from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
     AlterColumnsJob,
     CreateDatabaseJob,
@@ -24,14 +24,19 @@ from airflow_hiveacid.jobs.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, ConvertJob, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import (
+    ColumnSpec,
+    ConvertJob,
+    CreateTableJob,
+    TruncateJob,
+)
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.script import to_jobs, to_script
 
@@ -64,10 +69,7 @@ CASES = {
     ),
     "INSERT INTO t SELECT * FROM feed FOR VERSION AS OF 7 JOIN feed b ON b.id = feed.id": insert(
         "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` b ON b.id = feed.id",
-        {
-            "db__feed": TableSource("db.feed", as_of="7"),
-            "db__feed_2": TableSource("db.feed"),
-        },
+        {"db__feed": TableSource("db.feed", as_of="7"), "db__feed_2": TableSource("db.feed")},
     ),
     "INSERT INTO t SELECT * FROM feed FOR SYSTEM_TIME AS OF '2026-03-01 12:00:00' AS f": insert(
         "SELECT * FROM `db__feed` AS f",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.engine.streaming.measures import StreamMeasures
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.jobs.sources import BatchSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource
-from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.progress import PhaseObserver
 

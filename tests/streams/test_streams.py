@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
-from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.progress import FAULT_VARIABLE, InjectedFault, PhaseObserver

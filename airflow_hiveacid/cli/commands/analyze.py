@@ -9,7 +9,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
 from airflow_hiveacid.progress import FaultInjector, PhaseClock
 from airflow_hiveacid.text.quantities import bytes_in_words
 

@@ -11,7 +11,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.jobs.report import CleanReport
+from airflow_hiveacid.jobs.reports.report import CleanReport
 from airflow_hiveacid.progress import FaultInjector, Phase, PhaseClock, PhaseObserver
 from airflow_hiveacid.text.quantities import bytes_in_words
 

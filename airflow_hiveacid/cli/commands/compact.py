@@ -12,7 +12,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionMode, CompactionPlace, CompactJob
-from airflow_hiveacid.jobs.report import CompactReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 _HEAD = (*("partition", "became", "of", "rows", "deletes", "read", "written", "stripes", "took"),)

@@ -11,7 +11,7 @@ from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.report import PartitionDifference
+from airflow_hiveacid.jobs.reports.report import PartitionDifference
 
 _VERSION = "a write id, or a time: 2026-03-01T12:00:00+00:00, in UTC if there is no zone"
 

@@ -15,7 +15,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport, TableMaintenance
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.foreground import until_ended
-from airflow_hiveacid.jobs.metastore_options import METASTORE_VARIABLE
+from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE
 from airflow_hiveacid.metastore.dev.releases import RELEASES
 
 

@@ -6,7 +6,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
-from airflow_hiveacid.jobs.report import RunReport
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 
 

@@ -21,9 +21,9 @@ from airflow_hiveacid.errors import InvalidJob, SparkNeeded, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
-from airflow_hiveacid.jobs.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
-from airflow_hiveacid.jobs.script_report import ScriptReport
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 # The reports of these name the partitions that were added or dropped.

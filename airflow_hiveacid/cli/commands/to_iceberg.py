@@ -11,8 +11,8 @@ from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.job import READ
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.text.quantities import bytes_in_words
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import age_in_words, iso_time
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 
 if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient

@@ -20,10 +20,10 @@ from airflow_hiveacid.compaction.placement import why_spark
 from airflow_hiveacid.ddl.partitions import partitions_to_drop
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.catalog_jobs import DatabaseJob, DropDatabaseJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DatabaseJob, DropDatabaseJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations

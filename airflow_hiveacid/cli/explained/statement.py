@@ -25,10 +25,10 @@ from airflow_hiveacid.cli.explained.definitions import explain_definition, expla
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob

@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.compaction.sorted_rows import RebalancingCompactor
 from airflow_hiveacid.engine.compaction.spark_scheduler import SparkScheduler
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.report import CompactReport
+from airflow_hiveacid.jobs.reports.report import CompactReport
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

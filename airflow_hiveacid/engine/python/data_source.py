@@ -22,7 +22,7 @@ from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.spark_versions import python_data_sources
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType

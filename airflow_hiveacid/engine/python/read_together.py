@@ -11,7 +11,7 @@ from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.jobs.accesses import accesses_of
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table

@@ -13,7 +13,7 @@ from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, scan_session
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of

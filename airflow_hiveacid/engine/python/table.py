@@ -41,14 +41,14 @@ from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.history.view import History
 from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
-from airflow_hiveacid.jobs.report import CompactReport, PartitionDifference, RunReport
+from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionDifference, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -14,9 +14,9 @@ from airflow_hiveacid.engine.write.statement import (
     WriteOptions,
     accesses_of_statements,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_options import OrcCodec
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.run_options import OrcCodec
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseObserver
 

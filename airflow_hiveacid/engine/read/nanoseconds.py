@@ -20,7 +20,7 @@ from airflow_hiveacid.engine.read.acid_snapshot import AcidSnapshot
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.errors import NanosecondsLost, UserError
-from airflow_hiveacid.jobs.table_properties import NANOSECONDS, REFUSE, TRUNCATE
+from airflow_hiveacid.jobs.definitions.table_properties import NANOSECONDS, REFUSE, TRUNCATE
 from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat

@@ -14,7 +14,7 @@ from airflow_hiveacid.engine.statements.restore import RestoreStatement
 from airflow_hiveacid.engine.statements.row_change import DeleteStatement, UpdateStatement
 from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import SOURCE_ROW
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction

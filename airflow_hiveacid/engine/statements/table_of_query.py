@@ -11,13 +11,13 @@ from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.statements.text_types import columns_of_query
 from airflow_hiveacid.errors import InvalidJob, TableExists
-from airflow_hiveacid.jobs.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_token import is_same_run
+from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
+from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
+from airflow_hiveacid.jobs.options.run_token import is_same_run
+from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.sources import TableSource
-from airflow_hiveacid.jobs.table_properties import RUN_PROPERTY
-from airflow_hiveacid.jobs.view_job import CreateViewJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.views import view_query
 

@@ -11,9 +11,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.jobs.report import RunReport, TableReport
+from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress, StreamReport
 from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.jobs.stream_report import StreamProgress, StreamReport
 from airflow_hiveacid.progress import PhaseLog, PhaseObserver
 
 # For a stream that runs for months, the latencies of the last days suffice.

@@ -29,12 +29,12 @@ from airflow_hiveacid.errors import (
     StorageError,
     StreamOvertaken,
 )
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.report import RunReport
-from airflow_hiveacid.jobs.run_token import marked_token
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.run_token import marked_token
+from airflow_hiveacid.jobs.reports.report import RunReport
+from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import header_options
 from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
-from airflow_hiveacid.jobs.stream_report import StreamReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.progress import PROGRESS, FaultInjector, Phase, PhaseLog, PhaseObserver

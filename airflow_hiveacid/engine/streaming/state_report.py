@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from airflow_hiveacid.errors import HiveAcidError, StorageError
+from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.jobs.stream_job import StreamJob
-from airflow_hiveacid.jobs.stream_report import StreamProgress
 from airflow_hiveacid.progress import PhaseObserver
 from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.records.stream_state import StreamState

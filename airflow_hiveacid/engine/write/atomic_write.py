@@ -29,8 +29,8 @@ from airflow_hiveacid.engine.write.statement import (
     look_up_constraints,
 )
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
-from airflow_hiveacid.jobs.report import RunReport, TableReport
-from airflow_hiveacid.jobs.run_token import source_token, unmarked_token
+from airflow_hiveacid.jobs.options.run_token import source_token, unmarked_token
+from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.jobs.transaction_job import require_one_change
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.catalog import HiveTable

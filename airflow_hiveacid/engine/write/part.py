@@ -17,7 +17,7 @@ from airflow_hiveacid.engine.write.statement import Statement
 from airflow_hiveacid.engine.write.table_output import TableOutput
 from airflow_hiveacid.engine.write.taken_folders import TakenFolders
 from airflow_hiveacid.errors import CorruptFile, UserError
-from airflow_hiveacid.jobs.report import TableReport
+from airflow_hiveacid.jobs.reports.report import TableReport
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -19,8 +19,8 @@ from airflow_hiveacid.errors import (
     OverlapRefused,
     StorageError,
 )
-from airflow_hiveacid.jobs.report import CommitRetry, RunReport
-from airflow_hiveacid.jobs.run_token import source_token
+from airflow_hiveacid.jobs.options.run_token import source_token
+from airflow_hiveacid.jobs.reports.report import CommitRetry, RunReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -18,8 +18,8 @@ from airflow_hiveacid.engine.write.row_rules import DeclaredRules
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.job import Access, Job
-from airflow_hiveacid.jobs.report import ChangesRange
-from airflow_hiveacid.jobs.run_options import OrcCodec, RunOptions
+from airflow_hiveacid.jobs.options.run_options import OrcCodec, RunOptions
+from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from airflow_hiveacid.errors import EmbeddedMetastoreFailed, MetastoreError
-from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.distribution import (
     Distribution,

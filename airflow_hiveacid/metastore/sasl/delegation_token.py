@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.tokens import token_of
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.tokens import token_of
 from airflow_hiveacid.metastore.sasl.digest_md5 import DigestMd5
 
 

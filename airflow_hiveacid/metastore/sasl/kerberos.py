@@ -8,7 +8,7 @@ import threading
 from typing import Any, Protocol
 
 from airflow_hiveacid.errors import AuthenticationFailed, MetastoreError
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.sasl.channel import Protection
 from airflow_hiveacid.metastore.sasl.gss_failure import GssFailure
 from airflow_hiveacid.metastore.sasl.system_gssapi import SystemContext, forget_tickets

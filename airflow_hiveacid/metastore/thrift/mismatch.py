@@ -7,7 +7,7 @@ from typing import TypeVar
 from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.errors import AuthenticationMismatch, MetastoreError
-from airflow_hiveacid.jobs.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import KERBEROS, NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.sasl.channel import Status, opening, read_message, spoken
 from airflow_hiveacid.metastore.thrift.deadline import Deadline
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint

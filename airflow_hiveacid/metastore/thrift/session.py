@@ -24,7 +24,7 @@ from airflow_hiveacid.errors import (
     UnsupportedMetastore,
     WriteConflict,
 )
-from airflow_hiveacid.jobs.metastore_options import NO_PROOF, MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import NO_PROOF, MetastoreOptions
 from airflow_hiveacid.metastore.thrift import idl_tables, idl_txns
 from airflow_hiveacid.metastore.thrift.deadline import IDENTIFICATION_SECONDS, Deadline
 from airflow_hiveacid.metastore.thrift.endpoint import Endpoint

@@ -28,13 +28,13 @@ from airflow_hiveacid.errors import (
     InvalidJob,
     MetastoreUnreachable,
 )
-from airflow_hiveacid.jobs.metastore_options import (
+from airflow_hiveacid.jobs.options.metastore_options import (
     DELEGATION_TOKEN,
     KERBEROS,
     PROTECTIONS,
     MetastoreOptions,
 )
-from airflow_hiveacid.jobs.tokens import token_of
+from airflow_hiveacid.jobs.options.tokens import token_of
 from airflow_hiveacid.metastore.sasl.channel import Mechanism, Protection, SaslChannel
 from airflow_hiveacid.metastore.sasl.delegation_token import DelegationToken
 from airflow_hiveacid.metastore.sasl.kerberos import Kerberos

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from airflow_hiveacid.errors import MetastoreCallFailed, MetastoreError, TransactionAborted
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 

@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.blockers import task_of_run
 from airflow_hiveacid.acid.locks import LockComponent, TableRef, blocks
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
-from airflow_hiveacid.jobs.run_token import unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, LockState
 from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.metastore_options import MetastoreOptions
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 

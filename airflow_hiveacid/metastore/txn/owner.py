@@ -13,7 +13,7 @@ from typing import Self
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import TransactionAborted
-from airflow_hiveacid.jobs.run_token import agent_info
+from airflow_hiveacid.jobs.options.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

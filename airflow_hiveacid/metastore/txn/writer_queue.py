@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockType, TableRef
 from airflow_hiveacid.errors import LockTimeout, MetastoreError, TransactionAborted
-from airflow_hiveacid.jobs.run_token import agent_info
+from airflow_hiveacid.jobs.options.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock
 from airflow_hiveacid.metastore.txn.heartbeat import HEARTBEATS_PER_TIMEOUT, txn_timeout_seconds

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from airflow_hiveacid.jobs.report import CompactReport, ErrorReport, Report, RunReport
+from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, Report, RunReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
 from airflow_hiveacid.jobs.field_checks import require_choice, require_text
 
 PartitionAction = Literal["add", "drop", "repair"]

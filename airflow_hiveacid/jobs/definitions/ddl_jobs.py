@@ -9,9 +9,9 @@ from airflow_hiveacid.acid.locks import LockType, Operation
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import NestedType, parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
+from airflow_hiveacid.jobs.definitions.table_properties import require_settable
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_text
 from airflow_hiveacid.jobs.job import ScriptedJob
-from airflow_hiveacid.jobs.table_properties import require_settable
 from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
 TableFormat = Literal["ORC", "PARQUET", "TEXTFILE", "CSV", "JSON"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_hiveacid.jobs.report import Report, TableReport
+from airflow_hiveacid.jobs.reports.report import Report, TableReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.allowed_locations import AllowedLocations
 from airflow_hiveacid.jobs.field_checks import (
     is_template,
     require_choice,
     require_text,
 )
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 # The environment variable with the uris of a metastore for the command line.

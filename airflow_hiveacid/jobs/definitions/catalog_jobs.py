@@ -8,10 +8,10 @@ from typing import ClassVar
 from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.locks import LockType, TableRef
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import CatalogJob, ColumnSpec
+from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ColumnSpec
+from airflow_hiveacid.jobs.definitions.table_properties import require_settable
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table, require_text
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.jobs.table_properties import require_settable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

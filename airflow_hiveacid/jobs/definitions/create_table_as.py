@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.ddl_jobs import ColumnSpec, CreateTableJob, TableLayout
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TableLayout
 from airflow_hiveacid.jobs.field_checks import freeze, is_template
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import QuerySource

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from airflow_hiveacid.jobs.report import Report
+from airflow_hiveacid.jobs.reports.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Jobs that change definitions of databases, tables, partitions, and views."""

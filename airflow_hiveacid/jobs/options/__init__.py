@@ -1,0 +1,1 @@
+"""Options of a run: its metastore, its token, and its limits."""

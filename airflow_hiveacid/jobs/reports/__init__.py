@@ -1,0 +1,1 @@
+"""Results of jobs, as the values of XComs."""
