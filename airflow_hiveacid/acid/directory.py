@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import (
@@ -112,7 +113,7 @@ def acid_state(
     txns: ValidTxnList | None = None,
     *,
     rules: Rules = Rules.HIVE4,
-    metadata_acid: Mapping[str, str] | Callable[[str], str] | None = None,
+    metadata_acid: Mapping[str, str] | Callable[[str], str | None] | None = None,
     strict: bool = True,
 ) -> AcidDirectory:
     """Choose the directories that a snapshot reads.
@@ -125,13 +126,15 @@ def acid_state(
             compaction. None treats every compaction as committed.
         rules: The version of Hive whose rules apply.
         metadata_acid: The content of the marker files, by directory; see parse_metadata_file. A
-            function is called only for bases that have the file.
+            function is called only for bases that have the file, and returns None for a file that
+            was removed after the listing: a cleaner may remove a base that a newer one replaced.
         strict: Differ from Hive where it returns wrong rows or omits rows: for the base of an open
             or aborted overwrite, and for two copies of a delta that was compacted onto its own
             range.
 
     Raises:
-        BadMetadataFile: The content of a marker file is unknown to the rules.
+        BadMetadataFile: The content of a marker file is unknown to the rules, or the marker file of
+            a base that the snapshot may need was removed.
         MalformedName: An ACID name does not parse; to Hive 3 that includes every "_v" suffix.
         NotEnoughHistory: The directories that this snapshot needs are missing.
     """
@@ -152,6 +155,7 @@ def acid_state(
         ),
         key=hive_order,
     )
+    choice.require_kept()
     base = choice.base
     if base is not None:
         choice.obsolete += [*originals, *choice.original_directories]
@@ -196,12 +200,19 @@ class _Markers:
     def __init__(
         self,
         listing: Mapping[str, list[FileStatus]],
-        texts: Mapping[str, str] | Callable[[str], str] | None,
+        texts: Mapping[str, str] | Callable[[str], str | None] | None,
         rules: Rules,
     ) -> None:
         self._listing = listing
-        self._texts = texts
+        # Several rules need the same marker.
+        self._texts = cache(texts) if callable(texts) else texts
         self._rules = rules
+
+    def is_removed(self, directory: str) -> bool:
+        """Whether the marker file was removed after the listing."""
+        return (
+            callable(self._texts) and self._is_listed(directory) and self._texts(directory) is None
+        )
 
     def is_marked_compacted(self, directory: str) -> bool:
         data_format = self._data_format(directory)
@@ -213,13 +224,17 @@ class _Markers:
         return data_format is not None and data_format.lower() == _COMPACTED
 
     def _data_format(self, directory: str) -> str | None:
-        marked = f"{directory}/{METADATA_FILE}" in (f.path for f in self._listing[directory])
+        marked = self._is_listed(directory)
         if callable(self._texts):
             return self._texts(directory) if marked else None
         data_format = (self._texts or {}).get(directory)
         if marked and data_format is None:
             raise BadMetadataFile(f"{directory}/{METADATA_FILE} exists and was not read.")
         return data_format
+
+    def _is_listed(self, directory: str) -> bool:
+        wanted = f"{directory}/{METADATA_FILE}"
+        return any(file.path == wanted for file in self._listing[directory])
 
 
 class _Choice:
@@ -240,6 +255,7 @@ class _Choice:
         self._markers = markers
         self._oldest_base: tuple[str, Base] | None = None
         self._unread_compactions: list[str] = []
+        self._removed: list[tuple[str, Base]] = []
         self._deltas: list[tuple[str, Delta]] = []
         self.base: tuple[str, Base] | None = None
         self.original_directories: list[str] = []
@@ -262,6 +278,24 @@ class _Choice:
             self._consider_base(directory, parsed)
         else:
             self._consider_delta(directory, parsed)
+
+    def require_kept(self) -> None:
+        """Refuse a listing from which a base was removed that the snapshot may need.
+
+        A cleaner removes a base only while nobody needs it.
+
+        Raises:
+            BadMetadataFile: Such a base was removed.
+        """
+        for directory, removed in self._removed:
+            write_id = removed.write_id
+            seen = self._write_ids.is_valid(write_id) or self._write_ids.is_valid_base(write_id)
+            if self.base is None or (seen and self.base[1].write_id < write_id):
+                raise BadMetadataFile(
+                    f"{directory}/{METADATA_FILE} was removed after the directory was listed.",
+                    remedy="Try again. If the directory is still there, and its base is the newest,"
+                    " bring the file back from a copy.",
+                )
 
     def cut_off_by(self) -> str | None:
         """Return an unreadable base that replaced directories needed by this snapshot, if any."""
@@ -298,6 +332,9 @@ class _Choice:
     def _consider_base(self, directory: str, base: Base) -> None:
         if self._oldest_base is None or base.write_id < self._oldest_base[1].write_id:
             self._oldest_base = (directory, base)
+        if not base.visibility_txn and self._markers.is_removed(directory):
+            self._removed.append((directory, base))
+            return
         aborted = self._rules is Rules.HIVE4 and self._write_ids.is_aborted(base.write_id)
         # A compaction may end at an aborted write id; the base does not contain its rows.
         if aborted and not self._is_compacted(directory, base):

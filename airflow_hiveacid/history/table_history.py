@@ -307,7 +307,7 @@ class _Folders:
             marked = [name for name in names if f"{prefix}{name}" in folder.marked]
 
             @cache
-            def data_format(directory: str, prefix: str = prefix) -> str:
+            def data_format(directory: str, prefix: str = prefix) -> str | None:
                 return read_marker(folder.storage, f"{prefix}{directory}")
 
             state = acid_state(
@@ -326,9 +326,11 @@ class _Folders:
                 {name: sizes[name] for name in names},
                 # A base with a transaction in its name is always of a compaction.
                 markers={
-                    name: data_format(name)
+                    name: marker
                     for name in marked
-                    if name.startswith("base_") and _UNCLEAR.fullmatch(name)
+                    if name.startswith("base_")
+                    and _UNCLEAR.fullmatch(name)
+                    and (marker := data_format(name)) is not None
                 },
                 noted=noted,
                 times={name: _seconds(folder, f"{prefix}{name}") for name in names},

@@ -30,7 +30,7 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.sidecar import disagreements, parse_note, replaced_by, written_files
 from airflow_hiveacid.acid.versions import PartitionVersions, Replaced
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList, WriteIdList
-from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile
+from airflow_hiveacid.errors import BadMetadataFile, CorruptFile, UnsupportedFile, VersionGone
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -109,7 +109,7 @@ def read_state(
         VersionGone: A directory to be read was cleaned, or may have been.
     """
 
-    def data_format(directory: str) -> str:
+    def data_format(directory: str) -> str | None:
         return read_marker(storage, directory)
 
     kept = files
@@ -125,15 +125,24 @@ def read_state(
 def check_kept(storage: ReadOnlyStorage, states: Sequence[AcidDirectory]) -> None:
     """Refuse directories of earlier versions that a cleaner is removing.
 
+    A removal of a directory removes its note last.
+
     Args:
         storage: The folder of the partition.
         states: The states read from one listing.
 
     Raises:
         CorruptFile: A file of a directory is missing.
+        VersionGone: A directory was removed after it was listed.
     """
-    names = {name for state in states for name in (state.base, *state.deltas) if name}
-    check_notes(storage, states[0], read_notes(storage, states[0], sorted(names)))
+    names = sorted({name for state in states for name in (state.base, *state.deltas) if name})
+    notes = read_notes(storage, states[0], names)
+    for name in names:
+        # Without a note, nothing shows that files were missing already when they were listed.
+        note = None if name in notes else states[0].sidecar(name)
+        if note is not None and not storage.exists(note.path):
+            raise VersionGone(f"{storage.location.rstrip('/')}/{name} was removed meanwhile.")
+    check_notes(storage, states[0], notes)
 
 
 def versions_of(
@@ -156,16 +165,21 @@ def _read_replaced(storage: ReadOnlyStorage, directory: str) -> Replaced | None:
     return None if note is None else replaced_by(note)
 
 
-def read_marker(storage: ReadOnlyStorage, directory: str) -> str:
-    """Return the data format in the marker file of a base.
+def read_marker(storage: ReadOnlyStorage, directory: str) -> str | None:
+    """Return the data format in the marker file of a base; None if it was removed meanwhile.
+
+    Writers publish a base with its complete marker file, and only a removal of the base removes it.
 
     Raises:
         BadMetadataFile: The content is invalid or too long.
     """
-    content = storage.read_small(f"{directory}/{METADATA_FILE}")
-    if content is None:
-        raise BadMetadataFile(f"{storage.location}/{directory}/{METADATA_FILE} cannot be read.")
-    return parse_metadata_file(content.decode(errors="replace"))
+    path = f"{directory}/{METADATA_FILE}"
+    content = storage.read_small(path)
+    if content is not None:
+        return parse_metadata_file(content.decode(errors="replace"))
+    if storage.exists(path):
+        raise BadMetadataFile(f"{storage.location}/{path} cannot be read.")
+    return None
 
 
 def read_notes(

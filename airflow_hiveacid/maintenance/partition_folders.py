@@ -42,38 +42,72 @@ class PartitionFolder:
         return ReadOnlyStorage.of(self.below).is_link(self.path)
 
 
-def partition_folders(
-    client: MetastoreClient,
-    table: HiveTable,
-    partitions: Sequence[str] | None,
-    others: Iterable[tuple[str, str]],
-) -> list[PartitionFolder]:
-    """Find the folders of a job, each used by the job's table only.
+class TableFolders:
+    """The folders of a table and its partitions, each in a place of its own.
 
-    Args:
-        client: The metastore.
+    Attributes:
         table: The table.
-        partitions: The names of its partitions; all partitions if None. A missing partition has no
-            folder.
-        others: The names and locations of all other tables and their partitions.
-
-    Raises:
-        InvalidJob: Partitions are requested of an unpartitioned table.
-        SharedLocation: Another table or partition may have its files in a folder, around it or
-            inside it.
+        folders: One folder for each partition, or that of an unpartitioned table.
     """
-    if partitions is not None and not table.partition_keys:
-        raise InvalidJob(f"{table.ref} has no partitions.")
-    whole = PartitionFolder(None, table.folder, table.folder, "")
-    folders = [whole]
-    if table.partition_keys:
-        locations = partition_locations(client, table)
-        folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
-    _refuse_shared(table, folders, others)
-    if partitions is None:
-        return folders
-    named = frozenset(partitions)
-    return [folder for folder in folders if folder.partition in named]
+
+    def __init__(self, client: MetastoreClient, table: HiveTable) -> None:
+        """List the folders.
+
+        Raises:
+            SharedLocation: Two partitions may have files in one folder, or one inside the other, or a
+                partition has the folder of its table, or one around it.
+        """
+        self.table = table
+        self.folders = [PartitionFolder(None, table.folder, table.folder, "")]
+        if table.partition_keys:
+            locations = partition_locations(client, table)
+            self.folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
+        self._places_of = _resolver()
+        root = self._places_of(table.folder)
+        places_of_partitions = {
+            f"{table.ref}/{folder.partition}": (folder.location, self._places_of(folder.location))
+            for folder in self.folders
+            if folder.partition is not None
+        }
+        partitions = {name: found for name, (_, found) in places_of_partitions.items()}
+        own = OwnPlaces(partitions.items())
+        for name, (location, found) in places_of_partitions.items():
+            # Partitions lie inside the folder of their table, never at it or around it.
+            if any(place.may_be_inside(partition) for place in root for partition in found):
+                raise _shared(name, table.ref.full_name, location)
+            if (neighbor := own.overlapping(found, besides=name)) is not None:
+                raise _shared(name, neighbor, location)
+        self._own = OwnPlaces([(table.ref.full_name, root), *partitions.items()])
+
+    def of_partitions(self, partitions: Sequence[str] | None) -> list[PartitionFolder]:
+        """Return the folders of some partitions; a missing partition has none.
+
+        Args:
+            partitions: Their names; all partitions, or an unpartitioned table, if None.
+
+        Raises:
+            InvalidJob: Partitions are requested of an unpartitioned table.
+        """
+        if partitions is None:
+            return self.folders
+        if not self.table.partition_keys:
+            raise InvalidJob(f"{self.table.ref} has no partitions.")
+        named = frozenset(partitions)
+        return [folder for folder in self.folders if folder.partition in named]
+
+    def require_unshared(self, others: Iterable[tuple[str, str]]) -> None:
+        """Check that nothing else uses any of the folders.
+
+        Args:
+            others: The names and locations of all other tables and their partitions.
+
+        Raises:
+            SharedLocation: Another table or partition may have its files in a folder, around it or
+                inside it.
+        """
+        for other, location in others:
+            if (overlapping := self._own.overlapping(self._places_of(location))) is not None:
+                raise _shared(overlapping, other, location)
 
 
 def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequence[str]) -> None:
@@ -108,30 +142,6 @@ def folder_of(table: str, partition: str | None, location: str) -> PartitionFold
     inside = location.startswith(f"{root}/")
     below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")
     return PartitionFolder(partition, location, below, path)
-
-
-def _refuse_shared(
-    table: HiveTable, folders: Sequence[PartitionFolder], others: Iterable[tuple[str, str]]
-) -> None:
-    places_of = _resolver()
-    root = places_of(table.folder)
-    locations = {
-        f"{table.ref}/{folder.partition}": folder.location
-        for folder in folders
-        if folder.partition is not None
-    }
-    partitions = {name: places_of(location) for name, location in locations.items()}
-    own = OwnPlaces(partitions.items())
-    for name, found in partitions.items():
-        # Partitions lie inside the folder of their table, never at it or around it.
-        if any(place.may_be_inside(partition) for place in root for partition in found):
-            raise _shared(name, table.ref.full_name, locations[name])
-        if (neighbor := own.overlapping(found, besides=name)) is not None:
-            raise _shared(name, neighbor, locations[name])
-    everything = OwnPlaces([(table.ref.full_name, root), *partitions.items()])
-    for other, location in others:
-        if (overlapping := everything.overlapping(places_of(location))) is not None:
-            raise _shared(overlapping, other, location)
 
 
 def _resolver() -> Callable[[str], frozenset[Place]]:

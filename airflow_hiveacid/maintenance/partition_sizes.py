@@ -180,7 +180,7 @@ class PartitionSizes:
             return known
         read: list[str] = []
 
-        def data_format(directory: str) -> str:
+        def data_format(directory: str) -> str | None:
             base = parse_directory(directory)
             assert isinstance(base, Base), directory
             # Of a base whose write id is committed the marker makes no difference: no need to
@@ -200,7 +200,7 @@ class PartitionSizes:
         directories: tuple[str, ...],
         marked: Iterable[str],
         originals: bool,
-        data_format: Callable[[str], str],
+        data_format: Callable[[str], str | None],
     ) -> _State:
         files = [FileStatus(f"{directory}/", 0) for directory in directories]
         files += [FileStatus(f"{directory}/{METADATA_FILE}", 1) for directory in marked]

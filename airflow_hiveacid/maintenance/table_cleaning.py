@@ -6,7 +6,6 @@ each change the metastore confirms the lock, the table and the partition.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
@@ -31,7 +30,7 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
-from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, partition_folders
+from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, TableFolders
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
@@ -75,7 +74,8 @@ def clean(
 
     Raises:
         NotTransactional: The table is not an ACID table.
-        SharedLocation: Another table or partition shares the location of its files.
+        SharedLocation: Another table or partition shares the location of removable files, or two
+            partitions of the table share one.
         TableReplaced: The table was dropped, moved or created again meanwhile.
         TransactionAborted: The lock was lost, because the process slept for too long, for example.
         InvalidJob: A retention of the table is not a valid duration.
@@ -87,13 +87,17 @@ def clean(
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
     with phases(Phase.READ, "the partitions"):
-        folders = _folders(client, table, job, locations)
+        place = _Place(client, TableFolders(client, table), locations)
+        folders = place.table.of_partitions(job.partitions)
     if job.dry_run:
         with phases(Phase.READ, "the directories"):
             inspection = Inspection(client, table, retention=retention)
             waiting = inspection.inspect(folders)
             waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
             waiting += inspection.inspect_progress(job.keep_notes_days)
+        if any(inspected.garbage for inspected in waiting):
+            with phases(Phase.READ, "the locations of other tables"):
+                place.require_unshared()
         return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
@@ -105,7 +109,7 @@ def clean(
         max_restarts=job.max_restarts,
         phases=phases,
     ) as txn:
-        cleaner = _Cleaner(client, table, txn, phases, retention)
+        cleaner = _Cleaner(client, place, txn, phases, retention)
         cleaned = cleaner.clean(folders, job)
     return replace(
         _report(job, cleaned, phases),
@@ -114,13 +118,43 @@ def clean(
     )
 
 
-def _folders(
-    client: MetastoreClient, table: HiveTable, job: CleanJob, locations: RecentLocations | None
-) -> list[PartitionFolder]:
-    if locations is not None:
-        with suppress(SharedLocation):  # The other table may have been dropped since then.
-            return partition_folders(client, table, job.partitions, locations.besides(table))
-    return partition_folders(client, table, job.partitions, other_locations(client, table))
+class _Place:
+    """The folders of a table, which nothing else uses as soon as a file is to be removed.
+
+    Only the metastore's complete list of locations proves this, which takes more calls than the rest
+    of a cleaning. So a cleaning that removes nothing does not need it.
+
+    Attributes:
+        table: The folders.
+    """
+
+    def __init__(
+        self, client: MetastoreClient, table: TableFolders, recent: RecentLocations | None
+    ) -> None:
+        self.table = table
+        self._client = client
+        self._recent = recent
+        self._is_unshared = False
+
+    def require_unshared(self) -> None:
+        """Check that nothing else uses the folders; only the first call asks the metastore.
+
+        Raises:
+            SharedLocation: Another table or partition may have its files there.
+        """
+        if self._is_unshared:
+            return
+        if self._recent is None or not self._are_unshared_recently(self._recent):
+            others = other_locations(self._client, self.table.table)
+            self.table.require_unshared(others)
+        self._is_unshared = True
+
+    def _are_unshared_recently(self, recent: RecentLocations) -> bool:
+        try:
+            self.table.require_unshared(recent.besides(self.table.table))
+        except SharedLocation:  # The other table may have been dropped since then.
+            return False
+        return True
 
 
 class _Cleaner:
@@ -134,7 +168,7 @@ class _Cleaner:
     def __init__(
         self,
         client: MetastoreClient,
-        table: HiveTable,
+        place: _Place,
         txn: Transaction,
         phases: PhaseClock,
         retention: Retention,
@@ -142,7 +176,8 @@ class _Cleaner:
         self.requests_cleaned: list[int] = []
         self.warnings: list[str] = []
         self._client = client
-        self._table = table
+        self._place = place
+        self._table = place.table.table
         self._txn = txn
         self._phases = phases
         self._retention = retention
@@ -188,6 +223,9 @@ class _Cleaner:
         storage = Storage.of(folder.location)
         for directory in inspected.plan.unmarked if inspected.plan else ():
             self._note_readers(folder, storage, directory)
+        if inspected.garbage:
+            with self._phases(Phase.READ, "the locations of other tables"):
+                self._place.require_unshared()
         removed, keep = [], list(inspected.keep)
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):

@@ -179,14 +179,10 @@ def _describe_partition(
     storage = ReadOnlyStorage.of(location)
     files, now = list_files(storage), snapshot.write_ids[ref.full_name]
     marked = [file.path.partition("/")[0] for file in files if file.path.endswith(_MARKER)]
-    markers = {name: read_marker(storage, name) for name in marked if name.startswith("base_")}
-    state = acid_state(
-        files,
-        now,
-        snapshot.txns,
-        metadata_acid=markers,
-        strict=False,
-    )
+    bases = [name for name in marked if name.startswith("base_")]
+    read = {name: read_marker(storage, name) for name in bases}
+    state = acid_state(files, now, snapshot.txns, metadata_acid=read.get, strict=False)
+    markers = {name: marker for name, marker in read.items() if marker is not None}
     found = _Partition(storage)
     current = [name for name in (state.base, *state.deltas) if name is not None]
     for name in ("", *current):

@@ -5,13 +5,19 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from pyarrow import fs  # noqa: TID253
 
 from airflow_hiveacid.acid.directory import FileStatus
-from airflow_hiveacid.acid.names import LARGEST_NOTE, UNFINISHED_PREFIX
+from airflow_hiveacid.acid.names import (
+    LARGEST_NOTE,
+    METADATA_FILE,
+    SIDECAR_FILE,
+    UNFINISHED_PREFIX,
+)
 from airflow_hiveacid.errors import DirectoryMissing, OutsideTable, StorageError
 from airflow_hiveacid.storage.filesystems import filesystem_of, translated_errors
 from airflow_hiveacid.storage.google import with_directories
@@ -21,6 +27,7 @@ from airflow_hiveacid.storage.uploads import Uploads
 
 # There, a directory is only a common prefix of names: it is moved file by file.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+_NOTES = frozenset({METADATA_FILE, SIDECAR_FILE})
 # File systems without hard links, such as some of object stores that are mounted.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -399,6 +406,7 @@ class LocalStorage(Storage):
         full = self._changeable(path)
         with translated_errors(self._show(path)):
             if os.path.lexists(full):
+                _remove_all_but_notes(full)
                 shutil.rmtree(full, onerror=_unless_gone)
 
     def _changeable(self, path: str) -> str:
@@ -425,6 +433,28 @@ class HdfsStorage(Storage):
     def _replace(self, source: str, target: str) -> None:
         with translated_errors(self._show(target)):
             self._filesystem.replace(self._full(source), self._full(target))
+
+
+def _remove_all_but_notes(directory: str) -> None:
+    """Remove the files that the notes of an ACID directory describe.
+
+    The process may be killed in between: without a note, the remaining files would pass for all.
+    """
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        for entry in os.scandir(handle):
+            if entry.name in _NOTES:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.name, onerror=_unless_gone, dir_fd=handle)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(entry.name, dir_fd=handle)
+    finally:
+        os.close(handle)
 
 
 def _unless_gone(_: object, __: str, failure: Any) -> None:

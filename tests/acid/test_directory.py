@@ -158,6 +158,41 @@ def test_marker_files_are_asked_for_only_where_there_is_one():
     assert set(asked) == {"base_0000002"}
 
 
+def removed(directory):
+    """The marker file, which a cleaner has removed since the listing."""
+    return {"base_0000001": None}.get(directory, "compacted")
+
+
+@pytest.mark.parametrize("rules", list(Rules))
+@pytest.mark.parametrize("write_ids", ["t:2:9223372036854775807::", "t:2:9223372036854775807::1"])
+def test_a_base_that_is_removed_after_the_listing_is_not_needed(rules, write_ids):
+    paths = ["base_0000001/_metadata_acid", "base_0000002/_metadata_acid"]
+    state = state_of(paths, write_ids, rules=rules, metadata_acid=removed)
+    assert state.base == "base_0000002"
+    assert (state.obsolete, state.aborted) == ((), ())
+
+
+@pytest.mark.parametrize("rules", list(Rules))
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["base_0000001/_metadata_acid"],
+        ["base_0000001/_metadata_acid", "delta_0000001_0000001_0000/bucket_00000"],
+        ["base_-9223372036854775808/bucket_00000", "base_0000001/_metadata_acid"],
+    ],
+)
+def test_a_base_without_a_newer_one_is_not_lost_silently(rules, paths):
+    with pytest.raises(BadMetadataFile, match="base_0000001/_metadata_acid was removed after"):
+        state_of(paths, "t:1:9223372036854775807::", rules=rules, metadata_acid=removed)
+
+
+@pytest.mark.parametrize("rules", list(Rules))
+def test_the_removal_of_a_later_base_does_not_matter_to_an_older_snapshot(rules):
+    paths = ["base_-9223372036854775808/bucket_00000", "base_0000001/_metadata_acid"]
+    state = state_of(paths, "t:0:9223372036854775807::", rules=rules, metadata_acid=removed)
+    assert state.base == "base_-9223372036854775808"
+
+
 def test_an_unread_marker_file_is_an_error():
     with pytest.raises(BadMetadataFile, match="was not read"):
         state_of(["base_0000002/_metadata_acid"], "t:2:9223372036854775807::")

@@ -14,8 +14,9 @@ from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.compaction.queue import SUCCEEDED, CompactionQueue
 from airflow_hiveacid.metastore.same_table import require_same_definition
+from airflow_hiveacid.metastore.thrift.answers import TxnType
 from tests.failover.front import Fronts
 
 pytestmark = [pytest.mark.failover, pytest.mark.timeout(600)]
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.failover, pytest.mark.timeout(600)]
 _AT_A_TIME = 4
 _REQUESTS = 120
 _WRITE_IDS = 20
+_REPORTS = 10
 _ALTERATIONS = 60
 
 
@@ -59,6 +61,33 @@ def test_requests_to_compact_are_all_accepted(observer: MetastoreClient, table: 
     with ThreadPoolExecutor(_AT_A_TIME) as asking:
         assert all(asking.map(ask, range(_REQUESTS)))
     assert len(queue.show(table)) == _REQUESTS
+
+
+def test_cleaners_of_one_request_all_report_that_it_is_cleaned(
+    observer: MetastoreClient, clients: list[MetastoreClient], table: TableRef
+) -> None:
+    """Each report inserts a row of the same number, so that the database refuses all but one."""
+    queue = CompactionQueue(observer)
+    if not observer.version.has_queue:
+        pytest.skip("Version 3 has no reports.")
+    with ThreadPoolExecutor(_AT_A_TIME) as reporting:
+        for number in range(_REPORTS):
+            partition = f"p={number}"
+            queue.request(table, partition, CompactionType.MAJOR, pool="reports")
+            claimed = queue.claim(f"reporter-{number}", "reports")
+            assert claimed is not None
+            txn = observer.open_txn("somebody", "host", None, TxnType.COMPACTION)
+            queue.record(claimed, txn, 1, "somebody")
+            queue.compacted(claimed)
+            observer.commit_txn(txn)
+            (ready,) = queue.show(table, partition)
+            list(
+                reporting.map(
+                    lambda client, ready=ready: CompactionQueue(client).cleaned(ready), clients
+                )
+            )
+            (cleaned,) = queue.show(table, partition)
+            assert cleaned.state == SUCCEEDED
 
 
 def test_a_transaction_has_one_write_id_whomever_it_asks(

@@ -2,21 +2,25 @@
 
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX, Base
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import PermissionRefused, TransactionAborted
+from airflow_hiveacid.errors import MetastoreCallFailed, PermissionRefused, TransactionAborted
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
+from airflow_hiveacid.metastore.thrift.idl_tables import MetaException
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import LocalStorage
+from tests.fakes.compactions import Compactions
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
 from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock
 
-pytestmark = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+REAL = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 # Those of a directory of AcidFolders.
 FILES = [WrittenFile("bucket_00000", 0, 7)]
 
@@ -48,6 +52,7 @@ def folders(client, database):
     return AcidFolders.create(client, f"{database}.t")
 
 
+@REAL
 def test_a_request_succeeds_when_its_directories_are_gone(folders):
     old = [folders.insert(), folders.insert()]
     base = compact(folders)
@@ -59,6 +64,7 @@ def test_a_request_succeeds_when_its_directories_are_gone(folders):
     assert folders.directories() == [base]
 
 
+@REAL
 def test_a_request_waits_for_readers_of_replaced_directories(folders):
     folders.insert()
     folders.insert()
@@ -69,6 +75,7 @@ def test_a_request_waits_for_readers_of_replaced_directories(folders):
     assert len(folders.clean().requests_cleaned) == 1
 
 
+@REAL
 def test_a_request_does_not_wait_for_what_earlier_versions_need(folders):
     old = [folders.insert(), folders.insert()]
     base = compact(folders)
@@ -81,6 +88,7 @@ def test_a_request_does_not_wait_for_what_earlier_versions_need(folders):
     assert len(report.requests_cleaned) == 1
 
 
+@REAL
 def test_a_dry_run_leaves_the_queue_alone(folders):
     folders.insert()
     folders.insert()
@@ -90,6 +98,7 @@ def test_a_dry_run_leaves_the_queue_alone(folders):
     assert states(folders) == before
 
 
+@REAL
 def test_a_request_that_has_nothing_left_to_clean_succeeds_too(folders):
     old = [folders.insert(), folders.insert()]
     compact(folders)
@@ -98,6 +107,7 @@ def test_a_request_that_has_nothing_left_to_clean_succeeds_too(folders):
     assert len(folders.clean().requests_cleaned) == 1
 
 
+@REAL
 def test_aborted_writes_are_not_forgotten_while_their_directory_is_there(folders):
     folders.insert()
     aborted = folders.insert(commit=False)
@@ -112,6 +122,7 @@ def test_aborted_writes_are_not_forgotten_while_their_directory_is_there(folders
     assert len(folders.clean().requests_cleaned) == 1
 
 
+@REAL
 def test_later_writes_do_not_hold_up_a_request(folders):
     folders.insert()
     folders.insert()
@@ -121,6 +132,7 @@ def test_later_writes_do_not_hold_up_a_request(folders):
     assert len(folders.clean().requests_cleaned) == 1
 
 
+@REAL
 def test_a_request_whose_compaction_is_not_committed_yet_waits(folders):
     folders.insert()
     folders.insert()
@@ -133,6 +145,7 @@ def test_a_request_whose_compaction_is_not_committed_yet_waits(folders):
         assert set(states(folders).values()) == {READY_FOR_CLEANING}
 
 
+@REAL
 def test_no_request_is_ended_when_the_lock_is_lost(folders):
     folders.insert()
     compact(folders)
@@ -142,6 +155,7 @@ def test_no_request_is_ended_when_the_lock_is_lost(folders):
     assert len(folders.clean().requests_cleaned) == 1
 
 
+@REAL
 def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):
     folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
     for partition in ("p=1", "p=2"):
@@ -153,6 +167,7 @@ def test_only_requests_of_the_cleaned_partitions_are_ended(client, database):
     assert states(folders) == {first: "succeeded", second: READY_FOR_CLEANING}
 
 
+@REAL
 def test_aborts_are_kept_while_staged_files_could_appear(client, database, monkeypatch):
     """A writer that was asleep during its abort continues by renaming its staged files."""
     folders = AcidFolders.create(client, f"{database}.parted", ["p=1"])
@@ -178,3 +193,75 @@ def test_aborts_are_kept_while_staged_files_could_appear(client, database, monke
     assert set(states(folders).values()) == {READY_FOR_CLEANING}
     assert len(folders.clean().requests_cleaned) == 1
     assert not staged.exists()
+
+
+def answering(monkeypatch, mark):
+    """Let the metastore run ``mark`` around each report that a request is cleaned."""
+    report = Compactions.mark_cleaned
+    monkeypatch.setattr(Compactions, "mark_cleaned", lambda *call: mark(partial(report, *call)))
+
+
+def refused():
+    # The message of version 4.0.1, on PostgreSQL because of a duplicate key of its history.
+    raise MetaException("Failed to execute function: markCleaned(...), details: ...")
+
+
+@FAKE
+def test_another_cleaner_may_report_the_same_at_the_same_time(folders, monkeypatch):
+    folders.insert()
+    folders.insert()
+    compact(folders)
+
+    def mark(report):
+        report()  # By the other one, whose row the metastore cannot insert again.
+        refused()
+
+    answering(monkeypatch, mark)
+    assert len(folders.clean().requests_cleaned) == 1
+    assert set(states(folders).values()) == {"succeeded"}
+
+
+@FAKE
+def test_a_refused_report_is_repeated(folders, monkeypatch):
+    folders.insert()
+    folders.insert()
+    compact(folders)
+    reports = iter([refused, refused])
+    answering(monkeypatch, lambda report: next(reports, report)())
+    assert len(folders.clean().requests_cleaned) == 1
+    assert set(states(folders).values()) == {"succeeded"}
+
+
+@FAKE
+def test_a_report_that_is_always_refused_is_an_error_and_made_by_the_next_cleaning(
+    folders, monkeypatch
+):
+    folders.insert()
+    folders.insert()
+    base = compact(folders)
+    with monkeypatch.context() as patch:
+        answering(patch, lambda report: refused())
+        with pytest.raises(MetastoreCallFailed, match="is ready for cleaning") as error:
+            folders.clean()
+    assert "Clean the table again" in error.value.remedy
+    assert folders.directories() == [base]
+    assert len(folders.clean().requests_cleaned) == 1
+
+
+@FAKE
+def test_a_request_that_failed_meanwhile_is_not_called_cleaned(folders, monkeypatch):
+    folders.insert()
+    folders.insert()
+    compact(folders)
+
+    # Another cleaner, after its last attempt.
+    fail = iter([lambda report: Compactions.mark_failed(*report.args)])
+
+    def mark(report):
+        next(fail, lambda _: None)(report)
+        refused()
+
+    answering(monkeypatch, mark)
+    with pytest.raises(MetastoreCallFailed):
+        folders.clean()
+    assert set(states(folders).values()) == {"failed"}

@@ -1,19 +1,23 @@
-"""The cost of a survey in the metastore depends on the written tables, not on all of them."""
+"""The cost of work in the metastore depends on the tables that it concerns, not on all of them."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import RecentLocations
 from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls
 
+_LISTING = ("get_all_databases", "get_all_tables", "get_table_objects_by_name_req")
 FAKES = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
 
@@ -79,3 +83,82 @@ def test_a_cleaning_asks_no_more_of_a_table_with_more_partitions(hms, client, da
         client.drop_table(folders.ref)  # Its partitions would be compared with those of the next.
         seen.append(calls)
     assert seen[0] == seen[1]
+
+
+def _partitions_listed(calls: Counter[str]) -> int:
+    return calls["get_partitions_with_specs"] + calls["get_partitions_pspec"]
+
+
+@pytest.fixture
+def other_databases(client: MetastoreClient, database: str) -> Iterator[Callable[..., None]]:
+    """Create databases with tables."""
+    made: list[str] = []
+
+    def make(count: int, *, plain: int, partitioned: int) -> None:
+        for _ in range(count):
+            made.append(f"{database}_{len(made)}")
+            client.create_database(made[-1])
+            for number in range(plain + partitioned):
+                partitions = ["p=1"] if number >= plain else None
+                AcidFolders.create(client, f"{made[-1]}.t{number}", partitions)
+
+    yield make
+    for name in made:
+        client.drop_database(name, cascade=True)
+
+
+def _table(client: MetastoreClient, name: str, *, obsolete: bool) -> AcidFolders:
+    """A table with a partition, and with a removable directory on request."""
+    folders = AcidFolders.create(client, name, ["p=1"])
+    folders.insert("p=1")
+    if obsolete:
+        folders.compact(Base(1), "p=1")
+    return folders
+
+
+@FAKES
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_cleaning_that_removes_nothing_does_not_ask_for_other_tables(
+    client, database, other_databases, dry_run
+):
+    own = _table(client, f"{database}.own", obsolete=False)
+    seen = []
+    for _ in range(2):
+        with counted_calls() as calls:
+            assert not own.clean(dry_run=dry_run).removed
+        seen.append(calls)
+        other_databases(2, plain=1, partitioned=2)
+    assert seen[0] == seen[1]
+    assert not {*_LISTING} & {*seen[0]}
+
+
+@FAKES
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_cleaning_asks_for_each_database_and_each_partitioned_table_once(
+    client, database, other_databases, dry_run
+):
+    own = _table(client, f"{database}.own", obsolete=True)
+    other_databases(3, plain=4, partitioned=2)
+    before = len(client.get_databases())
+    with counted_calls() as calls:
+        assert own.clean(dry_run=dry_run).removed
+    assert calls["get_all_databases"] == 1
+    assert calls["get_all_tables"] == before
+    # Of databases with tables; many tables of one database are described together.
+    assert calls["get_table_objects_by_name_req"] == 3 + 1
+    assert _partitions_listed(calls) == 1 + 3 * 2
+
+
+@FAKES
+def test_cleanings_of_a_maintenance_ask_for_other_tables_together(
+    client, database, other_databases
+):
+    tables = [_table(client, f"{database}.t{number}", obsolete=True) for number in range(5)]
+    other_databases(2, plain=1, partitioned=2)
+    locations = RecentLocations(client)
+    with counted_calls() as calls:
+        for table in tables:
+            assert clean(client, table.job(), locations=locations).removed
+    assert calls["get_all_databases"] == 1
+    # Each table lists its own partitions, and one of them those of all.
+    assert _partitions_listed(calls) == 5 + 5 + 2 * 2

@@ -15,6 +15,13 @@ from tests.maintenance.acid_folders import AcidFolders, removed
 from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog
 
 
+def add_obsolete(folders, partition="p=2"):
+    """Add a partition of a place of its own, with a removable directory."""
+    folders.add(partition)
+    folders.insert(partition)
+    folders.compact(Base(1), partition)
+
+
 @REAL_AND_FAKE
 @pytest.mark.parametrize("where", ["p=1", "p=1/deep", ""])
 def test_a_table_over_a_partition_elsewhere_is_not_cleaned(client, database, where):
@@ -23,6 +30,7 @@ def test_a_table_over_a_partition_elsewhere_is_not_cleaned(client, database, whe
     # Version 4 creates managed tables within the warehouse only.
     shared = owner.root.parent / "shared"
     owner.add("p=1", location=f"file:{shared}/p=1")
+    add_obsolete(owner)
     above = AcidFolders.create(client, f"{database}.above", location=f"file:{shared}/{where}")
     for _ in range(2):
         above.insert()
@@ -43,7 +51,7 @@ def test_a_partition_over_a_partition_of_another_table_is_not_cleaned(client, da
     tables = [AcidFolders.create(client, f"{database}.{name}", []) for name in ("one", "other")]
     for table, spelling in zip(tables, ("x", "y/../x/"), strict=True):
         table.add("p=1", location=f"file:{tmp_path}/{spelling}")
-        table.add("p=2")
+        add_obsolete(table)
     for table, foreign in zip(tables, reversed(tables), strict=True):
         with pytest.raises(SharedLocation, match=f"{foreign.ref}/p=1"):
             table.clean()
@@ -54,10 +62,27 @@ def test_cleanings_that_share_a_list_of_locations_refuse_the_same(client, databa
     tables = [AcidFolders.create(client, f"{database}.{name}", []) for name in ("one", "other")]
     for table in tables:
         table.add("p=1", location=f"file:{tmp_path}/x")
+        add_obsolete(table)
     locations = RecentLocations(client)
     for table, foreign in (tables, tables[::-1]):
         with pytest.raises(SharedLocation, match=f"{foreign.ref}/p=1"):
             clean(client, table.job(), locations=locations)
+
+
+@REAL_AND_FAKE
+def test_a_cleaning_without_removable_files_does_not_need_the_locations_of_others(
+    client, database, tmp_path
+):
+    tables = [AcidFolders.create(client, f"{database}.{name}", []) for name in ("one", "other")]
+    for table in tables:
+        table.add("p=1", location=f"file:{tmp_path}/x")
+        table.insert("p=1")
+    for dry_run in (True, False):
+        assert removed(tables[0].clean(dry_run=dry_run)) == []
+    (tmp_path / "x" / "_tmp_hiveacid_1_x").mkdir()
+    for dry_run in (True, False):
+        with pytest.raises(SharedLocation):
+            tables[0].clean(dry_run=dry_run)
 
 
 @REAL_AND_FAKE
@@ -69,9 +94,7 @@ def test_a_dropped_table_in_a_shared_list_of_locations_stops_no_cleaning(client,
     place = dropped.root
     client.drop_table(dropped.ref)
     table.add("p=1", location=f"file:{place}")
-    table.add("p=2")
-    table.insert("p=2")
-    table.compact(Base(1), "p=2")
+    add_obsolete(table)
     report = clean(client, table.job(), locations=locations)
     assert removed(report) == ["p=2/delta_0000001_0000001_0000"]
 

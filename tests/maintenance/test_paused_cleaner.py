@@ -4,10 +4,12 @@ import time
 
 import pytest
 
+from airflow_hiveacid.acid.locks import read_lock_components
 from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base
 from airflow_hiveacid.errors import ConflictError, TransactionAborted
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
@@ -126,3 +128,30 @@ def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):
         clean_asleep(folders, Phase.REGISTER, 1, meanwhile)
     assert not (folders.root / base / READER_NOTE_FILE).exists()
     folders.client.abort_txn(txn)
+
+
+def begin_and_die(folders, job):
+    """Hold the lock of a cleaning whose process no longer exists; return its transaction."""
+    client, owner = folders.client, Owner.of(job.token, "alice")
+    txn = client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    client.lock(
+        read_lock_components(folders.ref, True), txn, owner.user, owner.host, owner.agent_info
+    )
+    return txn
+
+
+def test_the_next_attempt_of_a_run_ends_the_lock_of_a_killed_one(folders):
+    killed = begin_and_die(folders, folders.job(run_token="d/r/clean/-1"))
+    assert [lock.txn_id for lock in folders.client.show_locks(folders.ref)] == [killed]
+    folders.clean(run_token="d/r/clean/-1")
+    assert folders.client.show_locks(folders.ref) == []
+
+
+@pytest.mark.parametrize("token", [None, "d/r/other/-1"])
+def test_the_lock_of_another_cleaning_is_left_to_its_owner(folders, token):
+    running = begin_and_die(folders, folders.job(run_token=token))
+    folders.clean(run_token="d/r/clean/-1")
+    folders.clean()
+    assert [lock.txn_id for lock in folders.client.show_locks(folders.ref)] == [running]
+    folders.client.abort_txn(running)  # As `hiveacid txns abort` does.
+    assert folders.client.show_locks(folders.ref) == []

@@ -66,7 +66,7 @@ def test_no_row_is_lost_in_some_seconds(
 def test_nothing_is_lost_and_nothing_grows_for_long(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = Path(os.environ.get("SOAK_FOLDER", tmp_path)) / version
+    folder = Path(os.environ.get("SOAK_FOLDER", tmp_path)).resolve() / version
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,6 +194,31 @@ def test_deleting_a_directory_leaves_alone_what_its_links_lead_to(table: Path) -
     Storage.of(str(table)).delete_directory("delta_1_1")
     assert not (table / "delta_1_1").exists()
     assert (outside / "f").read_bytes() == b"1"
+
+
+def test_the_notes_of_a_directory_go_after_all_that_they_describe(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_metadata_acid", "_hiveacid.json", "bucket_00000", "sub/bucket_00001"):
+        file = table / "base_0000001" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+    remove = shutil.rmtree
+
+    def killed(path: str, **options: object) -> None:
+        if os.path.basename(path) == "base_0000001":
+            raise KeyboardInterrupt
+        remove(path, **options)  # type: ignore[arg-type]
+
+    storage = Storage.of(f"file:{table}")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            storage.delete_directory("base_0000001")
+    notes = [file.path for file in storage.list_files(recursive=True)]
+    assert notes == ["base_0000001/_hiveacid.json", "base_0000001/_metadata_acid"]
+    storage.delete_directory("base_0000001")
+    assert storage.list_directories() == []
 
 
 def test_a_folder_reached_through_a_link_is_still_the_folder(table: Path) -> None:

@@ -21,6 +21,7 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 INITIATED = "initiated"
 WORKING = "working"
 READY_FOR_CLEANING = "ready for cleaning"
+SUCCEEDED = "succeeded"
 
 # Thrift's CompactionType.
 _TYPES = {1: "minor", 2: "major", 3: "rebalance", 4: "abort cleanup"}
@@ -31,6 +32,7 @@ _WORKER_VERSION = "airflow-hiveacid"
 # Pauses before a failed request is repeated, at most: on MySQL and MariaDB, simultaneous requests
 # deadlock.
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+_PAUSES_OF_CLEANING = _PAUSES[:3]
 _OURS = re.compile(r"hiveacid-(?:.*-)?(\d+)")
 
 
@@ -242,15 +244,38 @@ class CompactionQueue:
         """Report that no obsolete or aborted files remain up to the highest write id.
 
         The metastore then forgets which of these write ids were aborted: a remaining directory of
-        such a write id would count as committed.
+        such a write id would count as committed. Another cleaner may have reported the same.
 
         Args:
             entry: A request that is ready for cleaning, as returned by `show`.
+
+        Raises:
+            MetastoreCallFailed: The request is still not cleaned.
         """
         # With no write id the metastore would forget everything about the table.
         assert entry.highest_write_id
         info = _info(entry, highestWriteId=entry.highest_write_id)
-        self._client.call(idl_compaction.mark_cleaned, info)
+        for pause in (*_PAUSES_OF_CLEANING, None):
+            try:
+                self._client.call(idl_compaction.mark_cleaned, info)
+                return
+            except MetastoreCallFailed as failure:
+                # Of simultaneous reports, the metastore refuses all but one: each inserts a row of
+                # the same number into the history.
+                if self._is_cleaned(entry):
+                    return
+                if pause is None:
+                    raise type(failure)(
+                        f"{entry} after its files were removed: {failure.what}",
+                        remedy="Clean the table again, which only repeats this report. If it fails"
+                        " again, look into the metastore's log.",
+                    ) from failure
+            time.sleep(random.uniform(0, pause))
+
+    def _is_cleaned(self, entry: QueuedCompaction) -> bool:
+        """Whether a request that was ready for cleaning is cleaned, and perhaps forgotten since."""
+        states = [shown.state for shown in self.show(entry.table) if shown.id == entry.id]
+        return states in ([], [SUCCEEDED])
 
     def show(
         self, ref: TableRef | None = None, partition: str | None = None
