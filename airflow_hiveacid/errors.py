@@ -131,7 +131,9 @@ class KerberosLibraryMissing(UserError):
 class MirrorRefused(UserError):
     """An Iceberg table cannot follow the Hive table any more."""
 
-    default_remedy = "Drop the Iceberg table, or export to another name: the next run copies all rows."
+    default_remedy = (
+        "Drop the Iceberg table, or export to another name: the next run copies all rows."
+    )
 
 
 class NothingToCompact(UserError):

@@ -182,13 +182,13 @@ class Export:
                 files_kept=len(plan.kept),
                 files_removed=len(plan.removed),
             )
+            changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
+            if not (changed or tasks or plan.removed):
+                return self._tidied(_unchanged(report, plan, target))
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
                     shares = runner.run(share_task, [task for _, task in tasks])
                 return _with_shares(replace(report, files=len(tasks)), shares)
-            changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
-            if not (changed or tasks or plan.removed):
-                return self._tidied(_unchanged(report, plan, target))
             attempt = Attempt(target.location, parent=target.parent)
             with self._attempted(attempt, table) as fate:
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
@@ -341,6 +341,8 @@ class Export:
 
     def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
         """Remove the files of failed attempts that cannot commit any more."""
+        if self._job.dry_run:
+            return report
         with self._phases(Phase.CLEAN, "failed attempts"):
             try:
                 table = self._lake.table()

@@ -141,7 +141,9 @@ def test_columns_of_any_name(
         assert problems_of_keys(table) == []
         # Two rows of one bucket, of which one remains, so that their stripe is encoded again.
         more = [(*range(number, number + len(COLUMNS)), "ä b") for number in (400, 400)]
-        kept = tuple(500 if name == "id" else value for name, value in zip(names, more[0], strict=True))
+        kept = tuple(
+            500 if name == "id" else value for name, value in zip(names, more[0], strict=True)
+        )
         acid.append(spark.createDataFrame([more[0], kept], names))
         assert acid.delete("`dot.dot` = 414 and id = 408").rows_deleted == 1
         rows.append(kept)
