@@ -4,7 +4,7 @@ A new table is the change of a mirror that has no files yet.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyiceberg.manifest import DataFile
@@ -32,13 +32,13 @@ class Mirrored:
         write_ids: The snapshot of the Hive table that it has.
         files: The data files by their locations.
         valid: Whether all files were made by the current mapping of columns.
-        columns_added: Whether the Hive table has columns that the mirror lacks.
+        columns_changed: Whether columns were added, or their types widened, since then.
     """
 
     write_ids: ValidWriteIdList
     files: Mapping[str, DataFile]
     valid: bool = True
-    columns_added: bool = False
+    columns_changed: bool = False
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class ChangePlan:
                     own,
                     mirrored.write_ids,
                     visible.write_ids,
-                    columns_added=mirrored.columns_added,
+                    columns_changed=mirrored.columns_changed,
                 )
             self._partitions.append(_PlannedPartition(files, plan))
         # Those of partitions that were dropped, or moved.
@@ -130,24 +130,27 @@ class ChangePlan:
                     found.append((file, task))
         return found
 
-    def remove_named(self, named: Mapping[str, Sequence[bool]]) -> None:
+    def remove_named(self, named: Mapping[str, Collection[str]]) -> None:
         """Remove data files with deleted rows.
 
         Args:
-            named: For each source of a checked data file, whether it has deleted rows, by the
-                locations of the data files.
+            named: The paths of the sources with deleted rows, by the locations of the checked
+                data files.
         """
         for each in self._partitions:
             kept: list[MirroredFile] = []
             removed = [*each.plan.removed]
             for file in each.plan.kept:
                 hits = named.get(file.path, ())
-                (removed if any(hits) else kept).append(file)
-                # Of the rows of several files in one, none was deleted before.
-                if any(hits) and len(hits) > 1:
-                    sources = file.provenance.sources
+                (removed if hits else kept).append(file)
+                # Of the rows of several files in one, none was deleted before. Other stripes of a
+                # file may have deleted rows.
+                sources = file.provenance.sources
+                if hits and len(sources) > 1:
                     each.unnamed |= {
-                        source.path for source, hit in zip(sources, hits, strict=True) if not hit
+                        source.path
+                        for source in sources
+                        if source.path not in hits and len(source.stripes) == source.count
                     }
             plan = each.plan
             each.plan = PartitionPlan(tuple(kept), tuple(removed), plan.skipped, plan.deletes)

@@ -76,7 +76,8 @@ class DataFileTask:
         target: The folder of the new file.
         name: The name of the new file.
         bytes: The size of the stripes.
-        complete: Whether all columns of the files are columns of the table.
+        complete: Whether all columns of the files are columns of the table, with types at least as
+            wide.
     """
 
     root: str
@@ -191,10 +192,10 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
     return _result(task.name, written, _shares(groups))
 
 
-def named_task(task: DataFileTask) -> tuple[bool, ...]:
-    """Determine for each file whether the delete events of a task name any of its rows."""
+def named_task(task: DataFileTask) -> frozenset[str]:
+    """Return the paths of the files with rows that the delete events of a task name."""
     with _Opened(task) as opened:
-        return tuple(opened.named())
+        return frozenset(opened.named())
 
 
 class _Opened:
@@ -261,13 +262,14 @@ class _Opened:
             complete=self._task.complete,
         )
 
-    def named(self) -> Iterator[bool]:
-        """Yield for each file whether delete events name any of its rows."""
+    def named(self) -> Iterator[str]:
+        """Yield the paths of the files with rows that delete events name."""
         size = sum(size for _, size in self._task.deletes)
         held = list(self._events()) if size <= _GROUP_BYTES else None
-        for file in self._files:
+        for given, file in zip(self._task.files, self._files, strict=True):
             with self.naming(), closing(self._events()) as events:
-                yield names_rows(file.source, file.tail, events if held is None else held)
+                if names_rows(file.source, file.tail, events if held is None else held):
+                    yield given.path
 
     def check_values(self) -> None:
         """Refuse values that Iceberg's readers would change."""

@@ -43,6 +43,7 @@ from airflow_hiveacid.iceberg.data_file import (
     share_task,
     write_task,
 )
+from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.mirror_state import (
@@ -89,6 +90,8 @@ class Export:
         scheduler: Runs the tasks that write files.
         phases: Receives the phases of the run.
     """
+
+    file_bytes = FILE_BYTES
 
     def __init__(
         self,
@@ -166,16 +169,17 @@ class Export:
                 self._client.options.column_mapping is not None
             )
             fields = field_ids(target.schema, table.columns)
-            mirrored = None if mirror is None else _mirrored(mirror, table, target)
+            mirrored = None if mirror is None else _mirrored(mirror, table)
             plan = ChangePlan(visible, fields, mapping_is_chosen=chosen, mirrored=mirrored)
         what, size = f"The export of {self._ref}", plan.source_bytes
         with self._scheduler.tasks(txn.txn_id, what, size) as runner:
             checks = plan.checks()
-            with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
-                named = runner.run(named_task, [task for _, task in checks])
-            paths = (file.path for file, _ in checks)
-            plan.remove_named(dict(zip(paths, named, strict=True)))
-            tasks = plan.tasks()
+            if checks:
+                with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
+                    named = runner.run(named_task, [task for _, task in checks])
+                paths = (file.path for file, _ in checks)
+                plan.remove_named(dict(zip(paths, named, strict=True)))
+            tasks = plan.tasks(self.file_bytes)
             report = replace(
                 report,
                 source_files=plan.source_files,
@@ -399,15 +403,13 @@ def _entries(
             yield manifest_entry(file, path, target.schema, record, target.spec_id)
 
 
-def _mirrored(
-    mirror: tuple[Table, MirrorState], table: HiveTable, target: ChangedTable
-) -> Mirrored:
-    known, state = mirror
+def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
+    (known, state), now = mirror, MirroredColumns.of(table)
     return Mirrored(
         state.write_ids,
         state.files(known),
-        valid=state.columns.mapping == MirroredColumns.of(table).mapping,
-        columns_added=target.adds_columns,
+        valid=state.columns.mapping == now.mapping,
+        columns_changed=state.columns.columns != now.columns,
     )
 
 

@@ -243,7 +243,7 @@ class PartitionFiles:
     def _is_complete(self, opened: _Opened) -> bool:
         types = with_column_names(opened.tail.types, self._part.columns)
         root = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
-        return _are_columns(types, root, self._fields)
+        return _are_columns(types, root, self._fields) and readable(types, self._types)
 
     @staticmethod
     def _source(opened: _Opened, stripes: Sequence[int], *, keyed: bool) -> SourceFile:

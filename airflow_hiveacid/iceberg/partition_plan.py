@@ -65,7 +65,7 @@ def plan_partition(
     before: ValidWriteIdList,
     now: ValidWriteIdList,
     *,
-    columns_added: bool,
+    columns_changed: bool,
 ) -> PartitionPlan:
     """Determine which data files of a partition remain.
 
@@ -75,7 +75,7 @@ def plan_partition(
         mirrored: The data files of the partition.
         before: The snapshot that the mirror has.
         now: The new snapshot.
-        columns_added: Whether the table has columns that the mirror lacks.
+        columns_changed: Whether columns were added, or their types widened, since then.
     """
     ages = {file.path: age(directory_of(file), before, now) for file in (*rows, *deletes)}
     old = {file.path: file.size for file in rows if ages[file.path] is Age.OLD}
@@ -84,14 +84,14 @@ def plan_partition(
     for file in mirrored:
         origin = file.provenance
         valid = all(old.get(source.path) == source.size for source in origin.sources)
-        (kept if valid and _has_columns(origin, columns_added) else others).append(file)
+        (kept if valid and _has_values(origin, columns_changed) else others).append(file)
     new_deletes = tuple(file for file in deletes if ages[file.path] is not Age.OLD)
     skipped: frozenset[str] = frozenset()
     if (
         others
         and not new_deletes
         and not any(ages[file.path] is Age.MIXED for file in rows)
-        and all(_has_columns(file.provenance, columns_added) for file in others)
+        and all(_has_values(file.provenance, columns_changed) for file in others)
         and _are_compacted(_gone(others, old), old)
     ):
         kept, others = [*kept, *others], []
@@ -142,9 +142,9 @@ def age(directory: Base | Delta | None, before: ValidWriteIdList, now: ValidWrit
     return Age.MIXED if is_mixed else Age.NEW
 
 
-def _has_columns(origin: Provenance, columns_added: bool) -> bool:
-    """Return whether a data file has all columns of its sources that the table has now."""
-    return origin.complete or not columns_added
+def _has_values(origin: Provenance, columns_changed: bool) -> bool:
+    """Return whether a data file has all values of its sources that the table has now."""
+    return origin.complete or not columns_changed
 
 
 def _gone(files: Iterable[MirroredFile], old: Mapping[str, int]) -> set[str]:

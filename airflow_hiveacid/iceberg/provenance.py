@@ -44,7 +44,8 @@ class Provenance:
         partition: The name of the partition of the Hive table; None without partitions.
         location: Its folder.
         sources: The stripes whose visible rows the file has.
-        complete: Whether all columns of these stripes were columns of the table.
+        complete: Whether the file has all values of these stripes: all their columns, with types at
+            least as wide.
     """
 
     partition: str | None

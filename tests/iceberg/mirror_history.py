@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.attempt import Attempt
+from airflow_hiveacid.iceberg.export import Export
 from airflow_hiveacid.jobs.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -80,11 +81,17 @@ class MirrorHistory(History):
         super().__init__(seed, client, no_spark, database, keep_house)
         self._case = LakeCase(client, self._table.ref.full_name, folder)
         self._faults = Random(f"mirror {seed}")
+        self._file_bytes = self._faults.choice([1, 3000, 256 << 20])
         self.outcomes: Counter[str] = Counter()
         self._steps |= {self._mirror: 10, self._drop_partition: 1}
 
     def run(self, steps: int) -> None:
         """Let some things happen; errors contain the history."""
+        self._table.note(f"data files have about {self._file_bytes} bytes")
+        with patch.object(Export, "file_bytes", self._file_bytes):
+            self._run(steps)
+
+    def _run(self, steps: int) -> None:
         try:
             for _ in range(steps):
                 (step,) = self._random.choices(list(self._steps), list(self._steps.values()))

@@ -38,7 +38,7 @@ def plan(
     deletes: Sequence[str] = (),
     *,
     high: int = 9,
-    columns_added: bool = False,
+    columns_changed: bool = False,
 ) -> PartitionPlan:
     return plan_partition(
         [hive_file(name) for name in rows],
@@ -46,7 +46,7 @@ def plan(
         files,
         BEFORE,
         ValidWriteIdList("db.t", high, 3, (3,), (4,)),
-        columns_added=columns_added,
+        columns_changed=columns_changed,
     )
 
 
@@ -124,14 +124,14 @@ def test_a_changed_file_of_the_same_directory_is_copied() -> None:
     rows = [hive_file("delta_1_1", 101)]
     now = ValidWriteIdList("db.t", 5, 3, (3,), (4,))
     file = mirrored("delta_1_1")
-    assert plan_partition(rows, [], [file], BEFORE, now, columns_added=False).removed == (file,)
+    assert plan_partition(rows, [], [file], BEFORE, now, columns_changed=False).removed == (file,)
 
 
 @pytest.mark.parametrize("rows", ["delta_1_1", "base_1_v7"])
 def test_values_of_an_added_column_that_files_lack_are_copied(rows: str) -> None:
     file = mirrored("delta_1_1", complete=False)
     assert plan([rows], [file]).kept == (file,)
-    assert plan([rows], [file], columns_added=True).removed == (file,)
+    assert plan([rows], [file], columns_changed=True).removed == (file,)
 
 
 def test_the_stripes_of_several_data_files_are_covered_together() -> None:
