@@ -128,6 +128,14 @@ class KerberosLibraryMissing(UserError):
     default_remedy = "Install libgssapi-krb5-2 (Debian), krb5-libs (Red Hat) or Python's gssapi."
 
 
+class MirrorRefused(UserError):
+    """An Iceberg table cannot follow the Hive table any more."""
+
+    default_remedy = (
+        "Drop the Iceberg table, or export to another name: the next run copies all rows."
+    )
+
+
 class NothingToCompact(UserError):
     """Compaction would have no effect."""
 

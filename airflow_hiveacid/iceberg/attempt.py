@@ -3,8 +3,8 @@
 All data files of an attempt are in a folder of its own, with a note until the attempt has ended.
 An attempt may be killed at any time, or may continue without its knowledge, so a folder with a note
 belongs to a failed attempt only if no snapshot names the attempt and no further commit can succeed:
-the catalog refuses to create a table that exists. So leftovers are removed after a commit, not
-before.
+the catalog refuses to create a table that exists, and an update of another snapshot than the current
+one. So leftovers are removed after a commit, not before.
 """
 
 import json
@@ -21,6 +21,7 @@ from airflow_hiveacid.storage.folder import Storage
 RUN, ATTEMPT = "hiveacid.run", "hiveacid.attempt"
 SOURCE, SOURCE_ID = "hiveacid.table", "hiveacid.table-id"
 WRITE_ID, WRITE_IDS, TIME = "hiveacid.write-id", "hiveacid.write-ids", "hiveacid.time"
+COLUMNS = "hiveacid.columns"
 
 _DATA, _METADATA = "data", "metadata"
 _PREFIX = "hiveacid-"
@@ -36,10 +37,12 @@ class Attempt:
     Attributes:
         location: The folder of the Iceberg table.
         id: Its identity, which is also part of the names of manifests.
+        parent: The snapshot that its commit must follow; None if it creates the table.
     """
 
     location: str
     id: uuid.UUID = field(default_factory=uuid.uuid4)
+    parent: int | None = None
 
     @property
     def folder(self) -> str:
@@ -48,7 +51,7 @@ class Attempt:
 
     def begin(self, about: Mapping[str, Any]) -> None:
         """Write the note."""
-        note = json.dumps({"format": 1, **about}).encode()
+        note = json.dumps({"format": 1, "parent": self.parent, **about}).encode()
         Storage.of(self.folder).write_file(_NOTE, note)
 
     def end(self) -> None:
@@ -61,7 +64,10 @@ class Attempt:
 
 
 def remove_leftovers(
-    location: str, attempts: Collection[str], metadata_files: Collection[str]
+    location: str,
+    attempts: Collection[str],
+    metadata_files: Collection[str],
+    current: int | None,
 ) -> list[str]:
     """Remove the files of failed attempts.
 
@@ -69,6 +75,7 @@ def remove_leftovers(
         location: The folder of an Iceberg table that an export has created.
         attempts: The attempts that the snapshots of the table name.
         metadata_files: The locations of the metadata files that the table uses.
+        current: The current snapshot of the table, which a running attempt may yet follow.
 
     Returns:
         Failures, which a later run can mend.
@@ -83,11 +90,21 @@ def remove_leftovers(
                 continue
             if match[1] in attempts:
                 storage.delete_file(f"{_DATA}/{folder}/{_NOTE}")
-            else:
+            elif not _may_follow(storage.read_small(f"{_DATA}/{folder}/{_NOTE}"), current):
                 _remove(storage, match[1], keep)
     except StorageError as error:
         failures.append(f"Files of a failed attempt remain: {error}")
     return failures
+
+
+def _may_follow(note: bytes | None, current: int | None) -> bool:
+    """Return whether the commit of an attempt can still succeed."""
+    try:
+        parent = json.loads(note or b"{}").get("parent")
+    except (ValueError, AttributeError):
+        # Killed while it wrote its note, before any other file.
+        return False
+    return parent is not None and parent == current
 
 
 def _remove(storage: Storage, attempt: str, keep: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from typing import IO
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.errors import DataError, NanosecondsLost, ProofFailed
+from airflow_hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
 from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.copying.flatten import (
     FieldId,
@@ -31,7 +32,7 @@ from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.statistics import reliable_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.key_stream import read_deletes
+from airflow_hiveacid.orc.row_keys.key_stream import names_rows, read_deletes
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
 from airflow_hiveacid.storage.filesystems import translated_os_errors
@@ -65,6 +66,7 @@ class DataFileTask:
 
     Attributes:
         root: The folder of the partition.
+        partition: The name of the partition; None without partitions.
         files: The files with its rows, of one layout if they are only copied.
         deletes: The paths and sizes of all files with delete events for these rows.
         invisible: The write ids whose rows and events are left out.
@@ -74,9 +76,12 @@ class DataFileTask:
         target: The folder of the new file.
         name: The name of the new file.
         bytes: The size of the stripes.
+        complete: Whether all columns of the files are columns of the table, with types at least as
+            wide.
     """
 
     root: str
+    partition: str | None = None
     files: tuple[SourceFile, ...]
     deletes: tuple[tuple[str, int], ...] = ()
     invisible: tuple[int, ...] = ()
@@ -86,6 +91,7 @@ class DataFileTask:
     target: str = ""
     name: str = ""
     bytes: int = 0
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +181,21 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
                 translated_os_errors(path),
                 Storage.of(task.target).create(task.name) as sink,
             ):
-                written = flatten(parts, sink, layout=opened.layout, fields=task.fields)
+                written = flatten(
+                    parts,
+                    sink,
+                    layout=opened.layout,
+                    fields=task.fields,
+                    user_metadata={PROVENANCE: opened.provenance().encode()},
+                )
     return_memory()
     return _result(task.name, written, _shares(groups))
+
+
+def named_task(task: DataFileTask) -> frozenset[str]:
+    """Return the paths of the files with rows that the delete events of a task name."""
+    with _Opened(task) as opened:
+        return frozenset(opened.named())
 
 
 class _Opened:
@@ -190,6 +208,7 @@ class _Opened:
         self._files: list[PlannedFile] = []
         # Those whose timestamps may have more digits than microseconds.
         self._unproven: list[tuple[str, Source, OrcTail]] = []
+        self._sources: list[SourceStripes] = []
         self.layout: Layout
 
     def __enter__(self) -> "_Opened":
@@ -198,10 +217,14 @@ class _Opened:
                 with self.naming(file.path):
                     source, tail = self._open(file.path, file.size)
                     tail = replace(tail, types=with_column_names(tail.types, self._task.columns))
+                    stripes = len(tail.stripes)
                     if not is_marked(tail):
                         self._unproven.append((file.path, source, with_stripes(tail, file.stripes)))
                     if file.ids is not None:
                         source, tail = self._with_ids(source, file.ids)
+                self._sources.append(
+                    SourceStripes(file.path, file.size, stripes, tuple(file.stripes))
+                )
                 tail = with_stripes(tail, file.stripes)
                 name = f"{self._task.root}/{file.path}"
                 exact = not self._task.invisible
@@ -229,6 +252,24 @@ class _Opened:
             )
         self.layout = plan.layout
         return list(plan.groups)
+
+    def provenance(self) -> Provenance:
+        """The origin of the rows."""
+        return Provenance(
+            partition=self._task.partition,
+            location=self._task.root,
+            sources=tuple(self._sources),
+            complete=self._task.complete,
+        )
+
+    def named(self) -> Iterator[str]:
+        """Yield the paths of the files with rows that delete events name."""
+        size = sum(size for _, size in self._task.deletes)
+        held = list(self._events()) if size <= _GROUP_BYTES else None
+        for given, file in zip(self._task.files, self._files, strict=True):
+            with self.naming(), closing(self._events()) as events:
+                if names_rows(file.source, file.tail, events if held is None else held):
+                    yield given.path
 
     def check_values(self) -> None:
         """Refuse values that Iceberg's readers would change."""

@@ -1,12 +1,13 @@
-"""Export of the visible rows of a Hive table as the first snapshot of an Iceberg table.
+"""Export of the visible rows of a Hive table as a snapshot of an Iceberg table.
 
-The Hive table is read in one transaction, which prevents cleaners from removing its files. The
-Iceberg table appears with all rows in one step of its catalog, whose snapshot names the run, so that
-a retry finds it.
+The Hive table is read in one transaction, which prevents cleaners from removing its files. One step
+of the catalog of Iceberg creates the snapshot, whose properties name the run, the Hive table and its
+version. So a retry finds the snapshot, and the next run copies only what has changed since then.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,9 +16,12 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import (
     CommitUncertain,
@@ -26,35 +30,55 @@ from airflow_hiveacid.errors import (
     IcebergRefused,
     NotTransactional,
     SharedLocation,
-    TableExists,
     UnsupportedTable,
 )
 from airflow_hiveacid.iceberg import attempt as attempts
 from airflow_hiveacid.iceberg.attempt import Attempt, remove_leftovers
+from airflow_hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from airflow_hiveacid.iceberg.data_file import (
     CopyShares,
     DataFileTask,
     WrittenDataFile,
+    named_task,
     share_task,
     write_task,
 )
-from airflow_hiveacid.iceberg.file_selection import SelectedPartition, select_files
-from airflow_hiveacid.iceberg.lake import Lake, NewTable
+from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
+from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
-from airflow_hiveacid.iceberg.schema import IcebergTableSchema, field_ids, schema_of
+from airflow_hiveacid.iceberg.mirror_state import (
+    MirroredColumns,
+    MirrorState,
+    lineage_of,
+    properties_of,
+    read_state,
+)
+from airflow_hiveacid.iceberg.partition_plan import Age, age
+from airflow_hiveacid.iceberg.schema import (
+    IcebergTableSchema,
+    field_ids,
+    require_evolved,
+    schema_of,
+)
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergColumn, IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import (
+    CREATED,
+    UNCHANGED,
+    UPDATED,
+    IcebergColumn,
+    IcebergExportReport,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.visible_table import VisibleTable, see_table
+from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
 
-_Key = tuple[SelectedPartition, DataFileTask]
+_Key = tuple[PartitionDirectory, DataFileTask]
 
 
 class Export:
@@ -66,6 +90,8 @@ class Export:
         scheduler: Runs the tasks that write files.
         phases: Receives the phases of the run.
     """
+
+    file_bytes = FILE_BYTES
 
     def __init__(
         self,
@@ -82,11 +108,15 @@ class Export:
         self._lake = Lake(job)
 
     def run(self) -> IcebergExportReport:
-        """Export the table, unless an earlier attempt of the run has done so."""
+        """Export the changes of the table, unless an earlier attempt of the run has done so."""
+        # Before the snapshot of the Hive table, which is therefore not older than the mirror.
         with self._phases(Phase.OPEN, f"the catalog of {self._job.table}"):
             known = self._lake.table()
+        mirror = None
         if known is not None:
-            return self._found(known)
+            if (found := self._found(known)) is not None:
+                return found
+            mirror = known, self._opened(known)
         existing_table(self._client, self._ref)
         with Transaction(
             self._client,
@@ -103,7 +133,7 @@ class Export:
             definition = schema_of(table)
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
-            report = self._export(txn, table, visible, definition)
+            report = self._export(txn, table, visible, definition, mirror)
         return replace(
             report,
             seconds=self._phases.seconds,
@@ -116,17 +146,19 @@ class Export:
         table: HiveTable,
         visible: VisibleTable,
         definition: IcebergTableSchema,
+        mirror: tuple[Table, MirrorState] | None,
     ) -> IcebergExportReport:
-        new = self._lake.new_table(definition)
-        _require_separate(new.location, table, visible)
+        target = self._changed(table, visible, definition, mirror)
+        _require_separate(target.location, table, visible)
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
-            location=new.location,
+            location=target.location,
             write_id=visible.write_ids.high_watermark,
+            outcome=CREATED if mirror is None else UPDATED,
             dry_run=self._job.dry_run,
             partitions=len(visible.partitions),
-            columns=_columns(new.schema, new.key_names),
+            columns=_columns(target.schema, target.key_names),
             rejected=definition.rejected,
             warnings=definition.notices,
         )
@@ -136,17 +168,32 @@ class Export:
             chosen = COLUMN_MAPPING in table.parameters or (
                 self._client.options.column_mapping is not None
             )
-            fields = field_ids(new.schema, table.columns)
-            selected = list(select_files(visible, fields, mapping_is_chosen=chosen))
-        report = replace(report, source_files=sum(part.files for part in selected))
-        tasks = [(part, task) for part in selected for task in part.tasks]
-        size = sum(task.bytes for _, task in tasks)
-        with self._scheduler.tasks(txn.txn_id, f"The export of {self._ref}", size) as runner:
+            fields = field_ids(target.schema, table.columns)
+            mirrored = None if mirror is None else _mirrored(mirror, table)
+            plan = ChangePlan(visible, fields, mapping_is_chosen=chosen, mirrored=mirrored)
+        what, size = f"The export of {self._ref}", plan.source_bytes
+        with self._scheduler.tasks(txn.txn_id, what, size) as runner:
+            checks = plan.checks()
+            if checks:
+                with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
+                    named = runner.run(named_task, [task for _, task in checks])
+                paths = (file.path for file, _ in checks)
+                plan.remove_named(dict(zip(paths, named, strict=True)))
+            tasks = plan.tasks(self.file_bytes)
+            report = replace(
+                report,
+                source_files=plan.source_files,
+                files_kept=len(plan.kept),
+                files_removed=len(plan.removed),
+            )
+            changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
+            if not (changed or tasks or plan.removed):
+                return self._tidied(_unchanged(report, plan, target))
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
                     shares = runner.run(share_task, [task for _, task in tasks])
                 return _with_shares(replace(report, files=len(tasks)), shares)
-            attempt = Attempt(new.location)
+            attempt = Attempt(target.location, parent=target.parent)
             with self._attempted(attempt, table) as fate:
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
                     numbered = [
@@ -155,13 +202,17 @@ class Export:
                     ]
                     written = runner.run(write_task, numbered)
                 txn.check_alive()
-                entries = list(_entries(new, table, attempt, zip(tasks, written, strict=True)))
-                snapshot = self._commit(new, entries, table, visible, attempt, fate)
+                entries = list(_entries(target, table, attempt, zip(tasks, written, strict=True)))
+                if not (changed or entries or plan.removed):
+                    # All rows of the new files are deleted.
+                    attempt.undo()
+                    return self._tidied(_unchanged(report, plan, target))
+                snapshot = self._commit(target, entries, plan, table, visible, attempt, fate)
         files = [file for file in written if file is not None]
         done = replace(
             report,
             snapshot_id=snapshot,
-            rows=sum(file.rows for file in files),
+            rows=_rows(plan) + sum(file.rows for file in files),
             files=len(files),
             bytes=sum(file.bytes for file in files),
         )
@@ -169,8 +220,9 @@ class Export:
 
     def _commit(
         self,
-        new: NewTable,
+        target: ChangedTable,
         entries: Sequence[DataFile],
+        plan: ChangePlan,
         table: HiveTable,
         visible: VisibleTable,
         attempt: Attempt,
@@ -183,13 +235,14 @@ class Export:
             attempts.WRITE_ID: str(visible.write_ids.high_watermark),
             attempts.WRITE_IDS: visible.write_ids.format(),
             attempts.TIME: datetime.now(UTC).isoformat(timespec="seconds"),
+            attempts.COLUMNS: MirroredColumns.of(table).encode(),
         }
         if self._job.token is not None:
             summary[attempts.RUN] = self._job.token
         with self._phases(Phase.COMMIT, self._job.table):
             fate.may_be_committed = True
             try:
-                return new.commit(entries, summary, attempt.id)
+                return target.commit(entries, plan.removed, summary, attempt.id)
             except IcebergRefused:
                 fate.may_be_committed = False
                 raise
@@ -211,11 +264,11 @@ class Export:
             table = self._lake.table()
         except HiveAcidError as error:
             raise CommitUncertain(
-                f"The outcome of the creation of {self._job.table} is unknown: {error}",
+                f"It is unknown whether {self._job.table} has the changes: {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
         found = table and _snapshot_with(table, attempts.ATTEMPT, str(attempt.id))
-        return found[0] if found else None
+        return found.snapshot_id if found else None
 
     @contextmanager
     def _attempted(self, attempt: Attempt, table: HiveTable) -> Iterator["_Fate"]:
@@ -241,27 +294,49 @@ class Export:
             raise
         attempt.end()
 
-    def _found(self, known: Table) -> IcebergExportReport:
-        """Report the snapshot of an earlier attempt, or refuse the existing table."""
+    def _changed(
+        self,
+        table: HiveTable,
+        visible: VisibleTable,
+        definition: IcebergTableSchema,
+        mirror: tuple[Table, MirrorState] | None,
+    ) -> ChangedTable:
+        """Return the Iceberg table to create, or the one to update if it may be."""
+        if mirror is None:
+            return self._lake.new_table(definition)
+        known, state = mirror
+        assert isinstance(visible.write_ids, ValidWriteIdList)
+        state.require_follows(table, visible.write_ids)
+        require_evolved(state.columns.columns, table)
+        return self._lake.existing_table(known, definition)
+
+    def _opened(self, known: Table) -> MirrorState:
+        """Read the state of a mirror, and end the attempt that made it, if it was killed."""
+        state = read_state(known)
+        if not self._job.dry_run:
+            # Before the snapshot can expire, which names the attempt of these files.
+            Attempt(known.location(), uuid.UUID(state.attempt)).end()
+        return state
+
+    def _found(self, known: Table) -> IcebergExportReport | None:
+        """Report the snapshot of an earlier attempt, if it exists."""
         token = self._job.token
         found = None if token is None else _snapshot_with(known, attempts.RUN, token)
         if found is None:
-            raise TableExists(
-                f"{self._job.table} exists already in the catalog {self._job.catalog}.",
-                remedy="Export to another name, or drop the Iceberg table first. Changes of the Hive"
-                " table are applied as docs/to-iceberg.md describes.",
-            )
-        snapshot, summary = found
-        rows = summary.get("added-records")
+            return None
+        summary = properties_of(found)
+        is_first = found.parent_snapshot_id is None
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
             location=known.location(),
             write_id=int(summary.get(attempts.WRITE_ID, 0)),
-            snapshot_id=snapshot,
+            snapshot_id=found.snapshot_id,
+            outcome=CREATED if is_first else UPDATED,
             already_done=True,
-            rows=int(rows or 0),
+            rows=int(summary.get("total-records") or 0),
             files=int(summary.get("added-data-files") or 0),
+            files_removed=int(summary.get("deleted-data-files") or 0),
             bytes=int(summary.get("added-files-size") or 0),
             columns=_columns(known.schema(), _key_names(known.spec())),
             seconds=self._phases.seconds,
@@ -269,7 +344,9 @@ class Export:
         return self._tidied(report)
 
     def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
-        """Remove the files of failed attempts; the table exists, so that they cannot commit."""
+        """Remove the files of failed attempts that cannot commit any more."""
+        if self._job.dry_run:
+            return report
         with self._phases(Phase.CLEAN, "failed attempts"):
             try:
                 table = self._lake.table()
@@ -281,11 +358,12 @@ class Export:
             used = [table.metadata_location]
             used += [entry.metadata_file for entry in table.metadata.metadata_log]
             named = {
-                summary[attempts.ATTEMPT]
-                for _, summary in _snapshots(table)
-                if attempts.ATTEMPT in summary
+                properties[attempts.ATTEMPT]
+                for properties in map(properties_of, table.metadata.snapshots)
+                if attempts.ATTEMPT in properties
             }
-            failures = remove_leftovers(table.location(), named, used)
+            current = table.metadata.current_snapshot_id
+            failures = remove_leftovers(table.location(), named, used, current)
         return replace(report, warnings=(*report.warnings, *failures))
 
     def _require_complete(self, definition: IcebergTableSchema) -> None:
@@ -312,7 +390,7 @@ class _Fate:
 
 
 def _entries(
-    new: NewTable,
+    target: ChangedTable,
     table: HiveTable,
     attempt: Attempt,
     written: Iterator[tuple[_Key, WrittenDataFile | None]],
@@ -321,8 +399,36 @@ def _entries(
     for (part, _), file in written:
         if file is not None:
             path = f"{attempt.folder}/{file.name}"
-            record = partition_record(keys.values(part.directory.values))
-            yield manifest_entry(file, path, new.schema, record, new.spec_id)
+            record = partition_record(keys.values(part.values))
+            yield manifest_entry(file, path, target.schema, record, target.spec_id)
+
+
+def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
+    (known, state), now = mirror, MirroredColumns.of(table)
+    return Mirrored(
+        state.write_ids,
+        state.files(known),
+        valid=state.columns.mapping == now.mapping,
+        columns_changed=state.columns.columns != now.columns,
+    )
+
+
+def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bool:
+    """Return whether the Hive table has a later version than the mirror, or other columns."""
+    now = visible.write_ids
+    assert isinstance(now, ValidWriteIdList)
+    is_same = age(Base(now.high_watermark), state.write_ids, now) is Age.OLD
+    return not is_same or state.columns != MirroredColumns.of(table)
+
+
+def _unchanged(
+    report: IcebergExportReport, plan: ChangePlan, target: ChangedTable
+) -> IcebergExportReport:
+    return replace(report, outcome=UNCHANGED, snapshot_id=target.parent, rows=_rows(plan), bytes=0)
+
+
+def _rows(plan: ChangePlan) -> int:
+    return sum(file.record_count for file in plan.kept)
 
 
 def _with_shares(report: IcebergExportReport, shares: Sequence[CopyShares]) -> IcebergExportReport:
@@ -352,18 +458,10 @@ def _key_names(spec: PartitionSpec) -> list[str]:
     return [field.name for field in spec.fields]
 
 
-def _snapshot_with(table: Table, name: str, value: str) -> tuple[int, Mapping[str, str]] | None:
-    """Return the snapshot with a property, and its properties."""
-    for snapshot, summary in _snapshots(table):
-        if summary.get(name) == value:
-            return snapshot, summary
-    return None
-
-
-def _snapshots(table: Table) -> Iterator[tuple[int, Mapping[str, str]]]:
-    for snapshot in table.metadata.snapshots:
-        if snapshot.summary is not None:
-            yield snapshot.snapshot_id, snapshot.summary.additional_properties
+def _snapshot_with(table: Table, name: str, value: str) -> Snapshot | None:
+    """Return the snapshot with a property, unless the table was set back to an earlier one."""
+    lineage = lineage_of(table)
+    return next((each for each in lineage if properties_of(each).get(name) == value), None)
 
 
 def _require_separate(location: str, table: HiveTable, visible: VisibleTable) -> None:

@@ -1,6 +1,6 @@
 """Selection of the files of a snapshot for an export, and their distribution over data files."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
 from airflow_hiveacid.iceberg.data_file import DataFileTask, SourceFile
+from airflow_hiveacid.iceberg.partition_plan import MirroredFile
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.layout.file_columns import orc_row_types
 from airflow_hiveacid.layout.listing import DataFile, read_tail
@@ -26,7 +27,6 @@ from airflow_hiveacid.orc.format.envelope import (
 from airflow_hiveacid.orc.format.layout import Writer, writer_of
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
@@ -45,52 +45,6 @@ _READABLE: Mapping[int, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedPartition:
-    """A partition, or a table without partitions, and the data files to write for it.
-
-    Attributes:
-        directory: The partition.
-        tasks: The data files.
-        files: The files of the Hive table that have rows.
-    """
-
-    directory: PartitionDirectory
-    tasks: tuple[DataFileTask, ...]
-    files: int
-
-
-def select_files(
-    visible: VisibleTable,
-    fields: Mapping[str, FieldId],
-    *,
-    mapping_is_chosen: bool,
-    file_bytes: int = FILE_BYTES,
-) -> Iterator[SelectedPartition]:
-    """Select the files of each partition.
-
-    Args:
-        visible: The snapshot.
-        fields: The ids of the columns by their names in lower case.
-        mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
-            version of the metastore.
-        file_bytes: The approximate size of a data file.
-
-    Raises:
-        UnsupportedFile: A column has another name in a file, and engines map it differently.
-        UnsupportedTable: The files of a partition are not ORC files.
-    """
-    for directory in visible.partitions:
-        if directory.format is not StorageFormat.ORC:
-            raise UnsupportedTable(
-                f"{visible.title} has files of the format {directory.format.name}.",
-                remedy="Only ORC files are exported; copy the table with Spark, see"
-                " docs/to-iceberg.md.",
-            )
-        selection = _Selection(visible, visible.part(directory), fields, mapping_is_chosen)
-        yield SelectedPartition(directory, tuple(selection.tasks(file_bytes)), len(selection.files))
-
-
-@dataclass(frozen=True, slots=True)
 class _Opened:
     """A file with rows, and its tail."""
 
@@ -105,18 +59,42 @@ class _Opened:
 _LayoutKey = tuple[tuple[bytes, ...], Codec, int, Writer]
 
 
-class _Selection:
-    """The files of one partition."""
+class PartitionFiles:
+    """The files of a partition, or of a table without partitions, and the data files to write.
+
+    Args:
+        visible: The snapshot.
+        directory: The partition.
+        fields: The ids of the columns by their names in lower case.
+        mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
+            version of the metastore.
+
+    Attributes:
+        directory: The partition.
+        rows: The files with rows.
+        deletes: The files with delete events.
+
+    Raises:
+        UnsupportedTable: The files of the partition are not ORC files.
+    """
 
     def __init__(
         self,
         visible: VisibleTable,
-        part: TablePart,
+        directory: PartitionDirectory,
         fields: Mapping[str, FieldId],
+        *,
         mapping_is_chosen: bool,
     ) -> None:
+        if directory.format is not StorageFormat.ORC:
+            raise UnsupportedTable(
+                f"{visible.title} has files of the format {directory.format.name}.",
+                remedy="Only ORC files are exported; copy the table with Spark, see"
+                " docs/to-iceberg.md.",
+            )
         assert visible.table is not None
-        self._part = part
+        self.directory = directory
+        self._part = part = visible.part(directory)
         self._fields = fields
         self._table = visible.table
         self._types = orc_row_types(visible.table)
@@ -126,79 +104,146 @@ class _Selection:
             for file in part.files
             if isinstance(file.directory, Delta) and file.directory.is_delete
         ]
-        deletes = {file.path for _, file in self._deletes}
-        storage = ReadOnlyStorage.of(part.location)
-        rows = [file for file in part.files if file.path not in deletes]
-        tails = in_threads(partial(_tail, storage), rows)
-        ids = _synthetic_ids(rows, tails)
-        self.files = [
-            _Opened(file, tail, ids.get(file.path))
-            for file, tail in zip(rows, tails, strict=True)
-            if tail.stripes
-        ]
+        self.deletes = [file for _, file in self._deletes]
+        paths = {file.path for file in self.deletes}
+        self.rows = [file for file in part.files if file.path not in paths]
+        self._storage = ReadOnlyStorage.of(part.location)
+        self._tails: dict[str, OrcTail] = {}
 
-    def tasks(self, file_bytes: int) -> Iterator[DataFileTask]:
-        """Distribute the rows over data files."""
-        copied: dict[_LayoutKey, list[_Opened]] = {}
-        for opened in self.files:
+    def tasks(
+        self,
+        file_bytes: int = FILE_BYTES,
+        *,
+        covered: Mapping[str, Set[int]] | None = None,
+        skipped: Collection[str] = (),
+        unnamed: Collection[str] = (),
+    ) -> Iterator[DataFileTask]:
+        """Distribute the rows over data files.
+
+        Args:
+            file_bytes: The approximate size of a data file.
+            covered: Stripes to omit, by the paths of their files.
+            skipped: Files to omit.
+            unnamed: Files of whose rows none is deleted.
+
+        Raises:
+            UnsupportedFile: A column has another name in a file, and engines map it differently.
+        """
+        covered = covered or {}
+        copied: dict[_LayoutKey, list[tuple[_Opened, list[int]]]] = {}
+        for opened in self._opened([file for file in self.rows if file.path not in skipped]):
+            omitted = covered.get(opened.file.path, ())
+            stripes = [each for each in range(len(opened.tail.stripes)) if each not in omitted]
+            if not stripes:
+                continue
             self._check_mapping(opened)
             types = with_column_names(opened.tail.types, self._part.columns)
-            deletes = self._deletes_of(opened.file)
+            deletes = [] if opened.file.path in unnamed else self._deletes_of(opened.file)
             invisible = self._invisible(opened.file.directory)
             is_readable = readable(types, self._types)
             if not deletes and not invisible and is_readable:
-                copied.setdefault(opened.layout(types), []).append(opened)
+                copied.setdefault(opened.layout(types), []).append((opened, stripes))
                 continue
             wanted = _row_types(types) if is_readable else self._types
-            # Events of write ids that are not visible must not apply.
-            invisible = tuple(
-                sorted({*invisible, *(w for d, _ in deletes for w in self._invisible(d))})
-            )
-            for stripes in _runs(opened.tail, file_bytes):
+            for run in _runs(opened.tail, stripes, file_bytes):
                 yield self._task(
-                    [self._source(opened, stripes, keyed=True)],
-                    _bytes(opened.tail, stripes),
-                    deletes=tuple((file.path, file.size) for _, file in deletes),
-                    invisible=invisible,
+                    [(opened, run)],
+                    deletes=[file for _, file in deletes],
+                    invisible=self._with_invisible_deletes(invisible, deletes),
                     types=wanted,
                 )
         for group in copied.values():
             yield from self._copies(group, file_bytes)
 
-    def _copies(self, group: Sequence[_Opened], file_bytes: int) -> Iterator[DataFileTask]:
+    def check(self, file: MirroredFile, deletes: Sequence[DataFile]) -> DataFileTask:
+        """Return a task that looks for rows of a data file that some delete events name.
+
+        Args:
+            file: A data file whose sources are among the rows.
+            deletes: The files with the events.
+        """
+        wanted = {source.path: source.stripes for source in file.provenance.sources}
+        chosen = {delete.path for delete in deletes}
+        opened = self._opened([row for row in self.rows if row.path in wanted])
+        applying = [
+            pair
+            for each in opened
+            for pair in self._deletes_of(each.file)
+            if pair[1].path in chosen
+        ]
+        distinct = {delete.path: (directory, delete) for directory, delete in applying}
+        return self._task(
+            [(each, wanted[each.file.path]) for each in opened],
+            deletes=[delete for _, delete in distinct.values()],
+            invisible=self._with_invisible_deletes((), [*distinct.values()]),
+            types=self._types,
+        )
+
+    def _opened(self, files: Sequence[DataFile]) -> list[_Opened]:
+        """Read the tails of files, without those that have no rows."""
+        # The rows of files without row ids are counted together.
+        groups = {file.directory for file in files if file.raw and self._part.full_acid}
+        needed = {file.path for file in files}
+        also = [
+            file
+            for file in self.rows
+            if file.path in needed or (file.raw and file.directory in groups)
+        ]
+        missing = [file for file in also if file.path not in self._tails]
+        found = in_threads(partial(_tail, self._storage), missing)
+        self._tails |= {file.path: tail for file, tail in zip(missing, found, strict=True)}
+        ids = _synthetic_ids(also, [self._tails[file.path] for file in also])
+        return [
+            _Opened(file, self._tails[file.path], ids.get(file.path))
+            for file in files
+            if self._tails[file.path].stripes
+        ]
+
+    def _copies(
+        self, group: Sequence[tuple[_Opened, Sequence[int]]], file_bytes: int
+    ) -> Iterator[DataFileTask]:
         """Join small files, and split large ones."""
-        joined: list[SourceFile] = []
+        joined: list[tuple[_Opened, Sequence[int]]] = []
         size = 0
-        for opened in group:
-            for stripes in _runs(opened.tail, file_bytes):
-                more = _bytes(opened.tail, stripes)
+        for opened, stripes in group:
+            for run in _runs(opened.tail, stripes, file_bytes):
+                more = _bytes(opened.tail, run)
                 if joined and size + more > file_bytes:
-                    yield self._task(joined, size)
+                    yield self._task(joined)
                     joined, size = [], 0
-                joined.append(self._source(opened, stripes, keyed=False))
+                joined.append((opened, run))
                 size += more
         if joined:
-            yield self._task(joined, size)
+            yield self._task(joined)
 
     def _task(
         self,
-        files: Sequence[SourceFile],
-        size: int,
+        chosen: Sequence[tuple[_Opened, Sequence[int]]],
         *,
-        deletes: tuple[tuple[str, int], ...] = (),
+        deletes: Sequence[DataFile] = (),
         invisible: tuple[int, ...] = (),
         types: tuple[bytes, ...] | None = None,
     ) -> DataFileTask:
+        """Return the task for some stripes; with types, they may be decoded."""
         return DataFileTask(
             root=self._part.location,
-            files=tuple(files),
-            deletes=deletes,
+            partition=self.directory.name,
+            files=tuple(
+                self._source(opened, stripes, keyed=types is not None) for opened, stripes in chosen
+            ),
+            deletes=tuple((file.path, file.size) for file in deletes),
             invisible=invisible,
             types=types,
             columns=self._part.columns,
             fields=self._fields,
-            bytes=size,
+            bytes=sum(_bytes(opened.tail, stripes) for opened, stripes in chosen),
+            complete=all(self._is_complete(opened) for opened, _ in chosen),
         )
+
+    def _is_complete(self, opened: _Opened) -> bool:
+        types = with_column_names(opened.tail.types, self._part.columns)
+        root = EnvelopeColumn.ROW if is_envelope(types) else EnvelopeColumn.ROOT
+        return _are_columns(types, root, self._fields) and readable(types, self._types)
 
     @staticmethod
     def _source(opened: _Opened, stripes: Sequence[int], *, keyed: bool) -> SourceFile:
@@ -207,6 +252,13 @@ class _Selection:
             # No delete names these rows; decoding needs any row ids.
             ids = SyntheticIds(opened.file.path, 1, 0, 0, opened.tail.rows)
         return SourceFile(opened.file.path, opened.file.size, tuple(stripes), ids)
+
+    def _with_invisible_deletes(
+        self, invisible: tuple[int, ...], deletes: Sequence[tuple[Delta, DataFile]]
+    ) -> tuple[int, ...]:
+        """Add the write ids of events that must not apply."""
+        of_deletes = (own for delete, _ in deletes for own in self._invisible(delete))
+        return tuple(sorted({*invisible, *of_deletes}))
 
     def _deletes_of(self, file: DataFile) -> list[tuple[Delta, DataFile]]:
         if file.bucket is None or not self._part.full_acid:
@@ -336,15 +388,33 @@ def _synthetic_ids(files: Sequence[DataFile], tails: Iterable[OrcTail]) -> dict[
     return {ids.path: ids for group in counted for ids in group if ids.bucket is not None}
 
 
-def _runs(tail: OrcTail, most: int) -> Iterator[range]:
-    """Split the stripes of a file into runs of a limited size."""
+def _are_columns(types: Sequence[bytes], column: int, fields: Mapping[str, FieldId]) -> bool:
+    """Return whether all columns inside of a column have an id."""
+    message = Message.decode(types[column])
+    if message.number(TypeField.KIND) == TypeKind.STRUCT:
+        inside = _inside(message)
+        return all(
+            name in fields and _are_columns(types, number, fields[name].inside)
+            for name, number in inside.items()
+        )
+    # The element of a list, or the key and the value of a map.
+    numbers = message.all_numbers(TypeField.SUBTYPES)
+    return all(
+        _are_columns(types, number, field.inside)
+        for number, field in zip(numbers, fields.values(), strict=False)
+    )
+
+
+def _runs(tail: OrcTail, stripes: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+    """Split stripes of a file into runs of a limited size."""
     start, size = 0, 0
-    for number, stripe in enumerate(tail.stripes):
-        if number > start and size + stripe.length > most:
-            yield range(start, number)
-            start, size = number, 0
-        size += stripe.length
-    yield range(start, len(tail.stripes))
+    for place, number in enumerate(stripes):
+        length = tail.stripes[number].length
+        if place > start and size + length > most:
+            yield stripes[start:place]
+            start, size = place, 0
+        size += length
+    yield stripes[start:]
 
 
 def _bytes(tail: OrcTail, stripes: Sequence[int]) -> int:

@@ -1,5 +1,6 @@
-"""The Iceberg table of an export in its catalog: looked up, and created together with its rows."""
+"""The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,14 +14,22 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationError,
 )
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import CreateTableTransaction, Table
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.utils.config import Config
 
-from airflow_hiveacid.errors import CommitUncertain, HiveAcidError, IcebergConflict, IcebergRefused
+from airflow_hiveacid.errors import (
+    CommitUncertain,
+    HiveAcidError,
+    IcebergConflict,
+    IcebergRefused,
+    MirrorRefused,
+)
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
-from airflow_hiveacid.iceberg.schema import IcebergTableSchema
+from airflow_hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 
 _TYPE, _URI = "type", "uri"
@@ -86,6 +95,19 @@ class Lake:
             )
         return NewTable(self._name, transaction)
 
+    def existing_table(self, table: Table, definition: IcebergTableSchema) -> "ExistingTable":
+        """Prepare an update of a mirror, with the columns that the Hive table has now.
+
+        Args:
+            table: The Iceberg table.
+            definition: The columns and partitions of the Hive table.
+
+        Raises:
+            MirrorRefused: Another program has changed the columns or the partitions.
+        """
+        with self._errors("The table cannot be updated"):
+            return ExistingTable(self._name, table, definition)
+
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
         try:
@@ -103,10 +125,24 @@ class Lake:
             ) from error
 
 
-class NewTable:
-    """An Iceberg table that is created by its first snapshot."""
+class ChangedTable(ABC):
+    """An Iceberg table that gets a snapshot.
 
-    def __init__(self, name: str, transaction: CreateTableTransaction) -> None:
+    Attributes:
+        schema: Its columns, with those that the snapshot adds.
+        location: Its folder.
+        spec_id: The number of the definition of its partitions.
+        parent: The snapshot that the new one follows.
+        adds_columns: Whether the new snapshot adds columns, or widens their types.
+    """
+
+    # The change in messages.
+    _change: str
+    _done: str
+    adds_columns = False
+    parent: int | None = None
+
+    def __init__(self, name: str, transaction: Transaction) -> None:
         self._name = name
         self._transaction = transaction
         metadata = transaction.table_metadata
@@ -119,11 +155,18 @@ class NewTable:
         """The names of the partition keys."""
         return [field.name for field in self._transaction.table_metadata.spec().fields]
 
-    def commit(self, files: Sequence[DataFile], summary: Mapping[str, str], attempt: Any) -> int:
-        """Create the table with a snapshot of these files, in one step.
+    def commit(
+        self,
+        files: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        summary: Mapping[str, str],
+        attempt: Any,
+    ) -> int:
+        """Create the snapshot in one step.
 
         Args:
-            files: The files.
+            files: Its new files.
+            removed: The files of its parent that it does not have.
             summary: Properties of the snapshot.
             attempt: The uuid of the attempt, which the names of new manifests contain.
 
@@ -131,35 +174,94 @@ class NewTable:
             The number of the snapshot.
 
         Raises:
-            IcebergConflict: The table was created by another program meanwhile.
-            CommitUncertain: It is unknown whether the table was created.
+            IcebergConflict: Another program has created or changed the table meanwhile.
+            CommitUncertain: It is unknown whether the snapshot was created.
         """
-        append: Any = self._transaction.update_snapshot(
-            snapshot_properties=dict(summary)
-        ).fast_append()
-        append.commit_uuid = attempt
+        update = self._transaction.update_snapshot(snapshot_properties=dict(summary))
+        producer: Any = update.overwrite() if removed else update.fast_append()
+        producer.commit_uuid = attempt
+        if removed:
+            # The library otherwise searches manifests by the values of partitions.
+            producer.delete_by_predicate(AlwaysTrue())
         try:
-            with append:
+            with producer:
                 for file in files:
-                    append.append_data_file(file)
+                    producer.append_data_file(file)
+                for file in removed:
+                    producer.delete_data_file(file)
         except Exception as error:
             raise IcebergRefused(
                 f"The metadata of {self._name} cannot be written: {type(error).__name__}: {error}"
             ) from error
         try:
-            self._transaction.commit_transaction()
+            self._commit()
         except _REFUSALS as error:
             raise IcebergConflict(
-                f"{self._name} was not created: {error}",
-                remedy="Look for another program that creates the table, and run the job again.",
+                f"{self._name} was not {self._done}: {error}",
+                remedy=f"Look for another program that {self._change} the table, and run the job"
+                " again.",
             ) from error
         except Exception as error:
             raise CommitUncertain(
-                f"The outcome of the creation of {self._name} is unknown: {type(error).__name__}:"
+                f"It is unknown whether {self._name} was {self._done}: {type(error).__name__}:"
                 f" {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
-        return int(append.snapshot_id)
+        return int(producer.snapshot_id)
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Let the catalog carry out the change."""
+
+
+class NewTable(ChangedTable):
+    """An Iceberg table that is created by its first snapshot."""
+
+    _change, _done = "creates", "created"
+
+    def _commit(self) -> None:
+        self._transaction.commit_transaction()
+
+
+class ExistingTable(ChangedTable):
+    """A mirror that gets a further snapshot.
+
+    Args:
+        name: Its name in messages.
+        table: The table.
+        definition: The columns and partitions that it gets.
+
+    Raises:
+        MirrorRefused: Another program has changed the columns or the partitions.
+    """
+
+    _change, _done = "changes", "updated"
+
+    def __init__(self, name: str, table: Table, definition: IcebergTableSchema) -> None:
+        self._table = table
+        transaction = Transaction(table)
+        wanted = types_by_name(definition.schema)
+        known = types_by_name(table.schema())
+        if wanted != known:
+            with transaction.update_schema() as update:
+                update.union_by_name(definition.schema)
+        super().__init__(name, transaction)
+        self.adds_columns = wanted != known
+        snapshot = table.current_snapshot()
+        self.parent = None if snapshot is None else snapshot.snapshot_id
+        keys = [field.name for field in definition.spec.fields]
+        if types_by_name(self.schema) != wanted or self.key_names != keys:
+            raise MirrorRefused(
+                f"The columns or the partitions of {name} are not those of the Hive table: columns"
+                f" {', '.join(known)}, partitioned by {', '.join(self.key_names) or 'nothing'},"
+                f" instead of {', '.join(wanted)}, partitioned by {', '.join(keys) or 'nothing'}."
+            )
+
+    def _commit(self) -> None:
+        # The library would repeat a refused commit on top of another snapshot.
+        identity = AssertTableUUID(uuid=self._table.metadata.table_uuid)
+        requirements = (*self._transaction._requirements, identity)
+        self._table._do_commit(updates=self._transaction._updates, requirements=requirements)
 
 
 def _open_catalog(job: IcebergExportJob) -> Catalog:

@@ -20,7 +20,7 @@ def export_to_iceberg(
     *,
     phases: PhaseClock | None = None,
 ) -> "IcebergExportReport":
-    """Export a table to Iceberg, or only plan the export.
+    """Export a table to Iceberg, update its mirror there, or only plan this.
 
     Args:
         client: The metastore of the Hive table.
@@ -30,7 +30,9 @@ def export_to_iceberg(
 
     Raises:
         IcebergLibraryMissing: pyiceberg is not installed.
-        TableExists: The Iceberg table exists already, and no earlier attempt of the run created it.
+        TableExists: The Iceberg table exists already, and no export has created it.
+        MirrorRefused: The Iceberg table cannot follow the Hive table any more.
+        IcebergConflict: Another program has changed the Iceberg table meanwhile.
         UnsupportedTable: A column cannot be represented in Iceberg, or the files are not ORC files.
         SharedLocation: The folders of both tables overlap.
         DataError: A file has values that Iceberg's readers would change.

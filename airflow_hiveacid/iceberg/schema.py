@@ -42,10 +42,14 @@ from airflow_hiveacid.acid.schema import (
     Union,
     Varchar,
     parse_type,
+    row_struct,
 )
+from airflow_hiveacid.errors import MirrorRefused
+from airflow_hiveacid.iceberg.file_selection import readable
 from airflow_hiveacid.jobs.reports.iceberg_report import RejectedColumn
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.orc.copying.flatten import ELEMENT, KEY, VALUE, FieldId
+from airflow_hiveacid.orc.format.row_types import row_types
 
 _FIRST_PARTITION_FIELD = 1000
 _PRIMITIVES: Mapping[str, PrimitiveType] = {
@@ -121,6 +125,42 @@ def field_ids(schema: Schema, columns: Sequence[HiveColumn]) -> dict[str, FieldI
         for field in schema.fields
         if field.name.lower() in names
     }
+
+
+def types_by_name(schema: Schema) -> dict[str, str]:
+    """Return the types of all columns and fields by their full names, without ids."""
+    types = ((name, schema.find_type(name)) for name in schema.column_names)
+    return {
+        name: str(type_) if isinstance(type_, PrimitiveType) else type(type_).__name__
+        for name, type_ in sorted(types, key=lambda pair: pair[0])
+    }
+
+
+def require_evolved(before: Sequence[tuple[str, str]], table: HiveTable) -> None:
+    """Refuse changes of columns by which earlier rows are read differently.
+
+    Args:
+        before: The names and types of the columns stored in files, as they were.
+        table: The table as it is.
+
+    Raises:
+        MirrorRefused: A column was renamed, moved, or dropped, or its type was not only widened.
+    """
+    now = [(column.name.lower(), column.type.lower()) for column in table.columns]
+    kept = now[: len(before)]
+    if [name for name, _ in kept] != [name for name, _ in before]:
+        raise MirrorRefused(
+            f"Columns of {table.ref.full_name} were renamed, moved, or dropped: the Iceberg table has"
+            f" {', '.join(name for name, _ in before)}, and the Hive table has"
+            f" {', '.join(name for name, _ in now)}."
+        )
+    for (name, old), (_, new) in zip(before, kept, strict=True):
+        types = [row_types(row_struct([(name, type_)])) for type_ in (old, new)]
+        if old != new and not readable(*types):
+            raise MirrorRefused(
+                f"The type of the column {name} of {table.ref.full_name} was changed from {old} to"
+                f" {new}, and readers of Iceberg do not convert its earlier values."
+            )
 
 
 class _Unsupported(Exception):

@@ -13,13 +13,14 @@ from airflow_hiveacid.jobs.reports.report import Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergExportJob(Job):
-    """Export a transactional ORC table to a new Iceberg table by copying stripes, without Spark.
+    """Mirror a transactional ORC table in an Iceberg table by copying stripes, without Spark.
 
-    The Hive table stays as it is, and shares no file with the Iceberg table. The new table has
-    format version 2 and appears together with all rows, as one snapshot.
+    The first run creates the Iceberg table, of format version 2, together with all rows. Each further
+    run adds the changes since then as one snapshot. The Hive table stays as it is, and shares no file
+    with the Iceberg table.
 
     Attributes:
-        table: The new table, "namespace.table".
+        table: The Iceberg table, "namespace.table".
         catalog: The name of its catalog. The settings of pyiceberg, like the file .pyiceberg.yaml,
             may configure a catalog of this name.
         catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.

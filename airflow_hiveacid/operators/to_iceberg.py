@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class HiveAcidToIcebergOperator(HiveAcidJobOperator[IcebergExportJob]):
-    """Exports a transactional ORC table to a new Iceberg table by copying its stripes.
+    """Mirrors a transactional ORC table in an Iceberg table by copying its stripes.
 
-    It runs in the worker, without Spark and Java, and needs the package's extra ``iceberg``. A retry
-    finds a table that an earlier attempt has created. The Hive table does not change, so that the task
-    emits no asset events.
+    The first run creates the Iceberg table, and each further run adds the changes since then as one
+    snapshot. It runs in the worker, without Spark and Java, and needs the package's extra ``iceberg``.
+    A retry finds the snapshot that an earlier attempt has created. The Hive table does not change, so
+    that the task emits no asset events.
 
     Example::
 

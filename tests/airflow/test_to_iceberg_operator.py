@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid import HiveAcidToIcebergOperator
 from airflow_hiveacid.errors import InvalidJob
@@ -52,8 +51,11 @@ def test_a_task_exports_once(table: WrittenTable, context: dict[str, Any], tmp_p
     assert again["already_done"]
     assert len(catalog.load_table("ns.t").metadata.snapshots) == 1
     context["ti"].run_id = "another"
-    with pytest.raises(AirflowFailException, match=r"ns\.t exists"):
-        run()
+    assert run()["outcome"] == "unchanged"
+    table.insert(1000)
+    context["ti"].run_id = "one more"
+    assert run()["outcome"] == "updated"
+    assert catalog.load_table("ns.t").scan().to_arrow().num_rows == len(expected_rows()) + 1
 
 
 def test_a_task_that_cannot_wait_is_not_deferrable(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from tests.golden_versions import Adopted, Row, in_order
 from tests.iceberg.lakes import sql_catalog, sql_options
 
 
-class ExportCase:
+class LakeCase:
     """A table of a metastore, and a catalog.
 
     Attributes:
@@ -27,11 +28,9 @@ class ExportCase:
         lake: The folder of its tables.
     """
 
-    def __init__(self, hive: Adopted, folder: Path) -> None:
-        self.client = hive._client
-        self.source = hive.folder
-        self.golden = hive.versions.golden
-        self.target = f"default.{self.golden.name}"
+    def __init__(self, client: MetastoreClient, target: str, folder: Path) -> None:
+        self.client = client
+        self.target = target
         self.folder = folder
         self.catalog = sql_catalog(folder)
         self.lake = folder / "lake"
@@ -73,19 +72,6 @@ class ExportCase:
         except NoSuchTableError:
             return None
 
-    def rows(self) -> list[Row]:
-        table = self.table()
-        assert table is not None
-        found = table.scan().to_arrow()
-        names = [*self.golden.columns, *self.golden.partition_keys]
-        columns = [json_values(found[name].combine_chunks()) for name in names]
-        return in_order(zip(*columns, strict=True))
-
-    @property
-    def expected(self) -> list[Row]:
-        """The rows that Hive selected."""
-        return in_order(row[1:] for row in self.golden.snapshots[-1].rows)
-
     def files(self) -> set[str]:
         """All files in the folder of the Iceberg table."""
         return {str(path.relative_to(self.lake)) for path in self.lake.rglob("*") if path.is_file()}
@@ -106,6 +92,28 @@ class ExportCase:
                 ]
         root = f"file://{self.lake}/"
         return {path.removeprefix(root) for path in used}
+
+
+class ExportCase(LakeCase):
+    """A table of a real engine."""
+
+    def __init__(self, hive: Adopted, folder: Path) -> None:
+        self.source = hive.folder
+        self.golden = hive.versions.golden
+        super().__init__(hive._client, f"default.{self.golden.name}", folder)
+
+    def rows(self) -> list[Row]:
+        table = self.table()
+        assert table is not None
+        found = table.scan().to_arrow()
+        names = [*self.golden.columns, *self.golden.partition_keys]
+        columns = [json_values(found[name].combine_chunks()) for name in names]
+        return in_order(zip(*columns, strict=True))
+
+    @property
+    def expected(self) -> list[Row]:
+        """The rows that Hive selected."""
+        return in_order(row[1:] for row in self.golden.snapshots[-1].rows)
 
     def hive_files(self) -> dict[str, bytes]:
         return {

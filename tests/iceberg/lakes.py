@@ -8,9 +8,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from airflow_hiveacid.iceberg.attempt import Attempt
+from airflow_hiveacid.iceberg.change_plan import ChangePlan
 from airflow_hiveacid.iceberg.data_file import WrittenDataFile, write_task
 from airflow_hiveacid.iceberg.export import _entries
-from airflow_hiveacid.iceberg.file_selection import select_files
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
@@ -47,16 +47,12 @@ def exported(
     new = Lake(job).new_table(definition)
     fields = field_ids(new.schema, visible.table.columns)
     attempt = Attempt(new.location)
-    keys = [
-        (part, task)
-        for part in select_files(visible, fields, mapping_is_chosen=True, file_bytes=file_bytes)
-        for task in part.tasks
-    ]
+    keys = ChangePlan(visible, fields, mapping_is_chosen=True).tasks(file_bytes)
     written = [
         write_task(replace_target(task, attempt, number)) for number, (_, task) in enumerate(keys)
     ]
     entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
-    new.commit(entries, {}, attempt.id)
+    new.commit(entries, [], {}, attempt.id)
     return catalog.load_table("ns.t"), written
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.errors import (
@@ -94,9 +96,15 @@ def test_a_retry_finds_the_snapshot_of_an_earlier_attempt(case: ExportCase) -> N
     assert again.already_done
     assert (again.snapshot_id, again.rows) == (first.snapshot_id, first.rows)
     assert case.rows() == case.expected
-    with pytest.raises(TableExists, match=r"ns\.t exists"):
-        case.run(run_token="another run")
-    with pytest.raises(TableExists):
+    for token in ("another run", None):
+        report = case.run(run_token=token)
+        assert (report.outcome, report.snapshot_id) == ("unchanged", first.snapshot_id)
+    assert case.files() == case.used_files()
+
+
+def test_a_table_that_no_export_has_created_is_refused(case: ExportCase) -> None:
+    case.catalog.create_table("ns.t", Schema(NestedField(1, "id", IntegerType())))
+    with pytest.raises(TableExists, match=r"ns\.t exists already, and is no mirror"):
         case.run()
 
 
@@ -135,8 +143,10 @@ def test_files_of_a_killed_run_are_removed_by_the_next_one(case: ExportCase, fau
 def test_a_run_that_was_killed_after_its_commit_is_found(case: ExportCase) -> None:
     assert case.command(fault="commit:kill:after").returncode == KILLED
     assert case.rows() == case.expected
-    assert case.command().returncode == TableExists.exit_code
+    again = case.command("--json")
+    assert json.loads(again.stdout)["outcome"] == "unchanged"
     assert case.rows() == case.expected
+    assert case.files() == case.used_files()
 
 
 def test_a_commit_whose_answer_is_lost_is_looked_up(case: ExportCase) -> None:

@@ -221,6 +221,30 @@ def test_evolved_columns_and_insert_only_tables_are_read_back(created, spark, tm
         check(newer, spark, tmp_path / "deleted", stripes_encoded=1)
 
 
+def test_a_mirror_is_read_back_after_each_change(created, spark, tmp_path):
+    orders = created("(id int, v string) PARTITIONED BY (p int) STORED AS ORC")
+    rows = "SELECT CAST(id AS int) id, concat('v', id) v, CAST(id % 2 AS int) p FROM range({}, {})"
+    orders.append(spark.sql(rows.format(0, 20)))
+    check(orders, spark, tmp_path, outcome="created", files=2)
+    orders.append(spark.sql(rows.format(20, 30)))
+    check(orders, spark, tmp_path, outcome="updated", files=2, files_kept=2, files_removed=0)
+    orders.delete("id = 3")
+    check(orders, spark, tmp_path, files=1, files_kept=3, files_removed=1)
+    orders.update({"v": "'updated'"}, "id IN (4, 21)")
+    check(orders, spark, tmp_path, files_kept=2, files_removed=2)
+    orders.compact("major")
+    check(orders, spark, tmp_path, outcome="unchanged", files=0, files_removed=0)
+    (job,) = to_jobs(f"ALTER TABLE {orders.ref} ADD COLUMNS (w double)")
+    run_ddl(orders._client, job)
+    with AcidTable(str(orders.ref), orders._client.options, spark=spark) as newer:
+        check(newer, spark, tmp_path, outcome="updated", files=0, files_removed=0)
+        newer.append(spark.sql("SELECT 40 id, 'new' v, double(0.5) w, 0 p"))
+        check(newer, spark, tmp_path, files=1, files_removed=0)
+        newer.compact("major")
+        newer.delete("p = 0 AND id > 10")
+        check(newer, spark, tmp_path, outcome="updated")
+
+
 def test_insert_only_orc_is_read_back(created, spark, tmp_path):
     orders = created(
         "(id int, v string) STORED AS ORC TBLPROPERTIES ('transactional_properties'='insert_only')"
@@ -237,14 +261,17 @@ def test_the_metastore_is_the_catalog_by_default(created, spark, hms, client, da
     location = client.get_database(database).location
     report = orders.to_iceberg(f"{database}.lake", location=f"{location}_lake/lake")
     assert report.rows == 10
+    orders.delete("id = 3")
+    updated = orders.to_iceberg(f"{database}.lake")
+    assert (updated.outcome, updated.rows) == ("updated", 9)
     table = MetastoreCatalog("lake", uri=hms.uri).load_table(f"{database}.lake")
-    assert table.scan().to_arrow().num_rows == 10
+    assert table.scan().to_arrow().num_rows == 9
     if hms.version.startswith("3"):
         # Iceberg's catalog for Spark has the client of Hive 2.3, which version 4 refuses.
         spark.conf.set("spark.sql.catalog.hms", "org.apache.iceberg.spark.SparkCatalog")
         spark.conf.set("spark.sql.catalog.hms.type", "hive")
         spark.conf.set("spark.sql.catalog.hms.uri", hms.uri)
-        assert spark.table(f"hms.{database}.lake").count() == 10
+        assert spark.table(f"hms.{database}.lake").count() == 9
 
 
 @pytest.mark.parametrize("snapshot", ORC, ids=str)

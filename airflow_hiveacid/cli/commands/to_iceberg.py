@@ -1,4 +1,4 @@
-"""`hiveacid to-iceberg`: export a table to Iceberg without Spark."""
+"""`hiveacid to-iceberg`: mirror a table in Iceberg without Spark."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.job import READ
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import UNCHANGED, UPDATED, IcebergExportReport
 from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="DB.TABLE", help="the Hive table")
-    parser.add_argument("iceberg", metavar="NAMESPACE.TABLE", help="the new Iceberg table")
+    parser.add_argument("iceberg", metavar="NAMESPACE.TABLE", help="the Iceberg table")
     target.add_metastore(parser)
     target.add_json(parser)
     parser.add_argument(
@@ -82,10 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="to-iceberg",
-    help="export a table to Iceberg by copying its stripes",
-    description="Create an Iceberg table with the visible rows of a transactional ORC table. Stripes "
-    "are copied without decoding, unless some of their rows are deleted or their columns have changed "
-    "their types. The Hive table stays as it is.",
+    help="export a table to Iceberg by copying its stripes, or update the copy",
+    description="Create an Iceberg table with the visible rows of a transactional ORC table. If an "
+    "earlier export has created it, add the changes since then as one snapshot. Stripes are copied "
+    "without decoding, unless some of their rows are deleted or their columns have changed their types. "
+    "The Hive table stays as it is.",
     configure=_configure,
     run=run,
     changes=True,
@@ -105,10 +106,19 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 
 
 def _print(report: IcebergExportReport) -> None:
-    done = "would become" if report.dry_run else "became"
+    if report.outcome == UNCHANGED:
+        print(f"{report.table} has all changes of {report.target}: {report.rows} rows")
+        return
+    if report.outcome == UPDATED:
+        done = "would update" if report.dry_run else "updated"
+    else:
+        done = "would become" if report.dry_run else "became"
     size = "" if report.bytes is None else f", {bytes_in_words(report.bytes)}"
     rows = "" if report.rows is None else f", {report.rows} rows"
-    print(f"{report.target} {done} {report.table}: {report.files} files{size}{rows}")
+    others = ""
+    if report.outcome == UPDATED:
+        others = f", {report.files_kept} kept, {report.files_removed} removed"
+    print(f"{report.target} {done} {report.table}: {report.files} files{others}{size}{rows}")
     print(
         f"  {report.source_files} files of version {report.write_id} in {report.partitions} "
         f"partition{'' if report.partitions == 1 else 's'}:"

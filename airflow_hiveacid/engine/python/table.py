@@ -387,12 +387,13 @@ class AcidTable(TableChanges[RunReport]):
         properties: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> IcebergExportReport:
-        """Export the table to a new Iceberg table by copying its stripes; Spark does not take part.
+        """Mirror the table in an Iceberg table by copying its stripes; Spark does not take part.
 
-        Stripes with deleted rows, and those with other types than the table, are decoded.
+        The first call creates the Iceberg table, and each further call adds the changes since then as
+        one snapshot. Stripes with deleted rows, and those with other types than the table, are decoded.
 
         Args:
-            table: The new table, ``"namespace.table"``.
+            table: The Iceberg table, ``"namespace.table"``.
             catalog: The name of its catalog in the configuration of pyiceberg.
             catalog_options: Options of the catalog, as pyiceberg names them; without any, and without a
                 configuration, the catalog is the metastore of this table.

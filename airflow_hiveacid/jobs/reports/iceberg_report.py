@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.jobs.reports.report import Report
 
+# The outcomes of a run.
+CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedColumn:
@@ -45,19 +48,22 @@ class IcebergExportReport(Report):
         table: The Iceberg table.
         location: Its folder.
         write_id: The version of the Hive table: the largest write id that the export saw.
-        snapshot_id: The new snapshot; None for a dry run.
+        snapshot_id: The new snapshot, or the current one of an unchanged table; None for a dry run.
+        outcome: "created", "updated", or, if the Iceberg table had all changes, "unchanged".
         already_done: Whether an earlier attempt of the run had created the snapshot.
         dry_run: Whether the run only planned the export.
-        rows: The rows of the new table; None for a dry run.
+        rows: The rows of the Iceberg table; None for a dry run.
         partitions: The partitions of the Hive table.
         source_files: The files of the Hive table that have rows.
-        files: The data files of the new table; for a dry run, the planned ones.
-        bytes: Their size; None for a dry run.
+        files: The new data files; for a dry run, the planned ones.
+        files_kept: The data files that remain.
+        files_removed: The data files that the new snapshot does not have.
+        bytes: The size of the new data files; None for a dry run.
         stripes_copied: The stripes that are copied.
         bytes_copied: Their size.
         stripes_encoded: The stripes that are decoded and written again.
         bytes_encoded: Their size before.
-        columns: The columns of the new table.
+        columns: The columns of the Iceberg table.
         rejected: The columns that Iceberg cannot hold.
     """
 
@@ -66,12 +72,15 @@ class IcebergExportReport(Report):
     location: str | None = None
     write_id: int | None = None
     snapshot_id: int | None = None
+    outcome: str = CREATED
     already_done: bool = False
     dry_run: bool = False
     rows: int | None = None
     partitions: int = 0
     source_files: int = 0
     files: int = 0
+    files_kept: int = 0
+    files_removed: int = 0
     bytes: int | None = None
     stripes_copied: int = 0
     bytes_copied: int = 0

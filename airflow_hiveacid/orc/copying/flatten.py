@@ -141,7 +141,12 @@ class FlatFileWritten:
 
 
 def flatten(
-    parts: Sequence[Part], sink: Sink, *, layout: Layout, fields: Mapping[str, FieldId]
+    parts: Sequence[Part],
+    sink: Sink,
+    *,
+    layout: Layout,
+    fields: Mapping[str, FieldId],
+    user_metadata: Mapping[str, bytes] | None = None,
 ) -> FlatFileWritten:
     """Write a flat file with the rows of some stripes, in the given order.
 
@@ -154,6 +159,7 @@ def flatten(
         sink: Receives the new file.
         layout: The layout of the parts.
         fields: The ids of the columns of the table by their names in lower case.
+        user_metadata: User metadata of the new file.
 
     Raises:
         UnsupportedFile: The stripes cannot be copied.
@@ -164,7 +170,7 @@ def flatten(
     if len(writers) > 1 and any(map(is_old, writers)):
         raise UnsupportedFile("Files of an old writer cannot be joined to those of another one.")
     return _Flattener(layout, FlatColumns.of(layout.types, fields), Output(sink)).write(
-        parts, joint_writer(writers)
+        parts, joint_writer(writers), user_metadata or {}
     )
 
 
@@ -190,7 +196,9 @@ class _Flattener:
         self._output = output
         self._sizes = [0] * len(columns.columns)
 
-    def write(self, parts: Sequence[Part], writer: tuple[int, int]) -> FlatFileWritten:
+    def write(
+        self, parts: Sequence[Part], writer: tuple[int, int], user_metadata: Mapping[str, bytes]
+    ) -> FlatFileWritten:
         self._output.write(MAGIC)
         stripes: list[Stripe] = []
         stripe_statistics: list[tuple[bytes, ...]] = []
@@ -207,6 +215,7 @@ class _Flattener:
         tail = replace(
             layout.tail(block_size, writer),
             stripes=tuple(stripes),
+            user_metadata=dict(user_metadata),
             stripe_statistics=tuple(stripe_statistics),
             file_statistics=merge_columns(stripe_statistics) if stripes else nothing,
         )

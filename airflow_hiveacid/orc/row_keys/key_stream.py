@@ -260,6 +260,27 @@ class DeleteCursor:
         return hit
 
 
+def names_rows(source: Source, tail: OrcTail, deletes: Iterable[Keys]) -> bool:
+    """Return whether any of some delete events refers to a row of a file.
+
+    Args:
+        source: The file.
+        tail: Its tail, with the stripes to search.
+        deletes: The delete events in the order of the row ids.
+    """
+    cursor = DeleteCursor(deletes)
+    for number, stripe in enumerate(tail.stripes):
+        row_ids = read_row_id_range(source, tail, number)
+        if not cursor.reaches(row_ids.first, row_ids.last):
+            continue
+        if row_ids.is_dense(stripe.rows):
+            return True
+        with closing(read_keys(source, tail, [number])) as batches:
+            if any(cursor.hits(keys).any() for keys in batches):
+                return True
+    return False
+
+
 def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
     """Return the positions of the values; clear the mark in `held` of missing ones."""
     place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)

@@ -1,0 +1,184 @@
+"""The data files that one run adds to an Iceberg table, keeps, and removes.
+
+A new table is the change of a mirror that has no files yet.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.manifest import DataFile
+
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.iceberg.data_file import DataFileTask
+from airflow_hiveacid.iceberg.file_selection import FILE_BYTES, PartitionFiles
+from airflow_hiveacid.iceberg.partition_plan import (
+    MirroredFile,
+    PartitionPlan,
+    coverage,
+    fully_covered,
+    plan_partition,
+)
+from airflow_hiveacid.iceberg.provenance import read_provenance
+from airflow_hiveacid.orc.copying.flatten import FieldId
+from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """The content of a mirror.
+
+    Attributes:
+        write_ids: The snapshot of the Hive table that it has.
+        files: The data files by their locations.
+        valid: Whether all files were made by the current mapping of columns.
+        columns_changed: Whether columns were added, or their types widened, since then.
+    """
+
+    write_ids: ValidWriteIdList
+    files: Mapping[str, DataFile]
+    valid: bool = True
+    columns_changed: bool = False
+
+
+@dataclass(slots=True)
+class _PlannedPartition:
+    files: PartitionFiles
+    plan: PartitionPlan
+    unnamed: set[str] = field(default_factory=set)
+
+
+class ChangePlan:
+    """The change of an Iceberg table.
+
+    Args:
+        visible: The snapshot of the Hive table.
+        fields: The ids of the columns by their names in lower case.
+        mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
+            version of the metastore.
+        mirrored: The content of the mirror; None for a new table.
+
+    Raises:
+        UnsupportedTable: The files of a partition are not ORC files.
+        CorruptFile: No export has written a data file of the mirror.
+    """
+
+    def __init__(
+        self,
+        visible: VisibleTable,
+        fields: Mapping[str, FieldId],
+        *,
+        mapping_is_chosen: bool,
+        mirrored: Mirrored | None = None,
+    ) -> None:
+        self._files = {} if mirrored is None else mirrored.files
+        known = _by_partition(self._files)
+        self._partitions: list[_PlannedPartition] = []
+        for directory in visible.partitions:
+            files = PartitionFiles(visible, directory, fields, mapping_is_chosen=mapping_is_chosen)
+            own = tuple(known.pop((directory.name, directory.storage.location), ()))
+            plan = PartitionPlan(removed=own)
+            if mirrored is not None and mirrored.valid:
+                assert isinstance(visible.write_ids, ValidWriteIdList)
+                plan = plan_partition(
+                    files.rows,
+                    files.deletes,
+                    own,
+                    mirrored.write_ids,
+                    visible.write_ids,
+                    columns_changed=mirrored.columns_changed,
+                )
+            self._partitions.append(_PlannedPartition(files, plan))
+        # Those of partitions that were dropped, or moved.
+        self._removed = [file for files in known.values() for file in files]
+
+    @property
+    def source_files(self) -> int:
+        """The number of files of the Hive table with rows."""
+        return sum(len(each.files.rows) for each in self._partitions)
+
+    @property
+    def source_bytes(self) -> int:
+        """The size of the files of the Hive table that are possibly read."""
+        return sum(
+            file.size
+            for each in self._partitions
+            for file in each.files.rows
+            if each.plan.deletes or file.path not in self._omitted(each)
+        )
+
+    @property
+    def kept(self) -> list[DataFile]:
+        """The data files that remain."""
+        return [self._files[file.path] for each in self._partitions for file in each.plan.kept]
+
+    @property
+    def removed(self) -> list[DataFile]:
+        """The data files to remove."""
+        removed = [file for each in self._partitions for file in each.plan.removed]
+        return [self._files[file.path] for file in (*removed, *self._removed)]
+
+    def checks(self) -> list[tuple[MirroredFile, DataFileTask]]:
+        """Return the tasks that look for deleted rows in data files that otherwise remain."""
+        found = []
+        for each in self._partitions:
+            if not each.plan.deletes:
+                continue
+            for file in each.plan.kept:
+                task = each.files.check(file, each.plan.deletes)
+                if task.deletes:
+                    found.append((file, task))
+        return found
+
+    def remove_named(self, named: Mapping[str, Collection[str]]) -> None:
+        """Remove data files with deleted rows.
+
+        Args:
+            named: The paths of the sources with deleted rows, by the locations of the checked
+                data files.
+        """
+        for each in self._partitions:
+            kept: list[MirroredFile] = []
+            removed = [*each.plan.removed]
+            for file in each.plan.kept:
+                hits = named.get(file.path, ())
+                (removed if hits else kept).append(file)
+                # Of the rows of several files in one, none was deleted before. Other stripes of a
+                # file may have deleted rows.
+                sources = file.provenance.sources
+                if hits and len(sources) > 1:
+                    each.unnamed |= {
+                        source.path
+                        for source in sources
+                        if source.path not in hits and len(source.stripes) == source.count
+                    }
+            plan = each.plan
+            each.plan = PartitionPlan(tuple(kept), tuple(removed), plan.skipped, plan.deletes)
+
+    def tasks(self, file_bytes: int = FILE_BYTES) -> list[tuple[PartitionDirectory, DataFileTask]]:
+        """Return the data files to write, with their partitions."""
+        return [
+            (each.files.directory, task)
+            for each in self._partitions
+            for task in each.files.tasks(
+                file_bytes,
+                covered=coverage(each.plan.kept),
+                skipped=self._omitted(each),
+                unnamed=each.unnamed,
+            )
+        ]
+
+    @staticmethod
+    def _omitted(each: _PlannedPartition) -> set[str]:
+        """The files of the Hive table of which no row has to be copied."""
+        return {*each.plan.skipped, *fully_covered(each.plan.kept)}
+
+
+def _by_partition(
+    files: Mapping[str, DataFile],
+) -> dict[tuple[str | None, str], list[MirroredFile]]:
+    origins = read_provenance({path: file.file_size_in_bytes for path, file in files.items()})
+    found: dict[tuple[str | None, str], list[MirroredFile]] = defaultdict(list)
+    for path, origin in origins.items():
+        found[origin.partition, origin.location].append(MirroredFile(path, origin))
+    return found

@@ -1,0 +1,169 @@
+"""The state of a mirror, which its Iceberg table contains: the snapshot and the columns it has.
+
+Both are properties of the Iceberg snapshot, so that one step of the catalog changes them together
+with the rows.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from pyiceberg.manifest import DataFile, ManifestContent
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+
+from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import MalformedSnapshot, MirrorRefused, TableExists
+from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.metastore.catalog import HiveTable
+
+# The operation "replace" changes no row; these properties of one also changed data files.
+_CHANGED_FILES = ("added-data-files", "deleted-data-files", "added-delete-files")
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredColumns:
+    """The columns of the Hive table that the rows of a mirror have.
+
+    Attributes:
+        columns: The names and types of the columns that files store.
+        mapping: The rule that finds them in files.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    mapping: str
+
+    @classmethod
+    def of(cls, table: HiveTable) -> Self:
+        """Return the columns of a table."""
+        columns = tuple((column.name.lower(), column.type.lower()) for column in table.columns)
+        return cls(columns, table.mapped_columns.mapping.value)
+
+    def encode(self) -> str:
+        """Format the columns as a property."""
+        return json.dumps({"format": 1, "mapping": self.mapping, "columns": self.columns})
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Parse a property.
+
+        Raises:
+            ValueError: The text has another form.
+        """
+        fields = json.loads(text)
+        try:
+            columns = tuple((name, type_) for name, type_ in fields["columns"])
+            return cls(columns, fields["mapping"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"These are no columns: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """The state of a mirror.
+
+    Attributes:
+        write_ids: The snapshot of the Hive table that it has.
+        columns: The columns that it has.
+        properties: All properties of its newest snapshot by this package.
+        snapshot: The current snapshot, which the next one must follow.
+    """
+
+    write_ids: ValidWriteIdList
+    columns: MirroredColumns
+    properties: Mapping[str, str]
+    snapshot: Snapshot
+
+    @property
+    def attempt(self) -> str:
+        """The attempt that made the snapshot."""
+        return self.properties[attempts.ATTEMPT]
+
+    def require_follows(self, source: HiveTable, now: ValidWriteIdList) -> None:
+        """Refuse a Hive table with a history that does not continue the one of the mirror.
+
+        Args:
+            source: The Hive table.
+            now: Its new snapshot.
+
+        Raises:
+            MirrorRefused: The table was created again, or its metastore was set back.
+        """
+        mirrored = TableIdentity.of_text(self.properties[attempts.SOURCE_ID])
+        if not mirrored.is_same(source.identity):
+            raise MirrorRefused(
+                f"The Iceberg table has the rows of another table {self.properties[attempts.SOURCE]}"
+                f" ({mirrored}) than {source.ref.full_name} ({source.identity})."
+            )
+        if now.high_watermark < self.write_ids.high_watermark:
+            raise MirrorRefused(
+                f"The Iceberg table has the version {self.write_ids.high_watermark} of"
+                f" {source.ref.full_name}, whose newest version is {now.high_watermark}: its"
+                " metastore was probably restored from an earlier copy."
+            )
+
+    def files(self, table: Table) -> dict[str, DataFile]:
+        """Read the data files of the current snapshot, by their locations."""
+        return {
+            entry.data_file.file_path: entry.data_file
+            for manifest in self.snapshot.manifests(table.io)
+            if manifest.content is ManifestContent.DATA
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        }
+
+
+def read_state(table: Table) -> MirrorState:
+    """Read the state of an existing Iceberg table.
+
+    Raises:
+        TableExists: No export has created the table.
+        MirrorRefused: Another program has changed it since then.
+    """
+    name = ".".join(table.name())
+    lineage = lineage_of(table)
+    ours = [each for each in lineage if attempts.SOURCE_ID in properties_of(each)]
+    if not ours:
+        raise TableExists(
+            f"{name} exists already, and is no mirror of a Hive table.",
+            remedy="Export to another name, or drop the Iceberg table first.",
+        )
+    newest, later = ours[0], lineage[: lineage.index(ours[0])]
+    _require_unchanged(name, newest, later)
+    properties = properties_of(newest)
+    try:
+        return MirrorState(
+            ValidWriteIdList.parse(properties[attempts.WRITE_IDS]),
+            MirroredColumns.decode(properties[attempts.COLUMNS]),
+            properties,
+            lineage[0],
+        )
+    except (KeyError, ValueError, MalformedSnapshot) as error:
+        raise MirrorRefused(
+            f"The properties of the snapshot {newest.snapshot_id} of {name} cannot be read: {error}."
+        ) from error
+
+
+def lineage_of(table: Table) -> list[Snapshot]:
+    """Return the current snapshot of a table, and those that it followed."""
+    return list(ancestors_of(table.current_snapshot(), table.metadata))
+
+
+def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return the properties of a snapshot."""
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _require_unchanged(name: str, newest: Snapshot, later: Sequence[Snapshot]) -> None:
+    for each in later:
+        changed = any(int(properties_of(each).get(count, 0)) for count in _CHANGED_FILES)
+        operation = None if each.summary is None else each.summary.operation
+        if operation is not Operation.REPLACE or changed:
+            what = "unknown" if operation is None else operation.value
+            raise MirrorRefused(
+                f"Another program has changed {name} by the snapshot {each.snapshot_id} (operation"
+                f" {what}), which follows the snapshot {newest.snapshot_id} of the mirror.",
+                remedy=f"Let readers only read a mirror: set the table back with Iceberg's procedure"
+                f" rollback_to_snapshot('{name}', {newest.snapshot_id}), or export to another name.",
+            )
