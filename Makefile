@@ -115,9 +115,9 @@ java: setup ## Run the tests of every Spark with Spark 3.5 on Java 11 (minutes)
 
 oldest: setup ## Run the tests without Java and those of every Spark with the oldest packages (minutes)
 	@test -d build/oldest || VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --group oldest --target build/oldest
-	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m 'unit or every_spark' \
-		--numprocesses $(WORKERS) --dist loadfile tests/acid tests/cli tests/compaction tests/engine tests/iceberg \
-		tests/jobs tests/maintenance tests/orc tests/scan tests/storage
+	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m unit --numprocesses $(WORKERS) \
+		--dist worksteal tests/acid tests/compaction tests/iceberg tests/jobs tests/orc tests/scan tests/storage
+	@$(RUN) PYTHONPATH="$(CURDIR)/build/oldest:$(CURDIR)" python -m pytest -m every_spark tests/engine
 
 differential: setup ## Compare random statements with DuckDB; examples and mutations with Spark (slow)
 	@$(RUN) python -m pytest -m 'differential or not differential' --numprocesses $(WORKERS) tests/differential
