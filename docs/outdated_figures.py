@@ -24,7 +24,7 @@ class Section:
 
     Attributes:
         title: Its heading.
-        measured: The day of the measurement; None if it has none.
+        measured: The day of the measurement; None if the text states no day.
         code: The measured files and folders.
     """
 

@@ -1,6 +1,5 @@
 """The supported versions of Spark and of the Python packages of drivers, checked without Spark."""
 
-import importlib
 import importlib.util
 import os
 import re
@@ -44,8 +43,10 @@ def require_supported_packages() -> None:
     """
     for name, oldest in OLDEST_PACKAGES.items():
         needed = f"{name} {'.'.join(map(str, oldest))} or later"
-        remedy = f"Install {needed} for the Python in spark.pyspark.python, or send an environment "
-        remedy += "that contains it in spark.archives."
+        remedy = (
+            f"Install {needed} for the Python in spark.pyspark.python, or send an environment that "
+            "contains it in spark.archives."
+        )
         try:
             module = importlib.import_module(name)
         except ImportError as error:
@@ -53,9 +54,11 @@ def require_supported_packages() -> None:
                 f"The driver's Python cannot import {name}: {error}.", remedy=remedy
             ) from error
         version = getattr(module, "__version__", None)
-        if version is None:  # Some packages state their version only in their metadata.
-            continue
-        if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest:
+        # Some packages state their version only in their metadata.
+        if (
+            version is not None
+            and tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest
+        ):
             raise UnsupportedSpark(
                 f"The driver has {name} {version}; this package needs {needed}.", remedy=remedy
             )

@@ -5,7 +5,7 @@ A new table is the change of a mirror that has no files yet.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import DataFile
 
@@ -152,8 +152,7 @@ class ChangePlan:
                         for source in sources
                         if source.path not in hits and len(source.stripes) == source.count
                     }
-            plan = each.plan
-            each.plan = PartitionPlan(tuple(kept), tuple(removed), plan.skipped, plan.deletes)
+            each.plan = replace(each.plan, kept=tuple(kept), removed=tuple(removed))
 
     def tasks(self, file_bytes: int = FILE_BYTES) -> list[tuple[PartitionDirectory, DataFileTask]]:
         """Return the data files to write, with their partitions."""
@@ -170,7 +169,7 @@ class ChangePlan:
 
     @staticmethod
     def _omitted(each: _PlannedPartition) -> set[str]:
-        """The files of the Hive table of which no row has to be copied."""
+        """The files of the Hive table without rows to copy."""
         return {*each.plan.skipped, *fully_covered(each.plan.kept)}
 
 

@@ -124,7 +124,7 @@ class PartitionFiles:
             file_bytes: The approximate size of a data file.
             covered: Stripes to omit, by the paths of their files.
             skipped: Files to omit.
-            unnamed: Files of whose rows none is deleted.
+            unnamed: Files without deleted rows.
 
         Raises:
             UnsupportedFile: A column has another name in a file, and engines map it differently.

@@ -170,7 +170,7 @@ def _texts(range_: Message | None) -> tuple[str | None, str | None]:
 
 
 def _upper_bound(text: str) -> str | None:
-    """Return a short text that does not come before a text; null if there is none."""
+    """Return a short upper bound of a text; None if no short text is an upper bound."""
     if len(text) <= _TEXT_LENGTH:
         return text
     for length in range(_TEXT_LENGTH, 0, -1):

@@ -101,7 +101,7 @@ def plan_partition(
 
 
 def coverage(files: Iterable[MirroredFile]) -> dict[str, set[int]]:
-    """Return the stripes of which data files have the rows, by the paths of their files."""
+    """Return the stripes whose rows are in data files, by the paths of their files."""
     covered: dict[str, set[int]] = {}
     for file in files:
         for source in file.provenance.sources:
@@ -110,7 +110,7 @@ def coverage(files: Iterable[MirroredFile]) -> dict[str, set[int]]:
 
 
 def fully_covered(files: Sequence[MirroredFile]) -> set[str]:
-    """Return the files of the Hive table of which data files have the rows of all stripes."""
+    """Return the files of the Hive table whose stripes are all in data files."""
     covered = coverage(files)
     return {
         source.path

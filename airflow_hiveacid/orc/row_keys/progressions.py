@@ -169,7 +169,7 @@ def recognized(plain: bytes) -> Progression | None:
 
 
 def _of_long_runs(plain: bytes) -> Progression | None:
-    """Read runs with a step, of which a stripe has hundreds, all at once; None for any others."""
+    """Read hundreds of runs with a step at once; return None for other runs."""
     runs = _LONG_RUN.findall(plain)
     if len(runs) < _MANY_RUNS or sum(map(len, chain(*runs))) != len(plain):
         return None
