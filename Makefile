@@ -21,8 +21,9 @@ install_java = test -d $(call java_home,$(1)) || VIRTUAL_ENV=$(VENV) $(BIN)/uv p
 # The versions that `make matrix` combines.
 PYTHONS ?= python3.11 python3.12 python3.13
 AIRFLOWS ?= 3.1 3.2 3.3
-# The versions of Spark whose quickstart `make release` runs, each in an environment of its own.
-SPARKS ?= 3.5 4.0 4.1
+# The versions of Spark with which `make matrix` runs samples of the suites, and whose quickstart
+# `make release` runs, each in an environment of its own.
+SPARKS ?= 3.5 4.0 4.1 4.2
 GROUP ?= dev
 JOB ?= tests/airflow/test_quickstart.py
 # Each worker starts its own metastores and Spark, which need about 3 GB.
@@ -179,12 +180,12 @@ metastores: setup ## Run tests on metastores 4.1 and 4.2, and reject version 2.3
 system: setup ## Run the DAGs of tests/system in the environment of AIRFLOW_CONN_..., or in a new one
 	@$(RUN) python -m pytest -m system tests/system
 
-matrix: ## Test each Python with each Airflow: DAGs, operators; each Python with Spark (half an hour)
+matrix: setup ## Test each Python with each Airflow, and each Spark with samples of the suites (hours)
 	@set -e; for python in $(PYTHONS); do for airflow in $(AIRFLOWS); do \
 		$(MAKE) --no-print-directory cell PYTHON=$$python AIRFLOW=$$airflow GROUP=test \
 			VENV=.venv-airflow-$$airflow-$$python \
 			JOB=$$(test $$airflow != $(lastword $(AIRFLOWS)) || echo $(JOB)); \
-	done; done
+	done; done; for spark in $(SPARKS); do $(MAKE) --no-print-directory spark SPARK=$$spark; done
 
 cell: setup ## Test one of these pairs: PYTHON=python3.13 AIRFLOW=3.2
 	@$(BIN)/python -c 'import sys; from importlib.metadata import version; print("Python", \

@@ -10,8 +10,8 @@ from pathlib import Path
 from airflow_hiveacid.errors import UnsupportedSpark
 
 # At least the first one, and less than the second one.
-SUPPORTED = ((3, 5), (4, 2))
-SUPPORTED_TEXT = "Spark 3.5, 4.0, and 4.1"
+SUPPORTED = ((3, 5), (4, 3))
+SUPPORTED_TEXT = "Spark 3.5, 4.0, 4.1, and 4.2"
 # The oldest versions of the packages that drivers and executors need; `make oldest` tests them.
 OLDEST_PACKAGES = {"numpy": (1, 26), "pyarrow": (19, 0), "thrift": (0, 22)}
 _CORE = re.compile(r"spark-core_2\.1[23]-(\d+\.\d+\S*)\.jar")

@@ -43,6 +43,9 @@ SQL_SETTINGS = {
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # With Arrow, the default of Spark 4.2, results of another type are converted instead of null.
+    "spark.sql.execution.pythonUDF.arrow.enabled": "false",
+    "spark.sql.execution.pythonUDTF.arrow.enabled": "false",
     "spark.sql.groupByAliases": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",

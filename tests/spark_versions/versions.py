@@ -5,13 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from airflow_hiveacid.engine.spark_versions import SPARK_4_0, SPARK_4_1, VERSION
 from airflow_hiveacid.metastore.dev.distribution import cache_folder
 
 # Beside the installed version, with which all tests run.
-OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5"}
+OTHERS = {"3.5": "3.5.9", "4.0": "4.0.5", "4.2": "4.2.1"}
 
 # docs/platforms.md lists what the older versions lack.
 NEEDS_SPARK_4_0 = pytest.mark.skipif(VERSION < SPARK_4_0, reason="needs Spark 4.0")
@@ -19,7 +20,9 @@ NEEDS_SPARK_4_1 = pytest.mark.skipif(VERSION < SPARK_4_1, reason="needs Spark 4.
 
 
 def packages(version: str) -> Path:
-    """Return a folder with pyspark, for PYTHONPATH; it is downloaded once."""
+    """Return a folder with pyspark, for PYTHONPATH; that of another version is downloaded once."""
+    if tuple(map(int, version.split("."))) == VERSION:
+        return Path(pyspark.__file__).parents[1]
     release = OTHERS[version]
     folder = cache_folder() / f"spark-{release}"
     folder.parent.mkdir(parents=True, exist_ok=True)
