@@ -6,18 +6,20 @@ nothing heavy: code that reads files or calls a metastore is imported when the c
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.authorizer import require_access, system_user
+from airflow_hiveacid.cli.foreground import interrupted_by_kill
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.text.printable import printable_output
 
-# Exit codes of a shell for a program that SIGPIPE or SIGINT ended.
-_BROKEN_PIPE, _INTERRUPTED = 141, 130
+# A shell adds the number of the signal that ended a program.
+_ENDED_BY_SIGNAL = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Command:
         Returns:
             Its exit status, or the one of the error that is printed to stderr.
         """
-        with printable_output():
+        with printable_output(), interrupted_by_kill():
             return self._execute(arguments)
 
     def _execute(self, arguments: argparse.Namespace) -> int:
@@ -66,7 +68,8 @@ class Command:
         except BrokenPipeError:
             # The interpreter flushes stdout once more when it ends, and would complain then.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _BROKEN_PIPE
-        except KeyboardInterrupt:
-            return _INTERRUPTED
+            return _ENDED_BY_SIGNAL + signal.SIGPIPE
+        except KeyboardInterrupt as interrupt:
+            number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
+            return _ENDED_BY_SIGNAL + number
         return status
