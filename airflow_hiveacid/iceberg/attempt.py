@@ -21,7 +21,7 @@ from airflow_hiveacid.storage.folder import Storage
 RUN, ATTEMPT = "hiveacid.run", "hiveacid.attempt"
 SOURCE, SOURCE_ID = "hiveacid.table", "hiveacid.table-id"
 WRITE_ID, WRITE_IDS, TIME = "hiveacid.write-id", "hiveacid.write-ids", "hiveacid.time"
-COLUMNS = "hiveacid.columns"
+COLUMNS, FORMAT = "hiveacid.columns", "hiveacid.format"
 
 _DATA, _METADATA = "data", "metadata"
 _PREFIX = "hiveacid-"

@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.iceberg.data_file import DataFileTask
+from airflow_hiveacid.iceberg.data_file_task import DataFileTask
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES, PartitionFiles
 from airflow_hiveacid.iceberg.partition_plan import (
     MirroredFile,
@@ -57,6 +58,7 @@ class ChangePlan:
         mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
             version of the metastore.
         mirrored: The content of the mirror; None for a new table.
+        parquet: The columns of Parquet files to write; None for ORC files.
 
     Raises:
         UnsupportedTable: The files of a partition are not ORC files.
@@ -70,12 +72,15 @@ class ChangePlan:
         *,
         mapping_is_chosen: bool,
         mirrored: Mirrored | None = None,
+        parquet: Schema | None = None,
     ) -> None:
         self._files = {} if mirrored is None else mirrored.files
         known = _by_partition(self._files)
         self._partitions: list[_PlannedPartition] = []
         for directory in visible.partitions:
-            files = PartitionFiles(visible, directory, fields, mapping_is_chosen=mapping_is_chosen)
+            files = PartitionFiles(
+                visible, directory, fields, mapping_is_chosen=mapping_is_chosen, parquet=parquet
+            )
             own = tuple(known.pop((directory.name, directory.storage.location), ()))
             plan = PartitionPlan(removed=own)
             if mirrored is not None and mirrored.valid:

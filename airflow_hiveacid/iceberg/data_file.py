@@ -1,23 +1,30 @@
 """Task code that writes one data file of an Iceberg table from stripes of a Hive table.
 
-Stripes whose rows are all visible, with the types of the table, are copied. Others are decoded, and
-their remaining rows are written again. A task needs neither a metastore nor a catalog, so that it
-may run in another process.
+For an ORC file, stripes whose rows are all visible, with the types of the table, are copied. Others
+are decoded, and their remaining rows are written again. A task needs neither a metastore nor a
+catalog, so that it may run in another process.
 """
 
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import IO
 
 from airflow_hiveacid.acid.originals import SyntheticIds
-from airflow_hiveacid.acid.schema import MappedColumns
-from airflow_hiveacid.errors import DataError, NanosecondsLost, ProofFailed
+from airflow_hiveacid.errors import DataError, ProofFailed
+from airflow_hiveacid.iceberg.data_file_task import (
+    CopyShares,
+    DataFileTask,
+    OrcMeasures,
+    SourceFile,
+    WrittenDataFile,
+)
+from airflow_hiveacid.iceberg.microseconds import require_microseconds
+from airflow_hiveacid.iceberg.parquet_data_file import encoded_shares, write_parquet
 from airflow_hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
 from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.copying.flatten import (
-    FieldId,
     FlatFileWritten,
     flatten,
     require_proleptic,
@@ -34,7 +41,6 @@ from airflow_hiveacid.orc.format.statistics import reliable_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.key_stream import names_rows, read_deletes
 from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -43,120 +49,10 @@ _HELD_IN_MEMORY = 64 << 20
 _GROUP_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A file of a Hive table, or some stripes of it.
-
-    Attributes:
-        path: The path below the folder of its partition.
-        size: The length of its valid part in bytes.
-        stripes: The numbers of the stripes.
-        ids: The row ids of its rows if they are not stored and needed.
-    """
-
-    path: str
-    size: int
-    stripes: tuple[int, ...]
-    ids: SyntheticIds | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFileTask:
-    """A data file to write.
-
-    Attributes:
-        root: The folder of the partition.
-        partition: The name of the partition; None without partitions.
-        files: The files with its rows, of one layout if they are only copied.
-        deletes: The paths and sizes of all files with delete events for these rows.
-        invisible: The write ids whose rows and events are left out.
-        types: The types of the row that the stripes must have; None if all stripes are copied.
-        columns: The columns of the table.
-        fields: Their ids in the Iceberg table, by their names in lower case.
-        target: The folder of the new file.
-        name: The name of the new file.
-        bytes: The size of the stripes.
-        complete: Whether all columns of the files are columns of the table, with types at least as
-            wide.
-    """
-
-    root: str
-    partition: str | None = None
-    files: tuple[SourceFile, ...]
-    deletes: tuple[tuple[str, int], ...] = ()
-    invisible: tuple[int, ...] = ()
-    types: tuple[bytes, ...] | None = None
-    columns: MappedColumns
-    fields: Mapping[str, FieldId]
-    target: str = ""
-    name: str = ""
-    bytes: int = 0
-    complete: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class CopyShares:
-    """How the stripes of a data file are made.
-
-    Attributes:
-        stripes_copied: The stripes that are copied.
-        bytes_copied: Their size.
-        stripes_encoded: The stripes that are decoded.
-        bytes_encoded: Their size.
-    """
-
-    stripes_copied: int = 0
-    bytes_copied: int = 0
-    stripes_encoded: int = 0
-    bytes_encoded: int = 0
-
-    def __add__(self, other: "CopyShares") -> "CopyShares":
-        return CopyShares(
-            self.stripes_copied + other.stripes_copied,
-            self.bytes_copied + other.bytes_copied,
-            self.stripes_encoded + other.stripes_encoded,
-            self.bytes_encoded + other.bytes_encoded,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnMeasures:
-    """Measures of a column of a data file.
-
-    Attributes:
-        size: The bytes of its streams.
-        statistics: Its statistics in the footer.
-        repeated: Whether it is inside of a list or a map.
-    """
-
-    size: int
-    statistics: bytes
-    repeated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenDataFile:
-    """A written data file.
-
-    Attributes:
-        name: Its name.
-        rows: Its rows.
-        bytes: Its size.
-        split_offsets: The offsets of its stripes.
-        columns: The measures of its columns by field id.
-        shares: How its stripes were made.
-    """
-
-    name: str
-    rows: int
-    bytes: int
-    split_offsets: tuple[int, ...]
-    columns: Mapping[int, ColumnMeasures]
-    shares: CopyShares
-
-
 def share_task(task: DataFileTask) -> CopyShares:
     """Determine how the stripes of a data file would be made, without writing."""
+    if task.parquet is not None:
+        return encoded_shares(task)
     with _Opened(task) as opened:
         return _shares(opened.groups())
 
@@ -169,6 +65,8 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
         NanosecondsLost: Timestamps have more digits than microseconds.
         ProofFailed: Rows that were written again differ from those that were read.
     """
+    if task.parquet is not None:
+        return write_parquet(task, task.parquet)
     with _Opened(task) as opened:
         groups = opened.groups()
         with opened.naming():
@@ -206,8 +104,8 @@ class _Opened:
         self._storage = ReadOnlyStorage.of(task.root)
         self._stack = ExitStack()
         self._files: list[PlannedFile] = []
-        # Those whose timestamps may have more digits than microseconds.
-        self._unproven: list[tuple[str, Source, OrcTail]] = []
+        # As stored, without added row ids.
+        self._stored: list[tuple[SourceFile, Source, OrcTail]] = []
         self._sources: list[SourceStripes] = []
         self.layout: Layout
 
@@ -218,8 +116,7 @@ class _Opened:
                     source, tail = self._open(file.path, file.size)
                     tail = replace(tail, types=with_column_names(tail.types, self._task.columns))
                     stripes = len(tail.stripes)
-                    if not is_marked(tail):
-                        self._unproven.append((file.path, source, with_stripes(tail, file.stripes)))
+                    self._stored.append((file, source, tail))
                     if file.ids is not None:
                         source, tail = self._with_ids(source, file.ids)
                 self._sources.append(
@@ -273,16 +170,12 @@ class _Opened:
 
     def check_values(self) -> None:
         """Refuse values that Iceberg's readers would change."""
-        for file in self._files:
-            require_proleptic(file.tail)
-        for path, source, tail in self._unproven:
-            column = finer_column(source, tail, self._task.fields.keys())
-            if column is not None:
-                raise NanosecondsLost(
-                    f"{self._task.root.rstrip('/')}/{path} has timestamps of more digits than"
-                    f" microseconds in the column {column}, which readers of Iceberg cut or round.",
-                    remedy="Round the values in the table first.",
-                )
+        for planned in self._files:
+            require_proleptic(planned.tail)
+        for file, source, tail in self._stored:
+            location = f"{self._task.root.rstrip('/')}/{file.path}"
+            columns = self._task.fields.keys()
+            require_microseconds(location, source, tail, file.stripes, columns)
 
     def parts(self, group: StripeGroup) -> Iterator[Part]:
         """The stripes of a group: those of the files, or new ones."""
@@ -382,8 +275,8 @@ def _result(name: str, written: FlatFileWritten, shares: CopyShares) -> WrittenD
         rows=tail.rows,
         bytes=written.bytes,
         split_offsets=tuple(stripe.offset for stripe in tail.stripes),
-        columns={
-            column.id: ColumnMeasures(size, reliable_statistics(statistics), column.repeated)
+        measures={
+            column.id: OrcMeasures(size, reliable_statistics(statistics), column.repeated)
             for column, size, statistics in zip(
                 written.columns[1:], written.column_bytes[1:], tail.file_statistics[1:], strict=True
             )

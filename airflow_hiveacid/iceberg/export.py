@@ -35,14 +35,8 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.iceberg import attempt as attempts
 from airflow_hiveacid.iceberg.attempt import Attempt, remove_leftovers
 from airflow_hiveacid.iceberg.change_plan import ChangePlan, Mirrored
-from airflow_hiveacid.iceberg.data_file import (
-    CopyShares,
-    DataFileTask,
-    WrittenDataFile,
-    named_task,
-    share_task,
-    write_task,
-)
+from airflow_hiveacid.iceberg.data_file import named_task, share_task, write_task
+from airflow_hiveacid.iceberg.data_file_task import CopyShares, DataFileTask, WrittenDataFile
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
@@ -61,7 +55,7 @@ from airflow_hiveacid.iceberg.schema import (
     schema_of,
 )
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.reports.iceberg_report import (
     CREATED,
     UNCHANGED,
@@ -149,6 +143,7 @@ class Export:
         mirror: tuple[Table, MirrorState] | None,
     ) -> IcebergExportReport:
         target = self._changed(table, visible, definition, mirror)
+        format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
         _require_separate(target.location, table, visible)
         report = IcebergExportReport(
             target=self._ref.full_name,
@@ -170,7 +165,13 @@ class Export:
             )
             fields = field_ids(target.schema, table.columns)
             mirrored = None if mirror is None else _mirrored(mirror, table)
-            plan = ChangePlan(visible, fields, mapping_is_chosen=chosen, mirrored=mirrored)
+            plan = ChangePlan(
+                visible,
+                fields,
+                mapping_is_chosen=chosen,
+                mirrored=mirrored,
+                parquet=target.schema if format_ == "parquet" else None,
+            )
         what, size = f"The export of {self._ref}", plan.source_bytes
         with self._scheduler.tasks(txn.txn_id, what, size) as runner:
             checks = plan.checks()
@@ -197,7 +198,7 @@ class Export:
             with self._attempted(attempt, table) as fate:
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
                     numbered = [
-                        replace(task, target=attempt.folder, name=f"{number:05d}.orc")
+                        replace(task, target=attempt.folder, name=f"{number:05d}.{format_}")
                         for number, (_, task) in enumerate(tasks)
                     ]
                     written = runner.run(write_task, numbered)
@@ -207,7 +208,9 @@ class Export:
                     # All rows of the new files are deleted.
                     attempt.undo()
                     return self._tidied(_unchanged(report, plan, target))
-                snapshot = self._commit(target, entries, plan, table, visible, attempt, fate)
+                snapshot = self._commit(
+                    target, entries, plan, table, visible, attempt, format_, fate
+                )
         files = [file for file in written if file is not None]
         done = replace(
             report,
@@ -226,6 +229,7 @@ class Export:
         table: HiveTable,
         visible: VisibleTable,
         attempt: Attempt,
+        format_: IcebergFileFormat,
         fate: "_Fate",
     ) -> int:
         summary = {
@@ -236,6 +240,7 @@ class Export:
             attempts.WRITE_IDS: visible.write_ids.format(),
             attempts.TIME: datetime.now(UTC).isoformat(timespec="seconds"),
             attempts.COLUMNS: MirroredColumns.of(table).encode(),
+            attempts.FORMAT: format_,
         }
         if self._job.token is not None:
             summary[attempts.RUN] = self._job.token
@@ -313,6 +318,7 @@ class Export:
     def _opened(self, known: Table) -> MirrorState:
         """Read the state of a mirror, and end the attempt that made it, if it was killed."""
         state = read_state(known)
+        state.require_format(self._job.table, self._job.format)
         if not self._job.dry_run:
             # Before the snapshot can expire, which names the attempt of these files.
             Attempt(known.location(), uuid.UUID(state.attempt)).end()

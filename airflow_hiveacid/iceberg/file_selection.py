@@ -4,12 +4,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from pyiceberg.schema import Schema
+
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies, may_delete
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
-from airflow_hiveacid.iceberg.data_file import DataFileTask, SourceFile
+from airflow_hiveacid.iceberg.data_file_task import DataFileTask, ParquetRows, SourceFile
 from airflow_hiveacid.iceberg.partition_plan import MirroredFile
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.layout.file_columns import orc_row_types
@@ -27,6 +29,7 @@ from airflow_hiveacid.orc.format.envelope import (
 from airflow_hiveacid.orc.format.layout import Writer, writer_of
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
@@ -57,6 +60,10 @@ class _Opened:
 
 
 _LayoutKey = tuple[tuple[bytes, ...], Codec, int, Writer]
+# Files with delete events, and the write ids whose rows and events are left out.
+_Deletes = tuple[tuple[DataFile, ...], tuple[int, ...]]
+# A file, and some of its stripes.
+_Run = tuple[_Opened, Sequence[int]]
 
 
 class PartitionFiles:
@@ -68,6 +75,7 @@ class PartitionFiles:
         fields: The ids of the columns by their names in lower case.
         mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
             version of the metastore.
+        parquet: The columns of Parquet files to write; None for ORC files.
 
     Attributes:
         directory: The partition.
@@ -85,6 +93,7 @@ class PartitionFiles:
         fields: Mapping[str, FieldId],
         *,
         mapping_is_chosen: bool,
+        parquet: Schema | None = None,
     ) -> None:
         if directory.format is not StorageFormat.ORC:
             raise UnsupportedTable(
@@ -99,6 +108,10 @@ class PartitionFiles:
         self._table = visible.table
         self._types = orc_row_types(visible.table)
         self._mapping_is_chosen = mapping_is_chosen
+        self._parquet = None
+        if parquet is not None:
+            columns = TableColumns(visible.table.columns, visible.table.partition_keys)
+            self._parquet = ParquetRows(columns, directory.values, parquet)
         self._deletes = [
             (file.directory, file)
             for file in part.files
@@ -130,7 +143,8 @@ class PartitionFiles:
             UnsupportedFile: A column has another name in a file, and engines map it differently.
         """
         covered = covered or {}
-        copied: dict[_LayoutKey, list[tuple[_Opened, list[int]]]] = {}
+        copied: dict[_LayoutKey, list[_Run]] = {}
+        decoded: dict[_Deletes, list[_Run]] = {}
         for opened in self._opened([file for file in self.rows if file.path not in skipped]):
             omitted = covered.get(opened.file.path, ())
             stripes = [each for each in range(len(opened.tail.stripes)) if each not in omitted]
@@ -140,6 +154,11 @@ class PartitionFiles:
             types = with_column_names(opened.tail.types, self._part.columns)
             deletes = [] if opened.file.path in unnamed else self._deletes_of(opened.file)
             invisible = self._invisible(opened.file.directory)
+            if self._parquet is not None:
+                files = tuple(file for _, file in deletes)
+                key = files, self._with_invisible_deletes(invisible, deletes)
+                decoded.setdefault(key, []).append((opened, stripes))
+                continue
             is_readable = readable(types, self._types)
             if not deletes and not invisible and is_readable:
                 copied.setdefault(opened.layout(types), []).append((opened, stripes))
@@ -153,7 +172,11 @@ class PartitionFiles:
                     types=wanted,
                 )
         for group in copied.values():
-            yield from self._copies(group, file_bytes)
+            for chosen in _joined(_split(group, file_bytes), file_bytes):
+                yield self._task(chosen)
+        for (files, invisible), group in decoded.items():
+            for chosen in _joined(group, file_bytes):
+                yield self._task(chosen, deletes=files, invisible=invisible, types=self._types)
 
     def check(self, file: MirroredFile, deletes: Sequence[DataFile]) -> DataFileTask:
         """Return a task that looks for rows of a data file that some delete events name.
@@ -199,26 +222,9 @@ class PartitionFiles:
             if self._tails[file.path].stripes
         ]
 
-    def _copies(
-        self, group: Sequence[tuple[_Opened, Sequence[int]]], file_bytes: int
-    ) -> Iterator[DataFileTask]:
-        """Join small files, and split large ones."""
-        joined: list[tuple[_Opened, Sequence[int]]] = []
-        size = 0
-        for opened, stripes in group:
-            for run in _runs(opened.tail, stripes, file_bytes):
-                more = _bytes(opened.tail, run)
-                if joined and size + more > file_bytes:
-                    yield self._task(joined)
-                    joined, size = [], 0
-                joined.append((opened, run))
-                size += more
-        if joined:
-            yield self._task(joined)
-
     def _task(
         self,
-        chosen: Sequence[tuple[_Opened, Sequence[int]]],
+        chosen: Sequence[_Run],
         *,
         deletes: Sequence[DataFile] = (),
         invisible: tuple[int, ...] = (),
@@ -238,6 +244,7 @@ class PartitionFiles:
             fields=self._fields,
             bytes=sum(_bytes(opened.tail, stripes) for opened, stripes in chosen),
             complete=all(self._is_complete(opened) for opened, _ in chosen),
+            parquet=self._parquet,
         )
 
     def _is_complete(self, opened: _Opened) -> bool:
@@ -251,7 +258,8 @@ class PartitionFiles:
         if keyed and ids is None and not opened.tail.is_acid:
             # No delete names these rows; decoding needs any row ids.
             ids = SyntheticIds(opened.file.path, 1, 0, 0, opened.tail.rows)
-        return SourceFile(opened.file.path, opened.file.size, tuple(stripes), ids)
+        file = opened.file
+        return SourceFile(file.path, file.size, tuple(stripes), ids, cut_off=file.cut_off)
 
     def _with_invisible_deletes(
         self, invisible: tuple[int, ...], deletes: Sequence[tuple[Delta, DataFile]]
@@ -403,6 +411,28 @@ def _are_columns(types: Sequence[bytes], column: int, fields: Mapping[str, Field
         _are_columns(types, number, field.inside)
         for number, field in zip(numbers, fields.values(), strict=False)
     )
+
+
+def _joined(runs: Iterable[_Run], most: int) -> Iterator[list[_Run]]:
+    """Join small files up to a limited size."""
+    joined: list[_Run] = []
+    size = 0
+    for opened, stripes in runs:
+        more = _bytes(opened.tail, stripes)
+        if joined and size + more > most:
+            yield joined
+            joined, size = [], 0
+        joined.append((opened, stripes))
+        size += more
+    if joined:
+        yield joined
+
+
+def _split(files: Iterable[_Run], most: int) -> Iterator[_Run]:
+    """Split large files between stripes."""
+    for opened, stripes in files:
+        for run in _runs(opened.tail, stripes, most):
+            yield opened, run
 
 
 def _runs(tail: OrcTail, stripes: Sequence[int], most: int) -> Iterator[Sequence[int]]:

@@ -1,7 +1,8 @@
 """Entries of a manifest of Iceberg for written data files, with measures from their footers."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -25,7 +26,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from airflow_hiveacid.iceberg.data_file import WrittenDataFile
+from airflow_hiveacid.iceberg.data_file_task import (
+    DataFileMeasures,
+    OrcMeasures,
+    WrittenDataFile,
+)
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.statistics import (
     BUCKETS,
@@ -59,17 +64,37 @@ def manifest_entry(
         partition: Its partition.
         spec_id: The number of the definition of the partitions.
     """
+    measures, format_ = file.measures, FileFormat.PARQUET
+    if not isinstance(measures, DataFileMeasures):
+        measures, format_ = _measures(file.rows, measures, schema), FileFormat.ORC
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=format_,
+        partition=partition,
+        record_count=file.rows,
+        file_size_in_bytes=file.bytes,
+        **asdict(measures),
+        split_offsets=list(file.split_offsets),
+        sort_order_id=None,
+        spec_id=spec_id,
+        equality_ids=None,
+        key_metadata=None,
+    )
+
+
+def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> DataFileMeasures:
     counts: dict[int, int] = {}
     nulls: dict[int, int] = {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
-    for number, measures in file.columns.items():
+    for number, measures in columns.items():
         # Values inside of lists and maps are more or fewer than rows.
         if measures.repeated:
             continue
         statistics = Message.decode(measures.statistics)
-        counts[number] = file.rows
-        nulls[number] = file.rows - statistics.number(COUNT)
+        counts[number] = rows
+        nulls[number] = rows - statistics.number(COUNT)
         type_ = schema.find_type(number)
         if isinstance(type_, PrimitiveType) and statistics.number(COUNT):
             low, high = _bounds(type_, statistics)
@@ -77,24 +102,13 @@ def manifest_entry(
                 lower[number] = to_bytes(type_, low)
             if high is not None:
                 upper[number] = to_bytes(type_, high)
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.ORC,
-        partition=partition,
-        record_count=file.rows,
-        file_size_in_bytes=file.bytes,
-        column_sizes={number: measures.size for number, measures in file.columns.items()},
+    return DataFileMeasures(
+        column_sizes={number: measures.size for number, measures in columns.items()},
         value_counts=counts,
         null_value_counts=nulls,
         nan_value_counts={},
         lower_bounds=lower,
         upper_bounds=upper,
-        split_offsets=list(file.split_offsets),
-        sort_order_id=None,
-        spec_id=spec_id,
-        equality_ids=None,
-        key_metadata=None,
     )
 
 

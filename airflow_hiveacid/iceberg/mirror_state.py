@@ -7,7 +7,7 @@ with the rows.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, get_args
 
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MalformedSnapshot, MirrorRefused, TableExists
 from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The operation "replace" changes no row; these properties of one also changed data files.
@@ -67,12 +68,14 @@ class MirrorState:
     Attributes:
         write_ids: The snapshot of the Hive table that it has.
         columns: The columns that it has.
+        format: The format of its data files.
         properties: All properties of its newest snapshot by this package.
         snapshot: The current snapshot, which the next one must follow.
     """
 
     write_ids: ValidWriteIdList
     columns: MirroredColumns
+    format: IcebergFileFormat
     properties: Mapping[str, str]
     snapshot: Snapshot
 
@@ -80,6 +83,19 @@ class MirrorState:
     def attempt(self) -> str:
         """The attempt that made the snapshot."""
         return self.properties[attempts.ATTEMPT]
+
+    def require_format(self, name: str, wanted: IcebergFileFormat | None) -> None:
+        """Refuse another format than the one of the existing data files.
+
+        Raises:
+            MirrorRefused: The formats differ.
+        """
+        if wanted not in (None, self.format):
+            raise MirrorRefused(
+                f"The data files of {name} have the format {self.format}, and the job asks for"
+                f" {wanted}.",
+                remedy="Omit the format, or export to another name.",
+            )
 
     def require_follows(self, source: HiveTable, now: ValidWriteIdList) -> None:
         """Refuse a Hive table with a history that does not continue the one of the mirror.
@@ -136,6 +152,7 @@ def read_state(table: Table) -> MirrorState:
         return MirrorState(
             ValidWriteIdList.parse(properties[attempts.WRITE_IDS]),
             MirroredColumns.decode(properties[attempts.COLUMNS]),
+            _format_of(properties),
             properties,
             lineage[0],
         )
@@ -153,6 +170,15 @@ def lineage_of(table: Table) -> list[Snapshot]:
 def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the properties of a snapshot."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _format_of(properties: Mapping[str, str]) -> IcebergFileFormat:
+    """Return the format of the data files, which the first snapshots did not name."""
+    for each in get_args(IcebergFileFormat):
+        if properties.get(attempts.FORMAT, "orc") == each:
+            found: IcebergFileFormat = each
+            return found
+    raise ValueError(f"the format {properties[attempts.FORMAT]!r} is unknown")
 
 
 def _require_unchanged(name: str, newest: Snapshot, later: Sequence[Snapshot]) -> None:

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.layout.listing import read_tail
+from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
-# The name of the user metadata of the ORC file.
+# The name of the user metadata of the file.
 PROVENANCE = "hiveacid.provenance"
 
 
@@ -100,14 +104,26 @@ def read_provenance(files: Mapping[str, int]) -> dict[str, Provenance]:
     return dict(zip(files, found, strict=True))
 
 
+def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
+    if not name.endswith(".parquet"):
+        return read_tail(storage, name, size).user_metadata.get(PROVENANCE, b"null")
+    path = f"{storage.location.rstrip('/')}/{name}"
+    with translated_os_errors(path), storage.open_input(name) as source:
+        try:
+            metadata = parquet.read_metadata(source).metadata or {}
+        except pa.ArrowInvalid as error:
+            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        found: bytes = metadata.get(PROVENANCE.encode(), b"null")
+        return found
+
+
 def _read_one(storages: dict[str, ReadOnlyStorage], file: tuple[str, int]) -> Provenance:
     folder, _, name = file[0].rpartition("/")
     # Threads may open the same folder twice, which is harmless.
     if folder not in storages:
         storages[folder] = ReadOnlyStorage.of(folder)
-    tail = read_tail(storages[folder], name, file[1])
     try:
-        return Provenance.decode(tail.user_metadata.get(PROVENANCE, b"null"))
+        return Provenance.decode(_metadata(storages[folder], name, file[1]))
     except ValueError as error:
         raise CorruptFile(
             f"{file[0]} does not contain the origin of its rows.",

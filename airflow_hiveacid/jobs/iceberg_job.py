@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import Report
+
+IcebergFileFormat = Literal["orc", "parquet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,9 @@ class IcebergExportJob(Job):
             may configure a catalog of this name.
         catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.
             Without a type and a uri it is the metastore of the Hive table.
+        format: The format of the data files. ORC files are copies of stripes. Parquet files contain
+            decoded rows, for engines that read only Parquet. If None, it is the format of the
+            existing table, and ORC for a new one.
         location: The folder of the new table; if None, the catalog chooses one.
         properties: More properties of the new table.
         dry_run: Only report the files to write, the schema, and the columns that Iceberg cannot
@@ -38,6 +43,7 @@ class IcebergExportJob(Job):
     table: str
     catalog: str = "default"
     catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    format: IcebergFileFormat | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -60,6 +66,9 @@ class IcebergExportJob(Job):
             raise InvalidJob(
                 f"table {self.table!r} has no namespace.", remedy=f"Write sales.{self.table}."
             )
+        if self.format is not None and self.format not in get_args(IcebergFileFormat):
+            formats = " or ".join(get_args(IcebergFileFormat))
+            raise InvalidJob(f"format must be {formats}, not {self.format!r}.")
         if self.location is not None:
             require_text(self.location, "location")
         for name in ("catalog_options", "properties"):

@@ -136,7 +136,7 @@ class VisibleRows:
                 for delete, file in deletes
                 if may_delete(file.bucket, bucket, clustered=self.clustered)
             ]
-            loaded = {file: loaded.get(file) or self._events(file) for _, file in near}
+            loaded = {file: loaded.get(file) or self.events(file) for _, file in near}
             for file in data[bucket]:
                 # Hive 3 applies every delete delta to every file.
                 applied = [
@@ -144,9 +144,30 @@ class VisibleRows:
                     for delete, own in near
                     if self.rules is Rules.HIVE3 or delete_applies(file.directory, delete)
                 ]
-                batches = self._numbered(file, ids[file.path]) if file.raw else self._acid(file)
-                for batch, keep in batches:
-                    yield from _visible(batch, keep, applied)
+                yield from self.of_file(file, applied, ids.get(file.path))
+
+    def of_file(
+        self, file: DataFile, deletes: Sequence[DeleteEvents], ids: SyntheticIds | None = None
+    ) -> Iterator[RowBatch]:
+        """Read the rows of one file.
+
+        Args:
+            file: The file.
+            deletes: All events that may delete some of its rows.
+            ids: Its row ids if it does not store them.
+        """
+        for batch, keep in self._acid(file) if ids is None else self._numbered(file, ids):
+            yield from _visible(batch, keep, deletes)
+
+    def events(self, file: DataFile) -> DeleteEvents:
+        """Read the visible delete events of one file."""
+        empty = np.empty(0, dtype=np.int64)
+        parts = [(empty, empty, empty)]
+        for batch in self._open(file).keyed([]):
+            *key, current = batch.key
+            keep = are_valid(current, self.write_ids)
+            parts.append((key[0][keep], key[1][keep], key[2][keep]))
+        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _synthetic_ids(self, raw: Sequence[DataFile]) -> dict[str, SyntheticIds]:
         """Return the row ids of files that do not store them, by path."""
@@ -159,15 +180,6 @@ class VisibleRows:
 
     def _open(self, file: DataFile) -> OrcFile:
         return OrcFile(self.storage, file, self.stored)
-
-    def _events(self, file: DataFile) -> DeleteEvents:
-        empty = np.empty(0, dtype=np.int64)
-        parts = [(empty, empty, empty)]
-        for batch in self._open(file).keyed([]):
-            *key, current = batch.key
-            keep = are_valid(current, self.write_ids)
-            parts.append((key[0][keep], key[1][keep], key[2][keep]))
-        return DeleteEvents(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _acid(self, file: DataFile) -> Iterator[tuple[RowBatch, Bools]]:
         """The rows of a file that has row ids, and which of them were written visibly."""

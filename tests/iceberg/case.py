@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.run import export_to_iceberg
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
@@ -26,7 +26,10 @@ class LakeCase:
     Attributes:
         catalog: The catalog.
         lake: The folder of its tables.
+        format: The format that jobs ask for.
     """
+
+    format: IcebergFileFormat | None = None
 
     def __init__(self, client: MetastoreClient, target: str, folder: Path) -> None:
         self.client = client
@@ -40,6 +43,7 @@ class LakeCase:
             "target": self.target,
             "metastore": self.client.options,
             "table": "ns.t",
+            "format": self.format,
             "catalog": "lake",
             "catalog_options": sql_options(self.folder),
         }

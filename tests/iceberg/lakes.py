@@ -1,6 +1,7 @@
 """Catalogs of Iceberg in a folder, and the rows of tables in them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ from pyiceberg.table import Table
 
 from airflow_hiveacid.iceberg.attempt import Attempt
 from airflow_hiveacid.iceberg.change_plan import ChangePlan
-from airflow_hiveacid.iceberg.data_file import WrittenDataFile, write_task
+from airflow_hiveacid.iceberg.data_file import write_task
+from airflow_hiveacid.iceberg.data_file_task import WrittenDataFile
 from airflow_hiveacid.iceberg.export import _entries
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.scan.visible_table import VisibleTable
 
 
@@ -34,7 +36,11 @@ def sql_catalog(folder: Path) -> Catalog:
 
 
 def exported(
-    visible: VisibleTable, folder: Path, *, file_bytes: int = 256 << 20
+    visible: VisibleTable,
+    folder: Path,
+    *,
+    file_bytes: int = 256 << 20,
+    format: IcebergFileFormat = "orc",
 ) -> tuple[Table, list[WrittenDataFile | None]]:
     """Export a snapshot without a metastore, and return the Iceberg table."""
     assert visible.table is not None
@@ -47,19 +53,15 @@ def exported(
     new = Lake(job).new_table(definition)
     fields = field_ids(new.schema, visible.table.columns)
     attempt = Attempt(new.location)
-    keys = ChangePlan(visible, fields, mapping_is_chosen=True).tasks(file_bytes)
+    parquet = new.schema if format == "parquet" else None
+    keys = ChangePlan(visible, fields, mapping_is_chosen=True, parquet=parquet).tasks(file_bytes)
     written = [
-        write_task(replace_target(task, attempt, number)) for number, (_, task) in enumerate(keys)
+        write_task(replace(task, target=attempt.folder, name=f"{number}.{format}"))
+        for number, (_, task) in enumerate(keys)
     ]
     entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
     new.commit(entries, [], {}, attempt.id)
     return catalog.load_table("ns.t"), written
-
-
-def replace_target(task: Any, attempt: Attempt, number: int) -> Any:
-    from dataclasses import replace
-
-    return replace(task, target=attempt.folder, name=f"{number}.orc")
 
 
 def rows_of(table: Table, names: Sequence[str]) -> list[list[Any]]:

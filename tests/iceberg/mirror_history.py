@@ -82,12 +82,14 @@ class MirrorHistory(History):
         self._case = LakeCase(client, self._table.ref.full_name, folder)
         self._faults = Random(f"mirror {seed}")
         self._file_bytes = self._faults.choice([1, 3000, 256 << 20])
+        self._case.format = self._faults.choice([None, "orc", "parquet"])
         self.outcomes: Counter[str] = Counter()
         self._steps |= {self._mirror: 10, self._drop_partition: 1}
 
     def run(self, steps: int) -> None:
         """Let some things happen; errors contain the history."""
-        self._table.note(f"data files have about {self._file_bytes} bytes")
+        size = f"about {self._file_bytes} bytes"
+        self._table.note(f"data files have {size}, and the format {self._case.format}")
         with patch.object(Export, "file_bytes", self._file_bytes):
             self._run(steps)
 

@@ -27,7 +27,8 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from airflow_hiveacid.iceberg.data_file import CopyShares, WrittenDataFile, _result
+from airflow_hiveacid.iceberg.data_file import _result
+from airflow_hiveacid.iceberg.data_file_task import CopyShares, WrittenDataFile
 from airflow_hiveacid.iceberg.manifest_entry import _upper_bound, manifest_entry, partition_record
 from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.copying.flatten import FieldId, flatten

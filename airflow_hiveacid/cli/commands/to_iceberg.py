@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import get_args
 
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import progress_on_stderr
@@ -10,7 +11,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.job import READ
 from airflow_hiveacid.jobs.reports.iceberg_report import UNCHANGED, UPDATED, IcebergExportReport
 from airflow_hiveacid.progress import PhaseClock
@@ -44,6 +45,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="a property of the new table; several times for more",
     )
     parser.add_argument(
+        "--format",
+        choices=get_args(IcebergFileFormat),
+        help="the format of the data files; Parquet is decoded (default: that of the existing table, "
+        "and orc for a new one)",
+    )
+    parser.add_argument(
         "--location", metavar="URI", help="its folder (default: the catalog chooses one)"
     )
     parser.add_argument(
@@ -66,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         catalog=arguments.catalog,
         catalog_options=_pairs(arguments.option, "--option"),
         properties=_pairs(arguments.property, "--property"),
+        format=arguments.format,
         location=arguments.location,
         dry_run=arguments.dry_run,
     )

@@ -41,7 +41,7 @@ from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.history.view import History
 from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -383,6 +383,7 @@ class AcidTable(TableChanges[RunReport]):
         *,
         catalog: str = "default",
         catalog_options: Mapping[str, str] | None = None,
+        format: IcebergFileFormat | None = None,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
         dry_run: bool = False,
@@ -397,6 +398,8 @@ class AcidTable(TableChanges[RunReport]):
             catalog: The name of its catalog in the configuration of pyiceberg.
             catalog_options: Options of the catalog, as pyiceberg names them; without any, and without a
                 configuration, the catalog is the metastore of this table.
+            format: The format of the data files; ``"parquet"`` for engines that read only Parquet. By
+                default it is the format of the existing table, and ORC for a new one.
             location: The folder of the new table; by default the catalog chooses one.
             properties: More properties of the new table.
             dry_run: Only plan the export.
@@ -407,6 +410,7 @@ class AcidTable(TableChanges[RunReport]):
             table=table,
             catalog=catalog,
             catalog_options=catalog_options or {},
+            format=format,
             location=location,
             properties=properties or {},
             dry_run=dry_run,

@@ -184,7 +184,8 @@ def require_proleptic(tail: OrcTail) -> None:
         raise UnsupportedFile(
             "There are, or may be, dates before 15 October 1582 in the Julian calendar, which"
             " readers of Iceberg do not convert.",
-            remedy="Copy such a table with Spark: AcidTable(...).to_df().writeTo(...).create().",
+            remedy="Export Parquet files, with format='parquet', to another name: their dates are"
+            " converted.",
         )
 
 

@@ -1,0 +1,35 @@
+"""Timestamps with more digits than microseconds, which readers of Iceberg cut or round."""
+
+from collections.abc import Collection, Sequence
+
+from airflow_hiveacid.errors import NanosecondsLost
+from airflow_hiveacid.orc.format.batches import with_stripes
+from airflow_hiveacid.orc.format.source_and_sink import Source
+from airflow_hiveacid.orc.format.tail import OrcTail
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
+
+
+def require_microseconds(
+    path: str, source: Source, tail: OrcTail, stripes: Sequence[int], columns: Collection[str]
+) -> None:
+    """Refuse a file of a Hive table with such timestamps.
+
+    Args:
+        path: Its location, for the message.
+        source: The file.
+        tail: Its tail.
+        stripes: The numbers of the stripes to examine.
+        columns: The names of the columns in lower case.
+
+    Raises:
+        NanosecondsLost: It has such timestamps.
+    """
+    if is_marked(tail):
+        return
+    column = finer_column(source, with_stripes(tail, stripes), columns)
+    if column is not None:
+        raise NanosecondsLost(
+            f"{path} has timestamps of more digits than microseconds in the column {column}, which"
+            " readers of Iceberg cut or round.",
+            remedy="Round the values in the table first.",
+        )
