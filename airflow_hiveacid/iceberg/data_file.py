@@ -21,7 +21,6 @@ from airflow_hiveacid.iceberg.data_file_task import (
     WrittenDataFile,
 )
 from airflow_hiveacid.iceberg.microseconds import require_microseconds
-from airflow_hiveacid.iceberg.parquet_data_file import encoded_shares, write_parquet
 from airflow_hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
 from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.copying.flatten import (
@@ -52,7 +51,7 @@ _GROUP_BYTES = 16 << 20
 def share_task(task: DataFileTask) -> CopyShares:
     """Determine how the stripes of a data file would be made, without writing."""
     if task.parquet is not None:
-        return encoded_shares(task)
+        return CopyShares.encoding(task)
     with _Opened(task) as opened:
         return _shares(opened.groups())
 
@@ -66,6 +65,9 @@ def write_task(task: DataFileTask) -> WrittenDataFile | None:
         ProofFailed: Rows that were written again differ from those that were read.
     """
     if task.parquet is not None:
+        # Processes that copy stripes start in half of the time without these imports.
+        from airflow_hiveacid.iceberg.parquet_data_file import write_parquet
+
         return write_parquet(task, task.parquet)
     with _Opened(task) as opened:
         groups = opened.groups()

@@ -5,13 +5,17 @@ Both are sent to another process and back.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from pyiceberg.schema import Schema
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.orc.copying.flatten import FieldId
-from airflow_hiveacid.scan.columns import TableColumns
+
+if TYPE_CHECKING:
+    # Processes that copy stripes start in half of the time without these.
+    from pyiceberg.schema import Schema
+
+    from airflow_hiveacid.scan.columns import TableColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,9 @@ class ParquetRows:
         schema: The columns of the Iceberg table.
     """
 
-    columns: TableColumns
+    columns: "TableColumns"
     values: Mapping[str, str | None]
-    schema: Schema
+    schema: "Schema"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,12 @@ class CopyShares:
     bytes_copied: int = 0
     stripes_encoded: int = 0
     bytes_encoded: int = 0
+
+    @classmethod
+    def encoding(cls, task: DataFileTask) -> "CopyShares":
+        """Return the shares of a file whose stripes are all decoded."""
+        stripes = sum(len(file.stripes) for file in task.files)
+        return cls(stripes_encoded=stripes, bytes_encoded=task.bytes)
 
     def __add__(self, other: "CopyShares") -> "CopyShares":
         return CopyShares(

@@ -72,14 +72,7 @@ def write_parquet(task: DataFileTask, wanted: ParquetRows) -> WrittenDataFile | 
         bytes=counted.bytes,
         split_offsets=_split_offsets(written),
         measures=_measures(written, wanted.schema),
-        shares=encoded_shares(task),
-    )
-
-
-def encoded_shares(task: DataFileTask) -> CopyShares:
-    """Return the shares of a file whose stripes are all decoded."""
-    return CopyShares(
-        stripes_encoded=sum(len(file.stripes) for file in task.files), bytes_encoded=task.bytes
+        shares=CopyShares.encoding(task),
     )
 
 

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.storage.filesystems import translated_os_errors
@@ -107,6 +104,12 @@ def read_provenance(files: Mapping[str, int]) -> dict[str, Provenance]:
 def _metadata(storage: ReadOnlyStorage, name: str, size: int) -> bytes:
     if not name.endswith(".parquet"):
         return read_tail(storage, name, size).user_metadata.get(PROVENANCE, b"null")
+    # Processes that copy stripes do not need it.
+
+    # Processes that copy stripes do not need it.
+    import pyarrow as pa
+    from pyarrow import parquet
+
     path = f"{storage.location.rstrip('/')}/{name}"
     with translated_os_errors(path), storage.open_input(name) as source:
         try:
