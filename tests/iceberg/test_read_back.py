@@ -14,6 +14,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
+from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_jobs
@@ -141,9 +142,18 @@ def check_bounds(shown: DataFrame, table: Table) -> None:
     assert [row[0] for row in union.collect()] == counts
 
 
-def check(orders: AcidTable, spark: SparkSession, folder: Path, **expected: int) -> Table:
+def check(
+    orders: AcidTable,
+    spark: SparkSession,
+    folder: Path,
+    *,
+    format: IcebergFileFormat | None = None,
+    **expected: int,
+) -> Table:
     catalog = sql_catalog(folder)
-    report = orders.to_iceberg("ns.t", catalog="lake", catalog_options=sql_options(folder))
+    report = orders.to_iceberg(
+        "ns.t", catalog="lake", catalog_options=sql_options(folder), format=format
+    )
     table = catalog.load_table("ns.t")
     for name, value in expected.items():
         assert getattr(report, name) == value, report
@@ -181,13 +191,15 @@ def test_every_type_is_read_back_with_deletes(created, spark, tmp_path):
     orders.update({"text": "'updated'"}, "id % 50 = 0")
     orders.append(spark.sql(VALUES).where("id < 9"))
     check(orders, spark, tmp_path / "deleted")
+    check(orders, spark, tmp_path / "parquet", format="parquet", stripes_copied=0)
     orders.compact("major")
     check(orders, spark, tmp_path / "compacted", stripes_encoded=0)
 
 
 @pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (id) INTO 3 BUCKETS"])
+@pytest.mark.parametrize("format", ["orc", "parquet"])
 def test_partitions_with_null_and_special_characters_are_read_back(
-    created, spark, tmp_path, buckets
+    created, spark, tmp_path, buckets, format
 ):
     keys = "day date, name string, amount decimal(9,2), n int"
     orders = created(f"(id int, v string) PARTITIONED BY ({keys}) {buckets} STORED AS ORC")
@@ -200,7 +212,7 @@ def test_partitions_with_null_and_special_characters_are_read_back(
             FROM range(40)""")
     )
     orders.delete("id % 5 = 0")
-    table = check(orders, spark, tmp_path)
+    table = check(orders, spark, tmp_path, format=format)
     assert [field.name for field in table.spec().fields] == ["day", "name", "amount", "n"]
     # A condition on a partition key reads the files of its partitions only.
     planned = list(table.scan(row_filter="name = 'x'").plan_files())
@@ -219,13 +231,15 @@ def test_evolved_columns_and_insert_only_tables_are_read_back(created, spark, tm
         check(newer, spark, tmp_path / "copied", stripes_encoded=0)
         newer.delete("id = 3")
         check(newer, spark, tmp_path / "deleted", stripes_encoded=1)
+        check(newer, spark, tmp_path / "parquet", format="parquet", stripes_copied=0)
 
 
-def test_a_mirror_is_read_back_after_each_change(created, spark, tmp_path):
+@pytest.mark.parametrize("format", ["orc", "parquet"])
+def test_a_mirror_is_read_back_after_each_change(created, spark, tmp_path, format):
     orders = created("(id int, v string) PARTITIONED BY (p int) STORED AS ORC")
     rows = "SELECT CAST(id AS int) id, concat('v', id) v, CAST(id % 2 AS int) p FROM range({}, {})"
     orders.append(spark.sql(rows.format(0, 20)))
-    check(orders, spark, tmp_path, outcome="created", files=2)
+    check(orders, spark, tmp_path, format=format, outcome="created", files=2)
     orders.append(spark.sql(rows.format(20, 30)))
     check(orders, spark, tmp_path, outcome="updated", files=2, files_kept=2, files_removed=0)
     orders.delete("id = 3")
