@@ -1,9 +1,10 @@
-"""Exports to Iceberg compared with copies of the files, and with Spark writing the Iceberg table.
+"""Exports and mirrors in Iceberg: compared with copies, with Spark, and with the merges before.
 
     python bench/iceberg_export.py --rows 16000000 --json out.json
 
 The table is that of bench/compaction.py: eight deltas of one file each. Exports commit to a catalog
-in SQLite, Spark writes to a catalog of files. Ratios are of medians.
+in SQLite, Spark writes to a catalog of files. Then a mirror follows merges of 0.1 % of the rows, beside
+each other and all over. Ratios are of medians.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from compaction import Bench, copy, ratio, rounded
 from delta_and_iceberg import ICEBERG_CATALOG, PACKAGES
+from lineitem import lineitem
 from pyiceberg.catalog import load_catalog
 from session import seconds_of, session
 
@@ -65,6 +67,52 @@ def write_by_spark(bench: Bench, source: TableRef) -> float:
     return seconds
 
 
+def measure_mirror(
+    bench: Bench, lake: Lake, source: TableRef, rows: int, runs: int
+) -> dict[str, object]:
+    """Merge rows, and update the mirror, by turns."""
+    name, result = "bench.mirror", dict[str, object]()
+    many = rows // 1000
+    merged = bench.like(source, "merged")
+    with bench.open(merged) as table:
+
+        def mirror() -> IcebergExportReport:
+            return table.to_iceberg(name, catalog=CATALOG, catalog_options=lake.options)
+
+        mirror()
+        for place in ("adjacent", "spread"):
+            merging, mirroring = [], []
+            for run in range(runs + 1):
+                first = rows // (runs + 2) * (run + 1)
+                changes = lineitem(bench.spark, first, first + many, tasks=2, made_of="id + 7")
+                if place == "spread":
+                    changes = lineitem(bench.spark, 0, many, tasks=2, made_of="id + 7").selectExpr(
+                        f"l_orderkey * 1000 + {run} as l_orderkey", *changes.columns[1:]
+                    )
+                statement = table.merge(changes, "t.l_orderkey = s.l_orderkey")
+                seconds = seconds_of(
+                    lambda statement=statement: statement.when_matched_update_all().execute()
+                )
+                reports = []
+                updated = seconds_of(lambda reports=reports: reports.append(mirror()))
+                if run:  # The first round warms up.
+                    merging.append(seconds)
+                    mirroring.append(updated)
+            (report,) = reports
+            result |= {
+                f"mirror_{place}_merge_seconds": rounded(merging),
+                f"mirror_{place}_seconds": rounded(mirroring),
+                f"mirror_{place}_stripes_copied": report.stripes_copied,
+                f"mirror_{place}_stripes_encoded": report.stripes_encoded,
+                f"mirror_{place}_vs_merge": ratio(
+                    statistics.median(mirroring), statistics.median(merging)
+                ),
+            }
+    lake.drop(name)
+    bench.client.drop_table(merged)
+    return result
+
+
 def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
     settings = {
         "spark.jars.packages": PACKAGES[1],
@@ -108,6 +156,7 @@ def measure(rows: int, runs: int, folder: Path) -> dict[str, object]:
                 f"{name}_export_vs_cp": ratio(export_median, statistics.median(copying)),
                 f"{name}_spark_vs_export": ratio(min(spark_seconds), export_median),
             }
+        result |= measure_mirror(bench, lake, source, rows, runs)
         spark.stop()
     return result | {"load_average": os.getloadavg()[0]}
 
