@@ -30,6 +30,7 @@ from airflow_hiveacid.errors import (
     IcebergRefused,
     NotTransactional,
     SharedLocation,
+    StorageError,
     UnsupportedTable,
 )
 from airflow_hiveacid.iceberg import attempt as attempts
@@ -62,6 +63,7 @@ from airflow_hiveacid.iceberg.schema import (
 )
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.jobs.reports.iceberg_report import (
     CREATED,
     UNCHANGED,
@@ -71,9 +73,11 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
+from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
@@ -106,6 +110,7 @@ class Export:
         self._phases = phases
         self._ref = TableRef.parse(job.target)
         self._lake = Lake(job)
+        self._began = datetime.now(UTC)
 
     def run(self) -> IcebergExportReport:
         """Export the changes of the table, unless an earlier attempt of the run has done so."""
@@ -118,6 +123,8 @@ class Export:
                 return found
             mirror = known, self._opened(known)
         existing_table(self._client, self._ref)
+        # A transaction does not see those that were opened later, even if they commit first.
+        self._began = datetime.now(UTC)
         with Transaction(
             self._client,
             reads=[self._ref],
@@ -134,6 +141,7 @@ class Export:
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
             report = self._export(txn, table, visible, definition, mirror)
+            report = self._noted(report, table, visible)
         return replace(
             report,
             seconds=self._phases.seconds,
@@ -234,7 +242,7 @@ class Export:
             attempts.SOURCE_ID: table.identity.text,
             attempts.WRITE_ID: str(visible.write_ids.high_watermark),
             attempts.WRITE_IDS: visible.write_ids.format(),
-            attempts.TIME: datetime.now(UTC).isoformat(timespec="seconds"),
+            attempts.TIME: self._began.isoformat(timespec="milliseconds"),
             attempts.COLUMNS: MirroredColumns.of(table).encode(),
         }
         if self._job.token is not None:
@@ -342,6 +350,28 @@ class Export:
             seconds=self._phases.seconds,
         )
         return self._tidied(report)
+
+    def _noted(
+        self, report: IcebergExportReport, table: HiveTable, visible: VisibleTable
+    ) -> IcebergExportReport:
+        """Leave a note in the folder of the Hive table, from which others learn the lag."""
+        if self._job.dry_run or report.location is None:
+            return report
+        note = MirrorNote(
+            mirror=self._job.table,
+            catalog=self._job.catalog,
+            location=report.location,
+            table=located(table),
+            write_ids=visible.write_ids.format(),
+            complete_at=self._began.timestamp(),
+            run_token=None if self._job.token is None else unmarked_token(self._job.token),
+        )
+        try:
+            write_mirror_note(table, note, is_new=report.outcome == CREATED)
+        except StorageError as error:
+            warning = f"The lag of {self._job.table} is not shown with {table.ref}: {error}"
+            return replace(report, warnings=(*report.warnings, warning))
+        return report
 
     def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
         """Remove the files of failed attempts that cannot commit any more."""

@@ -50,6 +50,7 @@ class Answers:
         self.details = {health.table: health for health in self.list}
         self.started: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
+        self.mirrors: list[dict[str, Any]] = []
         self.running = False
         self.measured = True
         self.complete = True
@@ -69,6 +70,8 @@ class Answers:
                 return {"instance": "", "entries": self.history, "error": None}
             case ["hiveacid", "api", "tables", _, "streams"]:
                 return {"instance": "", "streams": [], "error": None}
+            case ["hiveacid", "api", "tables", _, "mirrors"]:
+                return {"instance": "", "mirrors": self.mirrors, "error": None}
             case [*_, "taskInstances"]:
                 ended = {"chosen": "success", "clean": "success", "compact": "skipped"}
                 tasks = [{"task_id": task, "state": state} for task, state in ended.items()]

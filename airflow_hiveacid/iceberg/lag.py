@@ -1,0 +1,67 @@
+"""The lag of a mirror, from its Iceberg table and from the versions of the Hive table."""
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.mirror_lag import MirrorLag, missing_versions
+from airflow_hiveacid.acid.versions import newest_version
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
+from airflow_hiveacid.errors import MirrorRefused, TableNotFound, VersionUnknown
+from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.mirror_notes import last_mirror_note
+
+
+def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) -> MirrorLag:
+    """Compute the lag of a mirror; see ``run.lag_of_mirror``."""
+    # Before the Hive table, whose versions are therefore not older than those of the mirror.
+    iceberg = Lake(job).table()
+    if iceberg is None:
+        raise TableNotFound(
+            f"The Iceberg table {job.table} does not exist in the catalog {job.catalog}.",
+            remedy=f"Create the mirror first: export {job.target}.",
+        )
+    state = read_state(iceberg)
+    ref = TableRef.parse(job.target)
+    table = existing_table(client, ref)
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    state.require_follows(table, now)
+    if version is not None and not 0 <= version <= now.high_watermark:
+        raise VersionUnknown(
+            f"{ref.full_name} has no version {version}: its newest one is {newest_version(now)}."
+        )
+    return MirrorLag.of(
+        state.write_ids,
+        now,
+        complete_at=_complete_at(state, table, iceberg.location()),
+        at=time.time(),
+        up_to=version,
+    )
+
+
+def _complete_at(state: MirrorState, table: HiveTable, location: str) -> float:
+    """Return the last known time at which a mirror had all versions."""
+    complete_at = _time(state.properties)
+    # A run that finds nothing new creates no snapshot, but leaves a note.
+    note = last_mirror_note(table, location.rstrip("/"))
+    if note is None or missing_versions(state.write_ids, ValidWriteIdList.parse(note.write_ids)):
+        # The Iceberg table was set back to an earlier snapshot.
+        return complete_at
+    return max(complete_at, note.complete_at)
+
+
+def _time(properties: Mapping[str, str]) -> float:
+    try:
+        return datetime.fromisoformat(properties[attempts.TIME]).timestamp()
+    except (KeyError, ValueError) as error:
+        raise MirrorRefused(
+            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read."
+        ) from error
