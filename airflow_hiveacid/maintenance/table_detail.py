@@ -99,8 +99,8 @@ class TableDetail:
             ("newest version", str(self.newest_version)),
             ("oldest version", str(self.oldest_version)),
             ("last compaction", _compaction(self.last_compaction)),
-            ("consumers", "; ".join(map(str, self.consumers)) or "none"),
             ("mirrors", "; ".join(map(str, self.mirrors)) or "none"),
+            ("consumers", "; ".join(map(str, self.consumers)) or "none"),
         ]
 
 

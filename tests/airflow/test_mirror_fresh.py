@@ -201,7 +201,7 @@ def test_a_mirror_that_cannot_become_fresh_fails_the_task(
     mirror: Watched, more: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(HiveAcidTaskRefused, match=message):
-        mirror.sensor(**more, soft_fail=True).execute({})
+        mirror.sensor(**more).execute({})
 
 
 def test_an_unreachable_catalog_is_tolerated_for_a_while(
