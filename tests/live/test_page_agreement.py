@@ -240,14 +240,10 @@ def test_the_lag_of_each_mirror_is_shown_and_follows_the_table(
     browser.wait_until(f"{section}.includes('lake.orders')")
     shown = browser.evaluate(section)
     for text in (
-        "lake.orders 3 versions behind, for at most 12 min, iceberg_mirror › to_iceberg",
+        "lake.orders 3 versions behind, for at most 12 min, iceberg_mirror",
         *("1,207 of 1,210", "12 min ago", "rest", "<b>bold</b>.orders up to date"),
     ):
         assert text in shown
-    browser.evaluate("document.querySelector('#mirrors').scrollIntoView()")
-    browser.screenshot(Path("/tmp/lag_mirrors.png"))
-    browser.prefer("dark")
-    browser.screenshot(Path("/tmp/lag_mirrors_dark.png"))
     answers.mirrors, answers.running = [known_mirror("lake.orders", 0, task)], True
     answers.list[0] = answers.details["shop.orders"] = changed(70, at=60)
     browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
