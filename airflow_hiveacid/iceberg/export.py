@@ -30,7 +30,6 @@ from airflow_hiveacid.errors import (
     IcebergRefused,
     NotTransactional,
     SharedLocation,
-    StorageError,
     UnsupportedTable,
 )
 from airflow_hiveacid.iceberg import attempt as attempts
@@ -45,6 +44,7 @@ from airflow_hiveacid.iceberg.data_file import (
     write_task,
 )
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
+from airflow_hiveacid.iceberg.lag import note_run
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.mirror_state import (
@@ -63,7 +63,6 @@ from airflow_hiveacid.iceberg.schema import (
 )
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.jobs.reports.iceberg_report import (
     CREATED,
     UNCHANGED,
@@ -73,11 +72,9 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
-from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
@@ -141,7 +138,7 @@ class Export:
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
             report = self._export(txn, table, visible, definition, mirror)
-            report = self._noted(report, table, visible)
+            report = note_run(report, self._job, table, visible.write_ids, self._began)
         return replace(
             report,
             seconds=self._phases.seconds,
@@ -350,28 +347,6 @@ class Export:
             seconds=self._phases.seconds,
         )
         return self._tidied(report)
-
-    def _noted(
-        self, report: IcebergExportReport, table: HiveTable, visible: VisibleTable
-    ) -> IcebergExportReport:
-        """Leave a note in the folder of the Hive table, from which others learn the lag."""
-        if self._job.dry_run or report.location is None:
-            return report
-        note = MirrorNote(
-            mirror=self._job.table,
-            catalog=self._job.catalog,
-            location=report.location,
-            table=located(table),
-            write_ids=visible.write_ids.format(),
-            complete_at=self._began.timestamp(),
-            run_token=None if self._job.token is None else unmarked_token(self._job.token),
-        )
-        try:
-            write_mirror_note(table, note, is_new=report.outcome == CREATED)
-        except StorageError as error:
-            warning = f"The lag of {self._job.table} is not shown with {table.ref}: {error}"
-            return replace(report, warnings=(*report.warnings, warning))
-        return report
 
     def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
         """Remove the files of failed attempts that cannot commit any more."""

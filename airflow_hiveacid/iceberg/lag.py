@@ -1,23 +1,27 @@
-"""The lag of a mirror, from its Iceberg table and from the versions of the Hive table."""
+"""The lag of a mirror: computed from both tables, and noted for others in the Hive table's folder."""
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.mirror_lag import MirrorLag, missing_versions
 from airflow_hiveacid.acid.versions import newest_version
-from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import MirrorRefused, TableNotFound, VersionUnknown
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.errors import MirrorRefused, StorageError, TableNotFound, VersionUnknown
 from airflow_hiveacid.iceberg import attempt as attempts
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
+from airflow_hiveacid.jobs.reports.iceberg_report import CREATED, IcebergExportReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
-from airflow_hiveacid.records.mirror_notes import last_mirror_note
+from airflow_hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 
 
 def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) -> MirrorLag:
@@ -45,6 +49,44 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
         at=time.time(),
         up_to=version,
     )
+
+
+def note_run(
+    report: IcebergExportReport,
+    job: IcebergExportJob,
+    table: HiveTable,
+    write_ids: ValidWriteIdList | CompactorWriteIdList,
+    began: datetime,
+) -> IcebergExportReport:
+    """Leave a note on a run of a mirror in the folder of the Hive table.
+
+    Args:
+        report: The report of the run.
+        job: The export.
+        table: The Hive table.
+        write_ids: The snapshot of the Hive table that the mirror has now.
+        began: A time before that snapshot.
+
+    Returns:
+        The report, with a warning if the folder cannot be written.
+    """
+    if job.dry_run or report.location is None:
+        return report
+    note = MirrorNote(
+        mirror=job.table,
+        catalog=job.catalog,
+        location=report.location,
+        table=located(table),
+        write_ids=write_ids.format(),
+        complete_at=began.timestamp(),
+        run_token=None if job.token is None else unmarked_token(job.token),
+    )
+    try:
+        write_mirror_note(table, note, is_new=report.outcome == CREATED)
+    except StorageError as error:
+        warning = f"The lag of {job.table} is not shown with {table.ref}: {error}"
+        return replace(report, warnings=(*report.warnings, warning))
+    return report
 
 
 def _complete_at(state: MirrorState, table: HiveTable, location: str) -> float:
