@@ -423,6 +423,13 @@ class MetastoreCallFailed(MetastoreError):
     """The metastore answered a call with an error without a class of its own."""
 
 
+class IcebergUnreachable(MetastoreError):
+    """A catalog of Iceberg did not answer."""
+
+    retryable = True
+    default_remedy = "Check the options of the catalog and that its service runs."
+
+
 class MetastoreTroubled(MetastoreCallFailed):
     """The metastore had an internal failure, usually of its database."""
 

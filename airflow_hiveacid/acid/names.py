@@ -25,6 +25,8 @@ RUN_NOTES = "_hiveacid_runs"
 STREAM_PLACES = "_hiveacid_streams"
 # Folder of a table with the cursors of the consumers of its changes.
 CONSUMER_CURSORS = "_hiveacid_consumers"
+# Folder of a table with notes on the runs of its mirrors in Iceberg.
+MIRROR_NOTES = "_hiveacid_mirrors"
 # Progress of scripts, in the folder of a database or a table.
 SCRIPT_NOTES = "_hiveacid_scripts"
 # Folder of a table with the records of runs that drop partitions.

@@ -38,6 +38,7 @@ from airflow_hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from airflow_hiveacid.iceberg.data_file import named_task, share_task, write_task
 from airflow_hiveacid.iceberg.data_file_task import CopyShares, DataFileTask, WrittenDataFile
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
+from airflow_hiveacid.iceberg.lag import note_run
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.mirror_state import (
@@ -100,6 +101,7 @@ class Export:
         self._phases = phases
         self._ref = TableRef.parse(job.target)
         self._lake = Lake(job)
+        self._began = datetime.now(UTC)
 
     def run(self) -> IcebergExportReport:
         """Export the changes of the table, unless an earlier attempt of the run has done so."""
@@ -112,6 +114,8 @@ class Export:
                 return found
             mirror = known, self._opened(known)
         existing_table(self._client, self._ref)
+        # A transaction does not see those that were opened later, even if they commit first.
+        self._began = datetime.now(UTC)
         with Transaction(
             self._client,
             reads=[self._ref],
@@ -128,6 +132,7 @@ class Export:
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
             report = self._export(txn, table, visible, definition, mirror)
+            report = note_run(report, self._job, table, visible.write_ids, self._began)
         return replace(
             report,
             seconds=self._phases.seconds,
@@ -238,7 +243,7 @@ class Export:
             attempts.SOURCE_ID: table.identity.text,
             attempts.WRITE_ID: str(visible.write_ids.high_watermark),
             attempts.WRITE_IDS: visible.write_ids.format(),
-            attempts.TIME: datetime.now(UTC).isoformat(timespec="seconds"),
+            attempts.TIME: self._began.isoformat(timespec="milliseconds"),
             attempts.COLUMNS: MirroredColumns.of(table).encode(),
             attempts.FORMAT: format_,
         }

@@ -1,5 +1,6 @@
 """The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    ServerError,
+    ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     ValidationError,
 )
 from pyiceberg.expressions import AlwaysTrue
@@ -20,12 +24,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.utils.config import Config
+from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
     IcebergConflict,
     IcebergRefused,
+    IcebergUnreachable,
     MirrorRefused,
 )
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
@@ -49,6 +55,16 @@ _REFUSALS = (
     TableAlreadyExistsError,
     ValidationError,
 )
+# A later call may succeed.
+_OUTAGES = (
+    OSError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    TTransportException,
+)
+# Errors of the operating system with a permanent cause.
+_PERMANENT = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 class Lake:
@@ -68,7 +84,8 @@ class Lake:
         """Return the table if it exists.
 
         Raises:
-            IcebergRefused: The catalog does not answer, or has something else of this name.
+            IcebergUnreachable: The catalog does not answer.
+            IcebergRefused: It refuses the call, or has something else of this name.
         """
         with self._errors("The catalog cannot be asked"):
             try:
@@ -119,10 +136,10 @@ class Lake:
         except HiveAcidError:
             raise
         except Exception as error:
-            raise IcebergRefused(
-                f"{what} for {self._name}: {type(error).__name__}: {error}",
-                remedy="Check the options of the catalog.",
-            ) from error
+            problem = f"{what} for {self._name}: {type(error).__name__}: {error}"
+            if _is_outage(error):
+                raise IcebergUnreachable(problem) from error
+            raise IcebergRefused(problem, remedy="Check the options of the catalog.") from error
 
 
 class ChangedTable(ABC):
@@ -262,6 +279,14 @@ class ExistingTable(ChangedTable):
         identity = AssertTableUUID(uuid=self._table.metadata.table_uuid)
         requirements = (*self._transaction._requirements, identity)
         self._table._do_commit(updates=self._transaction._updates, requirements=requirements)
+
+
+def _is_outage(error: Exception) -> bool:
+    if isinstance(error, _OUTAGES):
+        return not isinstance(error, _PERMANENT)
+    # Only catalogs in databases load this library.
+    database = sys.modules.get("sqlalchemy.exc")
+    return database is not None and isinstance(error, database.OperationalError)
 
 
 def _open_catalog(job: IcebergExportJob) -> Catalog:

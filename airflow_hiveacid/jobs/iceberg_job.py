@@ -18,8 +18,8 @@ class IcebergExportJob(Job):
     """Mirror a transactional ORC table in an Iceberg table by copying stripes, without Spark.
 
     The first run creates the Iceberg table, of format version 2, together with all rows. Each further
-    run adds the changes since then as one snapshot. The Hive table stays as it is, and shares no file
-    with the Iceberg table.
+    run adds the changes since then as one snapshot. The Hive table stays as it is, apart from a note in
+    its folder, and shares no file with the Iceberg table.
 
     Attributes:
         table: The Iceberg table, "namespace.table".

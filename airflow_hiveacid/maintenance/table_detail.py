@@ -1,5 +1,6 @@
 """The current state of a table: its columns, the files that a reader opens, and its versions."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.consumers import KnownConsumer, known_consumers
+from airflow_hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.text.quantities import bytes_in_words, timestamp_in_words
 from airflow_hiveacid.text.table import aligned, html_table
@@ -52,6 +54,7 @@ class TableDetail:
         oldest_version: The oldest version from which on all can still be read, in all partitions.
         last_compaction: The newest compaction with files that a reader opens.
         consumers: The consumers of its changes, by their cursors in its folder.
+        mirrors: Its mirrors in Iceberg with their lag, by the notes of their last runs in its folder.
     """
 
     name: str
@@ -71,6 +74,7 @@ class TableDetail:
     oldest_version: int = 0
     last_compaction: HistoryEntry | None = None
     consumers: tuple[KnownConsumer, ...] = ()
+    mirrors: tuple[KnownMirror, ...] = ()
 
     def __repr__(self) -> str:
         return "\n".join([self.name, *aligned(self._rows())])
@@ -95,6 +99,7 @@ class TableDetail:
             ("newest version", str(self.newest_version)),
             ("oldest version", str(self.oldest_version)),
             ("last compaction", _compaction(self.last_compaction)),
+            ("mirrors", "; ".join(map(str, self.mirrors)) or "none"),
             ("consumers", "; ".join(map(str, self.consumers)) or "none"),
         ]
 
@@ -140,6 +145,7 @@ def table_detail(client: MetastoreClient, ref: TableRef) -> TableDetail:
         oldest_version=max([dropped.version if dropped else 0, *(part.oldest for part in parts)]),
         last_compaction=_last_compaction(parts),
         consumers=known_consumers(table, snapshot.write_ids[ref.full_name]),
+        mirrors=known_mirrors(table, snapshot.write_ids[ref.full_name], time.time()),
     )
 
 

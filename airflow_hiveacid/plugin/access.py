@@ -25,6 +25,7 @@ from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import instance_id
+from airflow_hiveacid.records.mirror_notes import KnownMirror
 from airflow_hiveacid.records.stream_state import StreamState
 
 
@@ -110,6 +111,17 @@ class PageAccess:
         return [
             stream if self._sees_run(stream.run_token) else replace(stream, run_token=None)
             for stream in streams
+        ]
+
+    def mirrors(self, mirrors: Sequence[KnownMirror]) -> list[KnownMirror]:
+        """Return mirrors without runs that are hidden from the user.
+
+        Args:
+            mirrors: The mirrors.
+        """
+        return [
+            mirror if self._sees_run(mirror.run_token) else replace(mirror, run_token=None)
+            for mirror in mirrors
         ]
 
     def _sees_run(self, token: str | None) -> bool:

@@ -21,6 +21,7 @@ function details(health, close) {
     make("section", { id: "history" },
       make("h3", {}, "History"), make("div", { class: "picture waiting" }, "Reading the history…")),
     make("section", { id: "streams" }),
+    make("section", { id: "mirrors" }),
     make("section", {}, make("h3", {}, "Figures"), facts(health)),
     owner(health.oldest_txn, health.instance),
     queue(health.queue),

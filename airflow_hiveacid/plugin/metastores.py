@@ -1,6 +1,7 @@
 """The metastores on the page, as Airflow's configuration and connections name them."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -20,8 +21,10 @@ from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.health import HealthMeter
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.plugin.file_access import FileAccess
 from airflow_hiveacid.plugin.measuring import Measuring
+from airflow_hiveacid.records.mirror_notes import KnownMirror, known_mirrors
 from airflow_hiveacid.records.stream_places import stream_states
 from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
@@ -102,6 +105,21 @@ class Metastore:
         with self._connect() as client:
             folder = client.get_table(TableRef.parse(table)).folder
         return stream_states(ReadOnlyStorage.of(folder))
+
+    def mirrors(self, table: str) -> tuple[KnownMirror, ...]:
+        """Return the mirrors of a table in Iceberg with their current lag.
+
+        Args:
+            table: "database.table".
+
+        Raises:
+            HiveAcidError: The notes of their runs cannot be read.
+        """
+        ref = TableRef.parse(table)
+        with self._connect() as client:
+            described = client.get_table(ref)
+            now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+        return known_mirrors(described, now, time.time())
 
     def _connect(self) -> MetastoreClient:
         options = self._options()

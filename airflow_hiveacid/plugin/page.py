@@ -17,7 +17,7 @@ def _read(*names: str) -> str:
 
 _STYLE = _read("page.css")
 # In a function, so that no name of ours hides one of the browser.
-_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
+_PROGRAM = f"(() => {{\n{_read('elements.js', 'picture.js', 'details.js', 'streams.js', 'mirrors.js', 'maintenance.js', 'columns.js', 'page.js')}\n}})();"
 
 
 def _hash(text: str) -> str:

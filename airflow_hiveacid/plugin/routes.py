@@ -216,6 +216,16 @@ async def show_streams(
     return {"instance": instance_id(), **answer}
 
 
+@app.get("/api/tables/{table}/mirrors")
+async def show_mirrors(
+    wanted: WantedTable, metastore: OfMetastore, access: UserAccess
+) -> dict[str, Any]:
+    """The mirrors of a table in Iceberg with their lag, looked up now."""
+    read = partial(metastore.mirrors, wanted.table)
+    answer = await _answer("mirrors", metastore, wanted, read, access.mirrors)
+    return {"instance": instance_id(), **answer}
+
+
 @app.get("/api/tables/{table}/versions/{write_id}")
 async def show_version(
     write_id: Annotated[int, Path(ge=0, lt=2**63)], wanted: WantedTable, metastore: OfMetastore

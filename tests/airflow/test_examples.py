@@ -84,6 +84,19 @@ def test_irreversible_changes_wait_for_an_approval(dags):
     assert dag.get_task("forget.compact").upstream_task_ids == {"forget.delete"}
 
 
+def test_a_report_waits_for_the_mirror_of_the_other_dag(dags):
+    mirror = dags["iceberg_mirror"].get_task("to_iceberg").job
+    report = dags["iceberg_mirror_report"]
+    fresh = report.get_task("fresh")
+    assert (fresh.target, fresh.table, fresh.catalog) == (
+        mirror.target,
+        mirror.table,
+        mirror.catalog,
+    )
+    assert fresh.deferrable
+    assert report.get_task("report").upstream_task_ids == {"fresh"}
+
+
 @pytest.fixture
 def fake(fake4, monkeypatch):
     host, port = fake4.uri.removeprefix("thrift://").split(":")

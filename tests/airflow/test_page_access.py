@@ -20,9 +20,11 @@ from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.health_score import TableHealth
+from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.plugin import metastores
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import Storage
@@ -55,7 +57,11 @@ def measured(airflow):
     """A metastore whose tables are known, and that does not answer any more."""
     known = SimpleNamespace(latest=lambda refresh=False: Measured(TABLES, 1.0, 0.5))
     fake = SimpleNamespace(
-        measuring=known, history=unreachable, directories=unreachable, streams=unreachable
+        measuring=known,
+        history=unreachable,
+        directories=unreachable,
+        streams=unreachable,
+        mirrors=unreachable,
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
     yield
@@ -83,6 +89,7 @@ def test_the_page_has_these_routes_and_no_others():
         "/api/tables/{table}",
         "/api/tables/{table}/history",
         "/api/tables/{table}/streams",
+        "/api/tables/{table}/mirrors",
         "/api/tables/{table}/versions/{write_id}",
     }
     # The buttons start DAGs by Airflow's own API: nothing here changes anything.
@@ -238,9 +245,11 @@ def test_an_unreadable_history_has_a_reason(browser):
     assert answer.status_code == 200
     assert answer.json()["entries"] == []
     assert answer.json()["error"]["message"] == "No metastore answers."
-    answer = browser.get("/hiveacid/api/tables/shop.orders/streams", headers=bearer("viewer"))
-    assert answer.json()["streams"] == []
-    assert answer.json()["error"]["message"] == "No metastore answers."
+    for kind in ("streams", "mirrors"):
+        path = f"/hiveacid/api/tables/shop.orders/{kind}"
+        answer = browser.get(path, headers=bearer("viewer"))
+        assert answer.json()[kind] == []
+        assert answer.json()["error"]["message"] == "No metastore answers."
     answer = browser.get("/hiveacid/api/tables/shop.orders/versions/7", headers=bearer("viewer"))
     assert (answer.status_code, answer.json()["directories"]) == (200, [])
     for wrong in ("-1", "x", str(2**63)):
@@ -320,9 +329,30 @@ def test_it_shows_real_tables_and_no_secret(
     StreamPlaces(Storage.of(orders.table.folder), "feed").write_state(state)
     streams = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
     assert streams == {"instance": "", "streams": [codec.encode(state)], "error": None}
+    assert browser.get(f"{path}/mirrors", headers=bearer("viewer")).json()["mirrors"] == []
+    write_mirror_note(orders.table, mirror_note(orders.table, write["write_id"]), is_new=True)
+    (mirror,) = browser.get(f"{path}/mirrors", headers=bearer("viewer")).json()["mirrors"]
+    assert (mirror["name"], mirror["lag"]["versions"]) == ("lake.orders", 0)
+    orders.insert()
+    (mirror,) = browser.get(f"{path}/mirrors", headers=bearer("viewer")).json()["mirrors"]
+    assert mirror["lag"]["versions"] == 1
+    assert mirror["lag"]["seconds"] > 0
     monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_LOCATIONS", "s3a://bucket")
-    refused = browser.get(f"{path}/streams", headers=bearer("viewer")).json()
-    assert (refused["streams"], refused["error"]["id"]) == ([], "AccessRefused")
+    for kind in ("streams", "mirrors"):
+        refused = browser.get(f"{path}/{kind}", headers=bearer("viewer")).json()
+        assert (refused[kind], refused["error"]["id"]) == ([], "AccessRefused")
+
+
+def mirror_note(table, version):
+    return MirrorNote(
+        mirror="lake.orders",
+        catalog="lake",
+        location="s3://lake/orders",
+        table=located(table),
+        write_ids=f"{table.ref.full_name}:{version}:{2**63 - 1}::",
+        complete_at=1.0,
+        run_token="d/r/t/-1",
+    )
 
 
 def test_a_metastore_that_does_not_answer_is_an_answer(browser, monkeypatch, eventually):

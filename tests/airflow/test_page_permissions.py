@@ -10,10 +10,12 @@ from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_hiveacid.acid.mirror_lag import MirrorLag
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.measuring import Measured
+from airflow_hiveacid.records.mirror_notes import KnownMirror
 from airflow_hiveacid.records.stream_state import StreamState
 from tests.airflow.page_users import bearer
 
@@ -78,11 +80,23 @@ def two_teams(two_dags, monkeypatch):
         StreamState(name="feed", run_token=run(dag), started_at=1.0, told_at=2.0)
         for dag in ("of_jane", "of_john")
     ]
+    mirrors = [
+        KnownMirror(
+            name="lake.orders",
+            catalog="lake",
+            location="s3://lake/orders",
+            lag=MirrorLag(version=1, newest=1, versions=0, seconds=0.0),
+            complete_at=1.0,
+            run_token=run(dag),
+        )
+        for dag in ("of_jane", "of_john")
+    ]
     fake = SimpleNamespace(
         measuring=SimpleNamespace(latest=lambda refresh=False: Measured(tables, 1.0, 0.5)),
         history=lambda _: entries,
         directories=lambda *_: [],
         streams=lambda _: streams,
+        mirrors=lambda _: mirrors,
     )
     page_routes.app.dependency_overrides[page_routes._metastore] = lambda: fake
 
@@ -118,7 +132,7 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
     other = {"jane": "john", "john": "jane"}[user]
     assert f"of_{other}" not in text
     assert f"of_{other}" not in str(rows)
-    for part in ("", "/history", "/streams", "/versions/1"):
+    for part in ("", "/history", "/streams", "/mirrors", "/versions/1"):
         path = f"/hiveacid/api/tables/{{}}{part}".format
         assert browser.get(path(foreign), headers=headers).status_code == 404
         assert browser.get(path(own), headers=headers).status_code == 200
@@ -128,8 +142,9 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
         (None, None)
     ) == 1
     assert own_run in [entry["run_token"] for entry in history["entries"]]
-    streams = browser.get(f"/hiveacid/api/tables/{own}/streams", headers=headers).json()["streams"]
-    assert {stream["run_token"] for stream in streams} == {None, own_run}
+    for kind in ("streams", "mirrors"):
+        found = browser.get(f"/hiveacid/api/tables/{own}/{kind}", headers=headers).json()[kind]
+        assert {each["run_token"] for each in found} == {None, own_run}
 
 
 @pytest.mark.usefixtures("two_teams")

@@ -56,6 +56,8 @@ def tables(client, database):
         ("restore {} --as-of 0", "restore"),
         ("consumers list {}", "read"),
         ("consumers forget {} c", "read"),
+        ("mirrors list {}", "read"),
+        ("mirrors forget {} lake.t", "read"),
     ],
 )
 def test_commands_on_a_table_ask_before_they_begin(

@@ -9,6 +9,7 @@ from typing import Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from airflow_hiveacid.acid.names import MIRROR_NOTES
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.run import export_to_iceberg
@@ -120,8 +121,9 @@ class ExportCase(LakeCase):
         return in_order(row[1:] for row in self.golden.snapshots[-1].rows)
 
     def hive_files(self) -> dict[str, bytes]:
+        """All files in the folder of the Hive table, apart from the notes on its mirrors."""
         return {
             str(path.relative_to(self.source)): path.read_bytes()
             for path in self.source.rglob("*")
-            if path.is_file()
+            if path.is_file() and MIRROR_NOTES not in path.parts
         }

@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.reports.script_report import ScriptReport, StatementR
 from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.records.consumers import Cursor
 from airflow_hiveacid.records.exported_range import ExportedRange
+from airflow_hiveacid.records.mirror_notes import MirrorNote
 from airflow_hiveacid.records.script_note import ScriptNote
 from airflow_hiveacid.records.stream_state import StreamState
 
@@ -35,6 +36,7 @@ RECORDS = {
     "need": CompactionNeed,
     "exported_range": ExportedRange,
     "consumer_cursor": Cursor,
+    "mirror_note": MirrorNote,
     "started": Started,
 }
 

@@ -6,6 +6,7 @@ themselves. So the answers are of one process, or of two.
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.mirror_lag import MirrorLag
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
 from airflow_hiveacid.maintenance.health_score import BlockingTxn, TableHealth
 from airflow_hiveacid.plugin.page import page
 from airflow_hiveacid.plugin.table_list import TableQuery, listing
+from airflow_hiveacid.records.mirror_notes import KnownMirror
 from tests.live.chromium import Chromium, needs_chromium
 
 pytestmark = needs_chromium
@@ -50,6 +53,7 @@ class Answers:
         self.details = {health.table: health for health in self.list}
         self.started: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
+        self.mirrors: list[dict[str, Any]] = []
         self.running = False
         self.measured = True
         self.complete = True
@@ -69,6 +73,8 @@ class Answers:
                 return {"instance": "", "entries": self.history, "error": None}
             case ["hiveacid", "api", "tables", _, "streams"]:
                 return {"instance": "", "streams": [], "error": None}
+            case ["hiveacid", "api", "tables", _, "mirrors"]:
+                return {"instance": "", "mirrors": self.mirrors, "error": None}
             case [*_, "taskInstances"]:
                 ended = {"chosen": "success", "clean": "success", "compact": "skipped"}
                 tasks = [{"task_id": task, "state": state} for task, state in ended.items()]
@@ -205,6 +211,47 @@ def test_a_new_measurement_keeps_the_history_and_opened_versions(
     answers.history = [codec.encode(replace(entry, write_id=2, last_write_id=2)), *answers.history]
     answers.list[0] = answers.details["shop.orders"] = changed(60, at=120)
     browser.wait_until(f"{PANEL} === '60' && {versions}.rows.length === 2")
+
+
+def known_mirror(name: str, versions: int, run_token: str | None) -> dict[str, Any]:
+    lag = MirrorLag(version=1207, newest=1207 + versions, versions=versions, seconds=725.0)
+    mirror = KnownMirror(
+        name=name,
+        catalog="rest",
+        location=f"s3://lake/{name}",
+        lag=lag if versions else replace(lag, seconds=0.0),
+        complete_at=time.time() - 725,
+        run_token=run_token,
+    )
+    encoded: dict[str, Any] = codec.encode(mirror)
+    return encoded
+
+
+def test_the_lag_of_each_mirror_is_shown_and_follows_the_table(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    task = "iceberg_mirror/scheduled__2026-11-25T04:45:00+00:00/to_iceberg/-1"
+    answers.mirrors = [
+        known_mirror("lake.orders", 3, task),
+        known_mirror("<b>bold</b>.orders", 0, None),
+    ]
+    show(browser, address)
+    section = "document.querySelector('#mirrors').innerText"
+    browser.wait_until(f"{section}.includes('lake.orders')")
+    shown = browser.evaluate(section)
+    for text in (
+        "lake.orders 3 versions behind, for at most 12 min, iceberg_mirror",
+        *("1,207 of 1,210", "12 min ago", "rest", "<b>bold</b>.orders up to date"),
+    ):
+        assert text in shown
+    answers.mirrors, answers.running = [known_mirror("lake.orders", 0, task)], True
+    answers.list[0] = answers.details["shop.orders"] = changed(70, at=60)
+    browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    browser.wait_until(f"{section}.includes('lake.orders up to date')")
+    answers.mirrors = []
+    answers.list[0] = answers.details["shop.orders"] = changed(60, at=120)
+    browser.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    browser.wait_until(f"{section} === ''")
 
 
 def test_the_first_tables_are_shown_before_all_are_measured(

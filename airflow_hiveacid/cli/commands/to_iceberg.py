@@ -94,7 +94,7 @@ COMMAND = Command(
     description="Create an Iceberg table with the visible rows of a transactional ORC table. If an "
     "earlier export has created it, add the changes since then as one snapshot. Stripes are copied "
     "without decoding, unless some of their rows are deleted or their columns have changed their types. "
-    "The Hive table stays as it is.",
+    "The Hive table stays as it is, apart from a note in its folder.",
     configure=_configure,
     run=run,
     changes=True,

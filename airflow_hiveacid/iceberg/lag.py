@@ -1,0 +1,109 @@
+"""The lag of a mirror: computed from both tables, and noted for others in the Hive table's folder."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.mirror_lag import MirrorLag, missing_versions
+from airflow_hiveacid.acid.versions import newest_version
+from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
+from airflow_hiveacid.errors import MirrorRefused, StorageError, TableNotFound, VersionUnknown
+from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
+from airflow_hiveacid.jobs.reports.iceberg_report import CREATED, IcebergExportReport
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import located
+from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
+
+
+def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) -> MirrorLag:
+    """Compute the lag of a mirror; see ``run.lag_of_mirror``."""
+    # Before the Hive table, whose versions are therefore not older than those of the mirror.
+    iceberg = Lake(job).table()
+    if iceberg is None:
+        raise TableNotFound(
+            f"The Iceberg table {job.table} does not exist in the catalog {job.catalog}.",
+            remedy=f"Create the mirror first: export {job.target}.",
+        )
+    state = read_state(iceberg)
+    ref = TableRef.parse(job.target)
+    table = existing_table(client, ref)
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    state.require_follows(table, now)
+    if version is not None and not 0 <= version <= now.high_watermark:
+        raise VersionUnknown(
+            f"{ref.full_name} has no version {version}: its newest one is {newest_version(now)}."
+        )
+    return MirrorLag.of(
+        state.write_ids,
+        now,
+        complete_at=_complete_at(state, table, iceberg.location()),
+        at=time.time(),
+        up_to=version,
+    )
+
+
+def note_run(
+    report: IcebergExportReport,
+    job: IcebergExportJob,
+    table: HiveTable,
+    write_ids: ValidWriteIdList | CompactorWriteIdList,
+    began: datetime,
+) -> IcebergExportReport:
+    """Leave a note on a run of a mirror in the folder of the Hive table.
+
+    Args:
+        report: The report of the run.
+        job: The export.
+        table: The Hive table.
+        write_ids: The snapshot of the Hive table that the mirror has now.
+        began: A time before that snapshot.
+
+    Returns:
+        The report, with a warning if the folder cannot be written.
+    """
+    if job.dry_run or report.location is None:
+        return report
+    note = MirrorNote(
+        mirror=job.table,
+        catalog=job.catalog,
+        location=report.location,
+        table=located(table),
+        write_ids=write_ids.format(),
+        complete_at=began.timestamp(),
+        run_token=None if job.token is None else unmarked_token(job.token),
+    )
+    try:
+        write_mirror_note(table, note, is_new=report.outcome == CREATED)
+    except StorageError as error:
+        warning = f"The lag of {job.table} is not shown with {table.ref}: {error}"
+        return replace(report, warnings=(*report.warnings, warning))
+    return report
+
+
+def _complete_at(state: MirrorState, table: HiveTable, location: str) -> float:
+    """Return the last known time at which a mirror had all versions."""
+    complete_at = _time(state.properties)
+    # A run that finds nothing new creates no snapshot, but leaves a note.
+    note = last_mirror_note(table, location.rstrip("/"))
+    if note is None or missing_versions(state.write_ids, ValidWriteIdList.parse(note.write_ids)):
+        # The Iceberg table was set back to an earlier snapshot.
+        return complete_at
+    return max(complete_at, note.complete_at)
+
+
+def _time(properties: Mapping[str, str]) -> float:
+    try:
+        return datetime.fromisoformat(properties[attempts.TIME]).timestamp()
+    except (KeyError, ValueError) as error:
+        raise MirrorRefused(
+            f"The time {properties.get(attempts.TIME)!r} of the mirror cannot be read."
+        ) from error

@@ -1,0 +1,179 @@
+"""HiveAcidMirrorFreshSensor: waits for a mirror in Iceberg."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import PokeReturnValue
+
+from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.sensors.patient import PatientSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HiveAcidMirrorFreshSensor(PatientSensor):
+    """Waits until a mirror in Iceberg has the versions of its Hive table.
+
+    It does not update the mirror: the task of a HiveAcidToIcebergOperator does. Each poll loads the
+    metadata of the Iceberg table, takes three small calls of the metastore, and reads the note of the
+    last run in the folder of the Hive table. It needs the package's extra ``iceberg``.
+
+    The XCom value is ``{"version": ..., "newest": ..., "versions": ..., "seconds": ...}``: the newest
+    version that the mirror has, that of the Hive table, the number of missing versions, and the
+    maximum age of the oldest of them. If the Iceberg table does not exist, or is no mirror of the Hive
+    table, the task fails.
+
+    Example::
+
+        HiveAcidMirrorFreshSensor(
+            task_id="fresh",
+            target="sales.orders",
+            table="lake.orders",
+            max_lag=timedelta(minutes=30),
+            deferrable=True,
+        )
+
+    :param target: The Hive table, ``database.table``. (templated)
+    :param table: The Iceberg table, ``namespace.table``. (templated)
+    :param catalog: The name of its catalog, as in IcebergExportJob. (templated)
+    :param catalog_options: Options of the catalog, as in IcebergExportJob. Texts in it are templates,
+        and Airflow does not show them among the rendered ones.
+    :param version: The write id in the report of a job that the mirror must have; by default all
+        committed versions. (templated)
+    :param max_versions: How many versions may be missing.
+    :param max_lag: The mirror may also lack versions that are younger than this. Their age is the time
+        since the last run of the mirror began.
+    :param metastore_conn_id: The metastore of the Hive table.
+    :param metastore_patience: How long the metastore, HDFS or the catalog may be unreachable, or a
+        ticket expired: until then the sensor warns and polls again, then the task fails. In mode
+        ``reschedule`` it requires Airflow 3.3; in earlier versions the task fails at once.
+    :param deferrable: Wait in the triggerer instead of on a worker.
+    """
+
+    template_fields: Sequence[str] = ("target", "table", "catalog", "version")
+    ui_color = "#e8f1d9"
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        table: str,
+        catalog: str = "default",
+        catalog_options: Mapping[str, str] | None = None,
+        version: int | str | None = None,
+        max_versions: int = 0,
+        max_lag: timedelta | None = None,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target = target
+        self.table = table
+        self.catalog = catalog
+        self.catalog_options = catalog_options
+        self.version = version
+        self.max_versions = max_versions
+        self.max_lag = max_lag
+        self.metastore_conn_id = metastore_conn_id
+        self.deferrable = deferrable
+        if max_versions < 0 or (max_lag is not None and max_lag < timedelta(0)):
+            raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
+        self._job(catalog_options or {}).validate()
+        if not is_template(str(version)):
+            self._required_version()
+
+    def poke(self, context: "Context") -> PokeReturnValue:
+        """Look once."""
+        found = self._fresh(context)
+        return PokeReturnValue(found is not None, found)
+
+    def execute(self, context: "Context") -> Any:
+        """Wait on the worker or, when deferrable, in the triggerer."""
+        if not self.deferrable:
+            return super().execute(context)
+        if (found := self._fresh(context)) is not None:
+            return found
+        # It is needed only when a task runs.
+        from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+
+        self.defer(
+            trigger=HiveAcidMirrorFreshTrigger(
+                target=self.target,
+                table=self.table,
+                catalog=self.catalog,
+                catalog_options=self._rendered_options(context),
+                version=self._required_version(),
+                max_versions=self.max_versions,
+                max_lag=self._limits.seconds,
+                metastore_conn_id=self.metastore_conn_id,
+                poke_interval=self.poke_interval,
+                patience=self.metastore_patience.total_seconds(),
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
+        """Return the trigger's result."""
+        if event["status"] == "error":
+            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+        lag: dict[str, Any] = codec.encode(codec.from_record(MirrorLag, event["lag"], "event"))
+        return lag
+
+    def _fresh(self, context: "Context") -> dict[str, Any] | None:
+        """Return the lag of a fresh mirror; None for another one, or while a server is unreachable."""
+        # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.iceberg.run import lag_of_mirror
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        try:
+            job, version = self._job(self._rendered_options(context)), self._required_version()
+            job.validate()
+            self._require_access([self.target])
+            options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+            with MetastoreClient(options) as client:
+                lag = lag_of_mirror(client, replace(job, metastore=options), version)
+        except HiveAcidError as error:
+            self._tolerate(error, context)
+            return None
+        self._patience_in(context).answered()
+        self.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
+        found: dict[str, Any] = codec.encode(lag)
+        return found if self._limits.tolerate(lag) else None
+
+    def _rendered_options(self, context: "Context") -> dict[str, str]:
+        options: dict[str, str] = self.render_template(dict(self.catalog_options or {}), context)
+        return options
+
+    def _job(self, options: Mapping[str, str]) -> IcebergExportJob:
+        return IcebergExportJob(
+            target=self.target, table=self.table, catalog=self.catalog, catalog_options=options
+        )
+
+    @property
+    def _limits(self) -> LagLimits:
+        seconds = None if self.max_lag is None else self.max_lag.total_seconds()
+        return LagLimits(versions=self.max_versions, seconds=seconds)
+
+    def _required_version(self) -> int | None:
+        if self.version is None:
+            return None
+        try:
+            return int(self.version)
+        except ValueError:
+            raise InvalidJob(
+                f"version of {type(self).__name__} {self.task_id!r} is {self.version!r}.",
+                remedy="Pass the number of a version, such as a write id in the report of a job.",
+            ) from None

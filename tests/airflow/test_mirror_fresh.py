@@ -1,0 +1,239 @@
+"""The waits for a mirror in Iceberg: the sensor and its trigger."""
+
+import asyncio
+import json
+from contextlib import aclosing
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.sdk import DAG
+
+from airflow_hiveacid.errors import IcebergUnreachable, InvalidJob
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, HiveAcidTaskTrouble
+from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.sensors import HiveAcidMirrorFreshSensor
+from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+from tests.compaction.written_table import WrittenTable
+from tests.iceberg.case import LakeCase
+from tests.iceberg.lakes import sql_options
+
+pytestmark = pytest.mark.parametrize(
+    "hms", ["fake 4.0.1", "fake 3.1.3"], ids=["4.0.1", "3.1.3"], indirect=True
+)
+SOON = 0.02
+
+
+class Watched(LakeCase):
+    """A table with one version, and its mirror."""
+
+    def __init__(self, table: WrittenTable, folder: Path) -> None:
+        super().__init__(table.client, str(table.ref), folder)
+        self.hive = table
+
+    def sensor(self, **more: Any) -> HiveAcidMirrorFreshSensor:
+        given = {
+            "task_id": "t",
+            "target": self.target,
+            "table": "ns.t",
+            "catalog": "lake",
+            "catalog_options": sql_options(self.folder),
+        }
+        return HiveAcidMirrorFreshSensor(**given | more)
+
+    def trigger(self, **more: Any) -> HiveAcidMirrorFreshTrigger:
+        given = {
+            "target": self.target,
+            "table": "ns.t",
+            "catalog": "lake",
+            "catalog_options": sql_options(self.folder),
+            "version": None,
+            "max_versions": 0,
+            "max_lag": None,
+            "metastore_conn_id": "hive_acid_default",
+            "poke_interval": SOON,
+        }
+        return HiveAcidMirrorFreshTrigger(**given | more)
+
+
+def fresh(version: int, newest: int) -> dict[str, Any]:
+    return {"version": version, "newest": newest, "versions": 0, "seconds": 0.0}
+
+
+@pytest.fixture
+def mirror(
+    client: MetastoreClient, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Watched:
+    host, port = client.options.uris.removeprefix("thrift://").split(":")
+    connection = {"conn_type": "hive_acid_metastore", "host": host, "port": int(port)}
+    monkeypatch.setenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT", json.dumps(connection))
+    table = WrittenTable.create(client, f"{database}.t")
+    table.insert(1)
+    found = Watched(table, tmp_path)
+    found.run()
+    return found
+
+
+def test_a_mirror_is_fresh_once_it_has_all_versions(
+    mirror: Watched, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poked = mirror.sensor().poke({})
+    assert (poked.is_done, poked.xcom_value) == (True, fresh(1, 1))
+    assert json.dumps(poked.xcom_value)
+    mirror.hive.insert(2)
+    poked = mirror.sensor().poke({})
+    assert (poked.is_done, poked.xcom_value) == (False, None)
+    assert "is at version 1, 1 version behind for at most" in capsys.readouterr().out
+    mirror.run()
+    assert mirror.sensor().poke({}).xcom_value == fresh(2, 2)
+
+
+def test_a_version_is_enough(mirror: Watched) -> None:
+    mirror.hive.insert(2)
+    assert mirror.sensor(version="1").poke({}).xcom_value == fresh(1, 1)
+    assert not mirror.sensor(version=2).poke({})
+    mirror.run()
+    mirror.hive.insert(3)
+    assert mirror.sensor(version=2).poke({}).xcom_value == fresh(2, 2)
+
+
+def test_a_mirror_within_the_limits_is_fresh(mirror: Watched) -> None:
+    for number in (2, 3):
+        mirror.hive.insert(number)
+    assert not mirror.sensor(max_versions=1).poke({})
+    assert mirror.sensor(max_versions=2).poke({}).xcom_value["versions"] == 2
+    assert not mirror.sensor(max_lag=timedelta(0)).poke({})
+    late = mirror.sensor(max_lag=timedelta(hours=1)).poke({}).xcom_value
+    assert 0 < late["seconds"] < 3600
+
+
+def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
+    mirror: Watched, context: dict[str, Any]
+) -> None:
+    options = {**sql_options(mirror.folder), "token": "{{ ti.task_id }}"}
+    with DAG("d"):
+        sensor = mirror.sensor(catalog_options=options, table="ns.{{ ti.task_id }}")
+    sensor.render_template_fields(context)
+    assert sensor.table == "ns.t"
+    assert sensor.catalog_options == options
+    mirror.hive.insert(2)
+    assert not sensor.poke(context).is_done
+    sensor.deferrable = True
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+    assert deferred.value.trigger.serialize()[1]["catalog_options"]["token"] == "t"
+    assert "catalog_options" not in sensor.template_fields
+
+
+def test_a_sensor_that_defers_waits_in_its_trigger(mirror: Watched) -> None:
+    assert mirror.sensor(deferrable=True).execute({}) == fresh(1, 1)
+    mirror.hive.insert(2)
+    sensor = mirror.sensor(deferrable=True, version="2", poke_interval=7)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    _, kwargs = deferred.value.trigger.serialize()
+    assert (kwargs["version"], kwargs["poke_interval"]) == (2, 7)
+    found = {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+    assert sensor.execute_complete({}, found) == fresh(2, 2)
+
+
+async def next_of(events: Any) -> Any:
+    return (await asyncio.wait_for(anext(events), timeout=60)).payload
+
+
+def test_the_trigger_waits_for_a_run_of_the_mirror(
+    mirror: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    really = Lake.table
+
+    def look(lake: Lake) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise IcebergUnreachable("It is away.")
+        return really(lake)
+
+    async def wait() -> Any:
+        async with aclosing(mirror.trigger().run()) as events:  # type: ignore[type-var]
+            pending = asyncio.ensure_future(next_of(events))
+            while looks < 3:
+                assert not (await asyncio.wait([pending], timeout=SOON))[0]
+            await asyncio.to_thread(mirror.run)
+            return await pending
+
+    mirror.hive.insert(2)
+    monkeypatch.setattr(Lake, "table", look)
+    assert asyncio.run(wait()) == {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+
+
+def test_the_trigger_reports_a_table_that_is_no_mirror(mirror: Watched) -> None:
+    async def wait() -> Any:
+        async with aclosing(mirror.trigger(table="ns.gone").run()) as events:  # type: ignore[type-var]
+            return await next_of(events)
+
+    event = asyncio.run(wait())
+    assert (event["status"], event["error"]["id"]) == ("error", "TableNotFound")
+    with pytest.raises(HiveAcidTaskRefused, match="does not exist"):
+        mirror.sensor().execute_complete({}, event)
+
+
+def test_the_trigger_can_be_built_again_from_json(mirror: Watched) -> None:
+    path, kwargs = mirror.trigger().serialize()
+    module, name = path.rsplit(".", 1)
+    again = getattr(import_module(module), name)(**json.loads(json.dumps(kwargs)))
+    assert again.serialize() == (path, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"table": "ns.gone"}, "does not exist"),
+        ({"target": "shop.gone"}, "shop.gone"),
+        ({"version": 9}, "no version 9"),
+    ],
+)
+def test_a_mirror_that_cannot_become_fresh_fails_the_task(
+    mirror: Watched, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(HiveAcidTaskRefused, match=message):
+        mirror.sensor(**more).execute({})
+
+
+def test_an_unreachable_catalog_is_tolerated_for_a_while(
+    mirror: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def table(lake: Lake) -> Any:
+        raise IcebergUnreachable("It is away.")
+
+    monkeypatch.setattr(Lake, "table", table)
+    assert not mirror.sensor().poke({})
+    with pytest.raises(HiveAcidTaskTrouble):
+        mirror.sensor(metastore_patience=timedelta(0)).poke({})
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"target": "t"}, "t"),
+        ({"table": "t"}, "namespace"),
+        ({"version": "new"}, "'new'"),
+        ({"max_versions": -1}, "negative"),
+        ({"max_lag": timedelta(seconds=-1)}, "negative"),
+        ({"catalog_options": {"a": 1}}, "must be a text"),
+    ],
+)
+def test_wrong_parameters_are_refused_while_the_dag_is_parsed(
+    mirror: Watched, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidJob, match=message):
+        mirror.sensor(**more)
+
+
+def test_templates_are_accepted_while_the_dag_is_parsed(mirror: Watched) -> None:
+    given = ("target", "table", "version")
+    assert mirror.sensor(**dict.fromkeys(given, "{{ params.it }}"))
