@@ -61,9 +61,7 @@ class Comparison:
         phases: Receives the phases of the run.
     """
 
-    def __init__(
-        self, client: MetastoreClient, job: IcebergCompareJob, phases: PhaseClock
-    ) -> None:
+    def __init__(self, client: MetastoreClient, job: IcebergCompareJob, phases: PhaseClock) -> None:
         self._client = client
         self._job = job
         self._phases = phases
@@ -244,7 +242,9 @@ def _at_mirror() -> Iterator[None]:
 
 def _differing_columns(hive: pa.Schema, iceberg: pa.Schema) -> Iterator[str]:
     """Describe columns that only one table has, and those of another kind."""
-    sides = [{each.name.lower(): described(each.type) for each in schema} for schema in (hive, iceberg)]
+    sides = [
+        {each.name.lower(): described(each.type) for each in schema} for schema in (hive, iceberg)
+    ]
     ours, theirs = sides
     for name in {**ours, **theirs}:
         if name not in theirs:

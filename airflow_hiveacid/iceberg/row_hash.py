@@ -230,7 +230,9 @@ def _booleans(array: pa.Array, path: str) -> Hashes:
 def _decimals(array: pa.Array, path: str) -> Hashes:
     wide = array.cast(_DECIMAL)
     count = _DECIMAL.bit_width // 64
-    words = np.frombuffer(wide.buffers()[1], np.uint64, len(wide) * count, wide.offset * count * _WORD)
+    words = np.frombuffer(
+        wide.buffers()[1], np.uint64, len(wide) * count, wide.offset * count * _WORD
+    )
     total = np.zeros((_LANES, len(wide)), np.uint64)
     for place, word in enumerate(words.reshape(len(wide), count).T):
         total += _hash_words(word, f"{path}\0{place}")

@@ -80,9 +80,7 @@ def random_value(random: Random, type_: pa.DataType) -> Any:
 
 def random_rows(seed: int, count: int = 40) -> list[dict[str, Any]]:
     random = Random(seed)
-    return [
-        {each.name: random_value(random, each.type) for each in SCHEMA} for _ in range(count)
-    ]
+    return [{each.name: random_value(random, each.type) for each in SCHEMA} for _ in range(count)]
 
 
 def of_rows(rows: Sequence[dict[str, Any]], schema: pa.Schema = SCHEMA) -> Sums:
@@ -207,7 +205,17 @@ def test_partitions_are_named_by_their_values() -> None:
         [None, 0, 1, -1, 1 << 40, -(1 << 63)],
         [None, "", "\0", "\0\0", " ", "a", "a\0", "a" * 8, "a" * 9, "a" * 16, "b" + "a" * 15],
         [None, b"", b"\0"],
-        [None, [], [None], [None, None], ["", None], ["a", "b"], ["b", "a"], ["ab"], ["a", "", "b"]],
+        [
+            None,
+            [],
+            [None],
+            [None, None],
+            ["", None],
+            ["a", "b"],
+            ["b", "a"],
+            ["ab"],
+            ["a", "", "b"],
+        ],
         [None, {"x": None}, {"x": 0}],
         [None, [[]], [[], []], [[1], [2]], [[1, 2]], [[2], [1]], [None]],
         [None, Decimal("0.0"), Decimal("0.1"), Decimal("-0.1"), Decimal("1e20"), Decimal("1e-10")],
