@@ -29,6 +29,9 @@ from airflow_hiveacid.operators.analyze import HiveAcidAnalyzeOperator as HiveAc
 from airflow_hiveacid.operators.changes import HiveAcidChangesOperator as HiveAcidChangesOperator
 from airflow_hiveacid.operators.clean import HiveAcidCleanOperator as HiveAcidCleanOperator
 from airflow_hiveacid.operators.compact import HiveAcidCompactOperator as HiveAcidCompactOperator
+from airflow_hiveacid.operators.compare_iceberg import (
+    HiveAcidCompareIcebergOperator as HiveAcidCompareIcebergOperator,
+)
 from airflow_hiveacid.operators.delete import HiveAcidDeleteOperator as HiveAcidDeleteOperator
 from airflow_hiveacid.operators.insert import HiveAcidInsertOperator as HiveAcidInsertOperator
 from airflow_hiveacid.operators.maintain import (

@@ -239,6 +239,15 @@ class DuplicateMergeKeys(DataError):
     default_remedy = "Make the source unique on the columns of the merge condition."
 
 
+class IcebergDiffers(DataError):
+    """An Iceberg table has other rows than the compared version of the Hive table."""
+
+    default_remedy = (
+        "If only the mirror has written the Iceberg table, drop it, and run the mirror, which copies"
+        " all rows. Otherwise look for the program that has changed these partitions."
+    )
+
+
 class MalformedName(DataError):
     """A directory or file name looks like an ACID name but is not one."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.text.quantities import duration_in_words
@@ -16,6 +16,7 @@ def print_report(
     report: AnalyzeReport
     | CleanReport
     | CompactReport
+    | IcebergCompareReport
     | IcebergExportReport
     | RunReport
     | ScriptReport,

@@ -36,7 +36,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
 
 _TYPE, _URI = "type", "uri"
 # Files that Iceberg's engines write later are Parquet files. Their readers decode ORC files row by row
@@ -68,13 +68,13 @@ _PERMANENT = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 class Lake:
-    """A catalog of Iceberg, with the name of the table of an export.
+    """A catalog of Iceberg, with the name of the table of an export or a comparison.
 
     Args:
-        job: The export.
+        job: The export, or the comparison.
     """
 
-    def __init__(self, job: IcebergExportJob) -> None:
+    def __init__(self, job: IcebergJob) -> None:
         self._job = job
         self._name = job.table
         with self._errors("The catalog cannot be opened"):
@@ -102,6 +102,7 @@ class Lake:
         Raises:
             IcebergRefused: The namespace does not exist, or the definition is invalid.
         """
+        assert isinstance(self._job, IcebergExportJob)
         with self._errors("The table cannot be defined"):
             transaction = self._catalog.create_table_transaction(
                 self._name,
@@ -289,7 +290,7 @@ def _is_outage(error: Exception) -> bool:
     return database is not None and isinstance(error, database.OperationalError)
 
 
-def _open_catalog(job: IcebergExportJob) -> Catalog:
+def _open_catalog(job: IcebergJob) -> Catalog:
     """Open the catalog; without options and configuration, it is the metastore of the Hive table."""
     known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
     options: dict[str, Any] = {**known, **job.catalog_options}

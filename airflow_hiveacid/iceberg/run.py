@@ -1,16 +1,19 @@
-"""The entry of exports and lags: only their calls load the library of Iceberg, which is optional."""
+"""The entry of exports, comparisons, and lags: only they load the optional library of Iceberg."""
 
 import importlib.util
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import IcebergLibraryMissing
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob, IcebergJob
 from airflow_hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
     from airflow_hiveacid.acid.mirror_lag import MirrorLag
-    from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+    from airflow_hiveacid.jobs.reports.iceberg_report import (
+        IcebergCompareReport,
+        IcebergExportReport,
+    )
     from airflow_hiveacid.metastore.client import MetastoreClient
 
 
@@ -38,8 +41,7 @@ def export_to_iceberg(
         SharedLocation: The folders of both tables overlap.
         DataError: A file has values that Iceberg's readers would change.
     """
-    job.validate()
-    _require_library(f"The export of {job.target}")
+    _check(job, f"The export of {job.target}")
     from airflow_hiveacid.iceberg.export import Export
 
     return Export(client, job, scheduler, phases or PhaseClock()).run()
@@ -63,13 +65,36 @@ def lag_of_mirror(
         MirrorRefused: The Iceberg table cannot follow the Hive table any more.
         VersionUnknown: The Hive table does not have this version.
     """
-    job.validate()
-    _require_library(f"The lag of {job.table}")
+    _check(job, f"The lag of {job.table}")
     from airflow_hiveacid.iceberg.lag import lag_of
 
     return lag_of(client, job, version)
 
 
-def _require_library(what: str) -> None:
+def compare_with_iceberg(
+    client: "MetastoreClient", job: IcebergCompareJob, *, phases: PhaseClock | None = None
+) -> "IcebergCompareReport":
+    """Compare a table with its Iceberg table.
+
+    Args:
+        client: The metastore of the Hive table.
+        job: The comparison.
+        phases: Receives the phases of the run.
+
+    Raises:
+        IcebergLibraryMissing: pyiceberg is not installed.
+        IcebergRefused: pyiceberg cannot read the Iceberg table.
+        TableNotFound: One of the tables does not exist.
+        VersionGone: The version of the mirror was compacted and cleaned.
+        UnsupportedTable: A column cannot be compared.
+    """
+    _check(job, f"The comparison of {job.target}")
+    from airflow_hiveacid.iceberg.comparison import Comparison
+
+    return Comparison(client, job, phases or PhaseClock()).run()
+
+
+def _check(job: IcebergJob, what: str) -> None:
+    job.validate()
     if importlib.util.find_spec("pyiceberg") is None:
         raise IcebergLibraryMissing(f"{what} requires pyiceberg.")

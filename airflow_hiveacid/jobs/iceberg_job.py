@@ -1,20 +1,85 @@
-"""Job that exports a table to Iceberg."""
+"""Jobs that export a table to Iceberg, and compare it with an Iceberg table."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
+from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.job import READ, Access, Job
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import (
+    IcebergCompareReport,
+    IcebergExportReport,
+)
 from airflow_hiveacid.jobs.reports.report import Report
 
 IcebergFileFormat = Literal["orc", "parquet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergExportJob(Job):
+class IcebergJob(Job):
+    """Base of the jobs on a Hive table and an Iceberg table.
+
+    Attributes:
+        table: The Iceberg table, "namespace.table".
+        catalog: The name of its catalog. The settings of pyiceberg, like the file .pyiceberg.yaml,
+            may configure a catalog of this name.
+        catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.
+            Without a type and a uri it is the metastore of the Hive table.
+    """
+
+    table: str
+    catalog: str = "default"
+    catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the Hive table, which is read."""
+        yield Access(self.target.lower(), None, READ)
+
+    def _validate_own(self) -> None:
+        require_text(self.table, "table")
+        require_text(self.catalog, "catalog")
+        if not is_template(self.table) and not all(self.table.split(".")[-2:]):
+            raise InvalidJob(f"table {self.table!r} has an empty name.")
+        if not is_template(self.table) and "." not in self.table:
+            raise InvalidJob(
+                f"table {self.table!r} has no namespace.", remedy=f"Write sales.{self.table}."
+            )
+        self._require_texts("catalog_options", self.catalog_options)
+
+    @staticmethod
+    def _require_texts(name: str, mapping: Mapping[str, str]) -> None:
+        for key, value in mapping.items():
+            if not isinstance(value, str):
+                raise InvalidJob(f"{name}[{key!r}] must be a text, not {value!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergCompareJob(IcebergJob):
+    """Compare a Hive table with its Iceberg table by counts and hashes, without Spark.
+
+    Attributes:
+        table: The Iceberg table, "namespace.table".
+        catalog: The name of its catalog; see IcebergExportJob.
+        catalog_options: Options of the catalog, as pyiceberg names them.
+        as_of_write_id: The version of the Hive table; by default that of the mirror, or the newest if
+            the Iceberg table is no mirror or was changed by another program.
+    """
+
+    tag: ClassVar[str] = "compare_iceberg"
+    report: ClassVar[type[Report]] = IcebergCompareReport
+    done: ClassVar[str] = "compared"
+
+    as_of_write_id: int | None = None
+
+    def _validate_own(self) -> None:
+        IcebergJob._validate_own(self)
+        AsOf.of(self.as_of_write_id, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergExportJob(IcebergJob):
     """Mirror a transactional ORC table in an Iceberg table by copying stripes, without Spark.
 
     The first run creates the Iceberg table, of format version 2, together with all rows. Each further
@@ -40,9 +105,6 @@ class IcebergExportJob(Job):
     report: ClassVar[type[Report]] = IcebergExportReport
     done: ClassVar[str] = "exported"
 
-    table: str
-    catalog: str = "default"
-    catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     format: IcebergFileFormat | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -53,27 +115,13 @@ class IcebergExportJob(Job):
         """The new table, which identifies the run together with the Hive table."""
         return (f"{self.catalog}.{self.table} of {self.target}",)
 
-    def own_accesses(self) -> Iterator[Access]:
-        """Yield the access to the Hive table, which is read."""
-        yield Access(self.target.lower(), None, READ)
-
     def _validate_own(self) -> None:
-        require_text(self.table, "table")
-        require_text(self.catalog, "catalog")
-        if not is_template(self.table) and not all(self.table.split(".")[-2:]):
-            raise InvalidJob(f"table {self.table!r} has an empty name.")
-        if not is_template(self.table) and "." not in self.table:
-            raise InvalidJob(
-                f"table {self.table!r} has no namespace.", remedy=f"Write sales.{self.table}."
-            )
+        IcebergJob._validate_own(self)
         if self.format is not None and self.format not in get_args(IcebergFileFormat):
             formats = " or ".join(get_args(IcebergFileFormat))
             raise InvalidJob(f"format must be {formats}, not {self.format!r}.")
         if self.location is not None:
             require_text(self.location, "location")
-        for name in ("catalog_options", "properties"):
-            for key, value in getattr(self, name).items():
-                if not isinstance(value, str):
-                    raise InvalidJob(f"{name}[{key!r}] must be a text, not {value!r}.")
+        self._require_texts("properties", self.properties)
         if str(self.properties.get("format-version", "2")) != "2":
             raise InvalidJob("properties: the export writes tables of format version 2 only.")

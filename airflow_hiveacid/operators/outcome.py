@@ -40,6 +40,9 @@ def _done(report: Mapping[str, Any]) -> str:
             return _sentence(report["target"], _cleaned(report))
         case "to_iceberg":
             return _sentence(report["target"], _exported(report))
+        case "compare_iceberg":
+            rows = f"{report['hive_rows']} rows equal those of {report['table']}"
+            return _sentence(report["target"], iter([rows]))
         case "stream":
             batches = _count(report["batches"], "batch", "batches")
             return f"stream {report['name']}, {batches}: {_written(report)}"

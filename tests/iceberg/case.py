@@ -56,12 +56,14 @@ class LakeCase:
                 self.client, self.job(**fields), scheduler, phases=PhaseClock(observers)
             )
 
-    def command(self, *more: str, fault: str = "") -> "subprocess.CompletedProcess[str]":
+    def command(
+        self, *more: str, fault: str = "", name: str = "to-iceberg"
+    ) -> "subprocess.CompletedProcess[str]":
         """Run the command in a process of its own."""
         options = [f"--option={name}={value}" for name, value in sql_options(self.folder).items()]
         return subprocess.run(
             [
-                *(sys.executable, "-m", "airflow_hiveacid.cli.main", "to-iceberg"),
+                *(sys.executable, "-m", "airflow_hiveacid.cli.main", name),
                 *(self.target, "ns.t", "--metastore", self.client.options.uris),
                 *("--catalog", "lake", *options, *more),
             ],

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import get_args
+from typing import Any, get_args
 
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import progress_on_stderr
@@ -18,7 +18,8 @@ from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name both tables, the metastore, and the catalog."""
     parser.add_argument("table", metavar="DB.TABLE", help="the Hive table")
     parser.add_argument("iceberg", metavar="NAMESPACE.TABLE", help="the Iceberg table")
     target.add_metastore(parser)
@@ -37,6 +38,23 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="an option of the catalog, like type=rest; several times for more (default: the catalog "
         "is the metastore of the Hive table)",
     )
+
+
+def catalog_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a job that name the Iceberg table and its catalog.
+
+    Raises:
+        UserError: An option is not of the form NAME=VALUE.
+    """
+    return {
+        "table": arguments.iceberg,
+        "catalog": arguments.catalog,
+        "catalog_options": _pairs(arguments.option, "--option"),
+    }
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_tables(parser)
     parser.add_argument(
         "--property",
         action="append",
@@ -69,9 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     job = IcebergExportJob(
         target=arguments.table,
         metastore=target.metastore(arguments),
-        table=arguments.iceberg,
-        catalog=arguments.catalog,
-        catalog_options=_pairs(arguments.option, "--option"),
+        **catalog_fields(arguments),
         properties=_pairs(arguments.property, "--property"),
         format=arguments.format,
         location=arguments.location,

@@ -39,15 +39,19 @@ from airflow_hiveacid.engine.write.statement import (
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.history.view import History
-from airflow_hiveacid.iceberg.run import export_to_iceberg
+from airflow_hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import (
+    IcebergCompareJob,
+    IcebergExportJob,
+    IcebergFileFormat,
+)
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
-from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionDifference, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
@@ -421,6 +425,23 @@ class AcidTable(TableChanges[RunReport]):
             return export_to_iceberg(
                 self._client, job, scheduler, phases=PhaseClock(self._observers)
             )
+
+    def compare_iceberg(self, table: str, **options: Any) -> IcebergCompareReport:
+        """Compare the rows with those of an Iceberg table, partition by partition, without Spark.
+
+        Args:
+            table: The Iceberg table, ``"namespace.table"``.
+            options: Other fields of ``IcebergCompareJob``: ``catalog``, ``catalog_options``, and
+                ``as_of_write_id``, by default the version of the mirror.
+        """
+        job = IcebergCompareJob(
+            target=self.ref.full_name,
+            metastore=self._client.options,
+            table=table,
+            **{**self._options.options, **options},
+        )
+        self._require_access(READ)
+        return compare_with_iceberg(self._client, job, phases=PhaseClock(self._observers))
 
     def compact(
         self,

@@ -1,11 +1,16 @@
-"""Results of an export to Iceberg."""
+"""Results of an export to Iceberg, and of a comparison with an Iceberg table."""
 
 from dataclasses import dataclass
 
+from airflow_hiveacid.errors import IcebergDiffers
 from airflow_hiveacid.jobs.reports.report import Report
 
 # The outcomes of a run.
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
+# The number of different partitions that an error names.
+_SHOWN = 5
+# The compared version of the Hive table.
+MIRRORED, NEWEST, REQUESTED = "mirrored", "newest", "requested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +93,75 @@ class IcebergExportReport(Report):
     bytes_encoded: int = 0
     columns: tuple[IcebergColumn, ...] = ()
     rejected: tuple[RejectedColumn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPartition:
+    """A partition with different rows in both tables.
+
+    Attributes:
+        partition: Its name; None for a table without partitions.
+        hive_rows: The rows of the Hive table.
+        iceberg_rows: The rows of the Iceberg table.
+        hive_hash: The sum of the hashes of the rows of the Hive table, in hexadecimal; None without
+            rows.
+        iceberg_hash: The same for the Iceberg table.
+    """
+
+    partition: str | None = None
+    hive_rows: int = 0
+    iceberg_rows: int = 0
+    hive_hash: str | None = None
+    iceberg_hash: str | None = None
+
+    def __str__(self) -> str:
+        name = "the table" if self.partition is None else self.partition
+        if self.hive_rows != self.iceberg_rows:
+            return f"{name} ({self.iceberg_rows} instead of {self.hive_rows} rows)"
+        return f"{name} (other values)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergCompareReport(Report):
+    """Result of a comparison of a Hive table with an Iceberg table.
+
+    Attributes:
+        table: The Iceberg table.
+        equal: Whether both tables have the same rows.
+        version: The compared version of the Hive table: "mirrored" for that of the mirror, "newest",
+            or "requested".
+        write_id: The number of this version.
+        snapshot_id: The compared snapshot of the Iceberg table; None if it has none.
+        hive_rows: The rows of the Hive table.
+        iceberg_rows: The rows of the Iceberg table.
+        partitions: The number of partitions with rows; 1 for a table without partitions.
+        different: The partitions with different rows.
+    """
+
+    job: str = "compare_iceberg"
+    table: str
+    equal: bool
+    version: str = MIRRORED
+    write_id: int | None = None
+    snapshot_id: int | None = None
+    hive_rows: int = 0
+    iceberg_rows: int = 0
+    partitions: int = 0
+    different: tuple[ComparedPartition, ...] = ()
+
+    def require_equal(self) -> None:
+        """Refuse different tables.
+
+        Raises:
+            IcebergDiffers: They differ; the message names some of the partitions.
+        """
+        if self.equal:
+            return
+        shown = ", ".join(map(str, self.different[:_SHOWN]))
+        more = len(self.different) - _SHOWN
+        others = f", and {more} more" if more > 0 else ""
+        raise IcebergDiffers(
+            f"{self.table} (snapshot {self.snapshot_id}) differs from {self.target} (version"
+            f" {self.write_id}) in {len(self.different)} of {self.partitions} partitions, with"
+            f" {self.iceberg_rows} instead of {self.hive_rows} rows: {shown}{others}."
+        )

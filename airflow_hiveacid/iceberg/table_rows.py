@@ -1,0 +1,128 @@
+"""The rows of an Iceberg table, as pyiceberg reads them, summed up batch by batch."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.manifest import FileFormat
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.transforms import IdentityTransform
+
+from airflow_hiveacid.errors import HiveAcidError, IcebergRefused
+from airflow_hiveacid.iceberg.row_hash import TableSum
+from airflow_hiveacid.layout.listing import DataFile
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.orc_file import OrcFile
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
+
+Batches = Iterable[pa.RecordBatch]
+
+# Arrow, which pyiceberg uses, counts the timestamps of ORC files in nanoseconds.
+_OWN_READER = (
+    "pyiceberg cannot read some ORC files, for example timestamps before 1677 or after 2262: the reader"
+    " of Hive tables has read them instead."
+)
+
+
+class TableRows:
+    """The rows of the current snapshot of an Iceberg table.
+
+    Args:
+        table: The Iceberg table.
+        hive: The Hive table with the same columns.
+
+    Attributes:
+        notices: Remarks on files that were read.
+    """
+
+    def __init__(self, table: Table, hive: HiveTable) -> None:
+        self.notices: list[str] = []
+        self._table = table
+        self._name = ".".join(table.name())
+        self._columns = TableColumns(hive.columns, hive.partition_keys)
+        self._scan = table.scan()
+        # The method for several files would keep all rows of a file in memory.
+        self._reader = ArrowScan(table.metadata, table.io, self._scan.projection(), AlwaysTrue())
+
+    def files(self) -> list[FileScanTask]:
+        """List the data files, with the files that delete some of their rows.
+
+        Raises:
+            IcebergRefused: pyiceberg cannot read the metadata.
+        """
+        with self._errors():
+            return list(self._scan.plan_files())
+
+    def sum_of(
+        self, file: FileScanTask, keys: Sequence[str], observed: Callable[[Batches], Batches]
+    ) -> TableSum:
+        """Sum up the rows of a data file.
+
+        Args:
+            file: The file.
+            keys: The names of the partition keys.
+            observed: Passes batches on.
+
+        Raises:
+            IcebergRefused: pyiceberg cannot read the file.
+            DataError: The file is damaged.
+        """
+        try:
+            with self._errors():
+                return _sum(keys, observed(self._batches(file)))
+        except IcebergRefused as error:
+            is_own = file.file.file_format is FileFormat.ORC and not file.delete_files
+            if not is_own or not isinstance(error.__cause__, pa.ArrowInvalid):
+                raise
+        found = _sum(keys, observed(self._own_batches(file)))
+        self.notices = [_OWN_READER]
+        return found
+
+    def _batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
+        deletes = _read_all_delete_files(self._table.io, [file])
+        return self._reader._record_batches_from_scan_tasks_and_deletes([file], deletes)
+
+    def _own_batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
+        """Read an ORC file by the reader of Hive tables, which supports timestamps of all years."""
+        folder, _, name = file.file.file_path.rpartition("/")
+        data = DataFile(name, file.file.file_size_in_bytes, None, None, raw=True)
+        keys = self._key_values(file)
+        for rows in OrcFile(ReadOnlyStorage.of(folder), data).flat():
+            yield self._columns.batch(rows, keys)
+
+    def _key_values(self, file: FileScanTask) -> list[pa.Scalar]:
+        spec = self._table.specs()[file.file.spec_id]
+        schema = self._table.schema()
+        values: dict[str, Any] = {
+            schema.find_field(each.source_id).name.lower(): file.file.partition[place]
+            for place, each in enumerate(spec.fields)
+            if isinstance(each.transform, IdentityTransform)
+        }
+        kinds = self._columns.schema
+        return [
+            pa.scalar(values.get(key.name.lower()), kinds.field(key.name).type)
+            for key in self._columns.keys
+        ]
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except HiveAcidError:
+            raise
+        except Exception as error:
+            raise IcebergRefused(
+                f"pyiceberg cannot read {self._name}: {type(error).__name__}: {error}",
+                remedy="Compare the tables with Spark, as docs/to-iceberg.md describes.",
+            ) from error
+
+
+def _sum(keys: Sequence[str], batches: Batches) -> TableSum:
+    total = TableSum(keys)
+    for batch in batches:
+        total.add(batch)
+    return total
