@@ -40,6 +40,13 @@ _PROPERTIES = {
     "write.format.default": "parquet",
     "read.orc.vectorization.enabled": "true",
 }
+# Catalogs of Iceberg for Java that pyiceberg does not have, or names in another way.
+_REMEDIES = {
+    "hadoop": "Choose a catalog in a Hive Metastore, a database, or a REST server: in a Hadoop catalog,"
+    " a commit replaces a file, which many storages cannot do once only.",
+    "jdbc": "Write the type `sql`, and the uri as SQLAlchemy does:"
+    " postgresql+psycopg2://user@host/database.",
+}
 # The commit surely had no effect.
 _REFUSALS = (
     CommitFailedException,
@@ -269,8 +276,15 @@ def _open_catalog(job: IcebergExportJob) -> Catalog:
     known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
     options: dict[str, Any] = {**known, **job.catalog_options}
     uri = options.get(_URI, job.connection.uris if not options else "")
+    kind = str(options.get(_TYPE, "")).lower()
+    remedy = _REMEDIES.get("jdbc" if uri.startswith("jdbc:") else kind)
+    if remedy is not None:
+        raise IcebergRefused(
+            f"The catalog {job.catalog} of {job.table} is not one of pyiceberg: type {kind!r}.",
+            remedy=remedy,
+        )
     if "py-catalog-impl" in options or not (
-        str(options.get(_TYPE, "")).lower() == "hive" or uri.startswith("thrift:") or not options
+        kind == "hive" or uri.startswith("thrift:") or not options
     ):
         return load_catalog(job.catalog, **job.catalog_options)
     options = {name: value for name, value in options.items() if name != _TYPE}
