@@ -7,11 +7,15 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
+    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    OAuthError,
     TableAlreadyExistsError,
+    UnauthorizedError,
     ValidationError,
 )
 from pyiceberg.expressions import AlwaysTrue
@@ -40,12 +44,10 @@ _PROPERTIES = {
     "write.format.default": "parquet",
     "read.orc.vectorization.enabled": "true",
 }
-# Catalogs of Iceberg for Java that pyiceberg does not have, or names in another way.
+# Types of catalogs that only Iceberg for Java has, or that it names differently.
 _REMEDIES = {
-    "hadoop": "Choose a catalog in a Hive Metastore, a database, or a REST server: in a Hadoop catalog,"
-    " a commit replaces a file, which many storages cannot do once only.",
-    "jdbc": "Write the type `sql`, and the uri as SQLAlchemy does:"
-    " postgresql+psycopg2://user@host/database.",
+    "hadoop": "Export to a catalog in a Hive Metastore, a database, or a REST server.",
+    "jdbc": "Set type=sql and the uri of SQLAlchemy: postgresql+psycopg2://user@host/database.",
 }
 # The commit surely had no effect.
 _REFUSALS = (
@@ -56,6 +58,8 @@ _REFUSALS = (
     TableAlreadyExistsError,
     ValidationError,
 )
+# A REST server has not carried out the commit, and will not carry out another one.
+_DENIALS = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError)
 
 
 class Lake:
@@ -162,14 +166,14 @@ class ChangedTable(ABC):
         """The names of the partition keys."""
         return [field.name for field in self._transaction.table_metadata.spec().fields]
 
-    def commit(
+    def stage(
         self,
         files: Sequence[DataFile],
         removed: Sequence[DataFile],
         summary: Mapping[str, str],
         attempt: Any,
     ) -> int:
-        """Create the snapshot in one step.
+        """Write the metadata of the snapshot, which no reader sees yet.
 
         Args:
             files: Its new files.
@@ -181,8 +185,7 @@ class ChangedTable(ABC):
             The number of the snapshot.
 
         Raises:
-            IcebergConflict: Another program has created or changed the table meanwhile.
-            CommitUncertain: It is unknown whether the snapshot was created.
+            IcebergRefused: A file cannot be written.
         """
         update = self._transaction.update_snapshot(snapshot_properties=dict(summary))
         producer: Any = update.overwrite() if removed else update.fast_append()
@@ -200,6 +203,16 @@ class ChangedTable(ABC):
             raise IcebergRefused(
                 f"The metadata of {self._name} cannot be written: {type(error).__name__}: {error}"
             ) from error
+        return int(producer.snapshot_id)
+
+    def commit(self) -> None:
+        """Create the snapshot in one step.
+
+        Raises:
+            IcebergConflict: Another program has created or changed the table meanwhile.
+            IcebergRefused: The catalog denies the change.
+            CommitUncertain: It is unknown whether the snapshot was created.
+        """
         try:
             self._commit()
         except _REFUSALS as error:
@@ -208,13 +221,17 @@ class ChangedTable(ABC):
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",
             ) from error
+        except _DENIALS as error:
+            raise IcebergRefused(
+                f"{self._name} was not {self._done}: {type(error).__name__}: {error}",
+                remedy="Check the rights of the user of the catalog.",
+            ) from error
         except Exception as error:
             raise CommitUncertain(
                 f"It is unknown whether {self._name} was {self._done}: {type(error).__name__}:"
                 f" {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
-        return int(producer.snapshot_id)
 
     @abstractmethod
     def _commit(self) -> None:
@@ -277,11 +294,11 @@ def _open_catalog(job: IcebergExportJob) -> Catalog:
     options: dict[str, Any] = {**known, **job.catalog_options}
     uri = options.get(_URI, job.connection.uris if not options else "")
     kind = str(options.get(_TYPE, "")).lower()
-    remedy = _REMEDIES.get("jdbc" if uri.startswith("jdbc:") else kind)
-    if remedy is not None:
+    is_java = uri.startswith("jdbc:")
+    if (remedy := _REMEDIES.get("jdbc" if is_java else kind)) is not None:
+        what = "a uri of JDBC" if is_java else f"the type {kind!r}"
         raise IcebergRefused(
-            f"The catalog {job.catalog} of {job.table} is not one of pyiceberg: type {kind!r}.",
-            remedy=remedy,
+            f"pyiceberg does not support {what} for the catalog {job.catalog}.", remedy=remedy
         )
     if "py-catalog-impl" in options or not (
         kind == "hive" or uri.startswith("thrift:") or not options

@@ -97,7 +97,8 @@ def served(request: pytest.FixtureRequest) -> ServedCatalog:
 def spark_settings() -> dict[str, str]:
     """The settings of a Spark with Iceberg's runtime, which is fetched once."""
     return {
-        "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+        ",org.postgresql:postgresql:42.7.7",
         "spark.jars.excludes": "org.slf4j:*",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     }

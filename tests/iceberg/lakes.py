@@ -77,7 +77,8 @@ def exported(
         write_task(replace_target(task, attempt, number)) for number, (_, task) in enumerate(keys)
     ]
     entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
-    new.commit(entries, [], {}, attempt.id)
+    new.stage(entries, [], {}, attempt.id)
+    new.commit()
     return catalog.load_table(full_name), written
 
 

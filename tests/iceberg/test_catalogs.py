@@ -10,6 +10,7 @@ from pyiceberg.types import IntegerType, NestedField
 
 from airflow_hiveacid.errors import (
     CommitUncertain,
+    HiveAcidError,
     IcebergConflict,
     IcebergRefused,
     TableExists,
@@ -203,6 +204,23 @@ def test_a_rest_server_that_fails_in_a_commit_applies_it_at_most_once(
     assert len(mirror.iceberg.metadata.snapshots) == 2
 
 
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_commit_that_a_rest_server_denies_leaves_no_file(
+    rest_mirror: Mirror, rest_catalog: RestCatalog, status: int
+) -> None:
+    mirror = rest_mirror
+    mirror.update()
+    mirror.hive.insert(4)
+    rest_catalog.fail_next_commit("request", status)
+    with pytest.raises(IcebergRefused, match="was not updated") as raised:
+        mirror.run()
+    assert "rights" in raised.value.remedy
+    assert mirror.files() == mirror.used_files()
+    # The denial of a request that an intermediary has sent twice.
+    rest_catalog.fail_next_commit("answer", status)
+    assert mirror.update().outcome == "updated"
+
+
 def test_tokens_that_a_rest_server_revokes_are_renewed(
     rest_mirror: Mirror, rest_catalog: RestCatalog
 ) -> None:
@@ -221,5 +239,5 @@ def test_wrong_credentials_are_refused_and_not_shown(rest_mirror: Mirror) -> Non
 
 def test_a_rest_server_that_is_unreachable_is_named(rest_mirror: Mirror) -> None:
     away = {**rest_mirror.options, "uri": "http://127.0.0.1:1"}
-    with pytest.raises(IcebergRefused, match=r"127\.0\.0\.1"):
+    with pytest.raises(HiveAcidError, match=r"127\.0\.0\.1"):
         rest_mirror.run(catalog_options=away)
