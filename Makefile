@@ -158,7 +158,7 @@ s3: setup ## Run and kill all operations on an S3 store with refusals and delays
 gcs: setup ## Check the requirements of files on an emulator of Google's store (Go builds it)
 	@$(RUN) python -m pytest -m gcs tests/contract/test_storage_contract.py
 
-iceberg: setup ## Export tables to Iceberg, read them back with Spark and pyiceberg (half an hour)
+iceberg: setup ## Export tables to all catalogs of Iceberg; pyiceberg, Spark, Trino read them (an hour)
 	@$(RUN) python -m pytest -m 'iceberg or not iceberg' --numprocesses $(WORKERS) --dist worksteal tests/iceberg
 
 hdfs: setup ## Run all operations on a real HDFS with kills, quotas and failures of HDFS (an hour)

@@ -250,19 +250,16 @@ class Export:
         if self._job.token is not None:
             summary[attempts.RUN] = self._job.token
         with self._phases(Phase.COMMIT, self._job.table):
+            snapshot = target.stage(entries, plan.removed, summary, attempt.id)
             fate.may_be_committed = True
             try:
-                return target.commit(entries, plan.removed, summary, attempt.id)
-            except IcebergRefused:
-                fate.may_be_committed = False
-                raise
-            except (IcebergConflict, CommitUncertain) as error:
+                target.commit()
+            except (IcebergConflict, IcebergRefused, CommitUncertain) as error:
                 # The catalog may have carried out a call whose answer was lost.
-                snapshot = self._snapshot_of(attempt)
-                if snapshot is None:
+                if self._snapshot_of(attempt) is None:
                     fate.may_be_committed = isinstance(error, CommitUncertain)
                     raise
-                return snapshot
+        return snapshot
 
     def _snapshot_of(self, attempt: Attempt) -> int | None:
         """Return the snapshot of an attempt, if it exists.

@@ -8,14 +8,18 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
+    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    OAuthError,
     ServerError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
     TooManyRequestsError,
+    UnauthorizedError,
     ValidationError,
 )
 from pyiceberg.expressions import AlwaysTrue
@@ -46,6 +50,11 @@ _PROPERTIES = {
     "write.format.default": "parquet",
     "read.orc.vectorization.enabled": "true",
 }
+# Types of catalogs that only Iceberg for Java has, or that it names differently.
+_REMEDIES = {
+    "hadoop": "Export to a catalog in a Hive Metastore, a database, or a REST server.",
+    "jdbc": "Set type=sql and the uri of SQLAlchemy: postgresql+psycopg2://user@host/database.",
+}
 # The commit surely had no effect.
 _REFUSALS = (
     CommitFailedException,
@@ -65,6 +74,8 @@ _OUTAGES = (
 )
 # Errors of the operating system with a permanent cause.
 _PERMANENT = (FileNotFoundError, NotADirectoryError, PermissionError)
+# A REST server has not carried out the commit, and will not carry out another one.
+_DENIALS = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError)
 
 
 class Lake:
@@ -173,14 +184,14 @@ class ChangedTable(ABC):
         """The names of the partition keys."""
         return [field.name for field in self._transaction.table_metadata.spec().fields]
 
-    def commit(
+    def stage(
         self,
         files: Sequence[DataFile],
         removed: Sequence[DataFile],
         summary: Mapping[str, str],
         attempt: Any,
     ) -> int:
-        """Create the snapshot in one step.
+        """Write the metadata of the snapshot, which no reader sees yet.
 
         Args:
             files: Its new files.
@@ -192,8 +203,7 @@ class ChangedTable(ABC):
             The number of the snapshot.
 
         Raises:
-            IcebergConflict: Another program has created or changed the table meanwhile.
-            CommitUncertain: It is unknown whether the snapshot was created.
+            IcebergRefused: A file cannot be written.
         """
         update = self._transaction.update_snapshot(snapshot_properties=dict(summary))
         producer: Any = update.overwrite() if removed else update.fast_append()
@@ -211,6 +221,16 @@ class ChangedTable(ABC):
             raise IcebergRefused(
                 f"The metadata of {self._name} cannot be written: {type(error).__name__}: {error}"
             ) from error
+        return int(producer.snapshot_id)
+
+    def commit(self) -> None:
+        """Create the snapshot in one step.
+
+        Raises:
+            IcebergConflict: Another program has created or changed the table meanwhile.
+            IcebergRefused: The catalog denies the change.
+            CommitUncertain: It is unknown whether the snapshot was created.
+        """
         try:
             self._commit()
         except _REFUSALS as error:
@@ -219,13 +239,17 @@ class ChangedTable(ABC):
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",
             ) from error
+        except _DENIALS as error:
+            raise IcebergRefused(
+                f"{self._name} was not {self._done}: {type(error).__name__}: {error}",
+                remedy="Check the rights of the user of the catalog.",
+            ) from error
         except Exception as error:
             raise CommitUncertain(
                 f"It is unknown whether {self._name} was {self._done}: {type(error).__name__}:"
                 f" {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
-        return int(producer.snapshot_id)
 
     @abstractmethod
     def _commit(self) -> None:
@@ -295,8 +319,15 @@ def _open_catalog(job: IcebergJob) -> Catalog:
     known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
     options: dict[str, Any] = {**known, **job.catalog_options}
     uri = options.get(_URI, job.connection.uris if not options else "")
+    kind = str(options.get(_TYPE, "")).lower()
+    is_java = uri.startswith("jdbc:")
+    if (remedy := _REMEDIES.get("jdbc" if is_java else kind)) is not None:
+        what = "a uri of JDBC" if is_java else f"the type {kind!r}"
+        raise IcebergRefused(
+            f"pyiceberg does not support {what} for the catalog {job.catalog}.", remedy=remedy
+        )
     if "py-catalog-impl" in options or not (
-        str(options.get(_TYPE, "")).lower() == "hive" or uri.startswith("thrift:") or not options
+        kind == "hive" or uri.startswith("thrift:") or not options
     ):
         return load_catalog(job.catalog, **job.catalog_options)
     options = {name: value for name, value in options.items() if name != _TYPE}

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
 from tests.golden_versions import Adopted, Row, in_order
-from tests.iceberg.lakes import sql_catalog, sql_options
+from tests.iceberg.lakes import ServedCatalog, sql_catalog, sql_options
 
 
 class LakeCase:
@@ -28,25 +28,35 @@ class LakeCase:
         catalog: The catalog.
         lake: The folder of its tables.
         format: The format that jobs ask for.
+        options: The options of the catalog.
+        name: The name of the Iceberg table.
     """
 
     format: IcebergFileFormat | None = None
 
-    def __init__(self, client: MetastoreClient, target: str, folder: Path) -> None:
+    def __init__(
+        self,
+        client: MetastoreClient,
+        target: str,
+        folder: Path,
+        server: ServedCatalog | None = None,
+    ) -> None:
         self.client = client
         self.target = target
         self.folder = folder
-        self.catalog = sql_catalog(folder)
-        self.lake = folder / "lake"
+        self.options = sql_options(folder) if server is None else dict(server.options)
+        self.catalog = sql_catalog(folder) if server is None else server.catalog
+        self.lake = folder / "lake" if server is None else server.folder
+        self.name = f"{'ns' if server is None else server.namespace}.t"
 
     def job(self, **fields: Any) -> IcebergExportJob:
         defaults: dict[str, Any] = {
             "target": self.target,
             "metastore": self.client.options,
-            "table": "ns.t",
+            "table": self.name,
             "format": self.format,
             "catalog": "lake",
-            "catalog_options": sql_options(self.folder),
+            "catalog_options": self.options,
         }
         return IcebergExportJob(**{**defaults, **fields})
 
@@ -60,11 +70,11 @@ class LakeCase:
         self, *more: str, fault: str = "", name: str = "to-iceberg"
     ) -> "subprocess.CompletedProcess[str]":
         """Run the command in a process of its own."""
-        options = [f"--option={name}={value}" for name, value in sql_options(self.folder).items()]
+        options = [f"--option={name}={value}" for name, value in self.options.items()]
         return subprocess.run(
             [
                 *(sys.executable, "-m", "airflow_hiveacid.cli.main", name),
-                *(self.target, "ns.t", "--metastore", self.client.options.uris),
+                *(self.target, self.name, "--metastore", self.client.options.uris),
                 *("--catalog", "lake", *options, *more),
             ],
             env={**os.environ, "HIVEACID_FAULT": fault},
@@ -75,13 +85,14 @@ class LakeCase:
 
     def table(self) -> Table | None:
         try:
-            return self.catalog.load_table("ns.t")
+            return self.catalog.load_table(self.name)
         except NoSuchTableError:
             return None
 
     def files(self) -> set[str]:
-        """All files in the folder of the Iceberg table."""
-        return {str(path.relative_to(self.lake)) for path in self.lake.rglob("*") if path.is_file()}
+        """All files in the folder of the Iceberg table, except the checksums of Hadoop's client."""
+        found = (path for path in self.lake.rglob("*") if path.is_file() and path.suffix != ".crc")
+        return {str(path.relative_to(self.lake)) for path in found}
 
     def used_files(self) -> set[str]:
         """The files that the Iceberg table refers to."""
@@ -97,8 +108,9 @@ class LakeCase:
                 used += [
                     entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)
                 ]
-        root = f"file://{self.lake}/"
-        return {path.removeprefix(root) for path in used}
+        # Catalogs write locations with one slash, with three, or without a scheme.
+        paths = [Path("/" + path.removeprefix("file:").lstrip("/")) for path in used]
+        return {str(path.relative_to(self.lake)) for path in paths}
 
 
 class ExportCase(LakeCase):

@@ -1,7 +1,7 @@
 """Catalogs of Iceberg in a folder, and the rows of tables in them."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,25 @@ from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.scan.visible_table import VisibleTable
+
+
+@dataclass(frozen=True)
+class ServedCatalog:
+    """A catalog on a server, with an empty namespace.
+
+    Attributes:
+        kind: Its type, with the version of a metastore.
+        options: Its options.
+        catalog: The catalog.
+        namespace: The namespace.
+        folder: The folder of the tables in it.
+    """
+
+    kind: str
+    options: Mapping[str, str]
+    catalog: Catalog
+    namespace: str
+    folder: Path
 
 
 def sql_options(folder: Path) -> dict[str, str]:
@@ -41,13 +60,15 @@ def exported(
     *,
     file_bytes: int = 256 << 20,
     format: IcebergFileFormat = "orc",
+    server: ServedCatalog | None = None,
+    name: str = "t",
 ) -> tuple[Table, list[WrittenDataFile | None]]:
     """Export a snapshot without a metastore, and return the Iceberg table."""
     assert visible.table is not None
-    catalog = sql_catalog(folder)
-    job = IcebergExportJob(
-        target="db.t", table="ns.t", catalog="lake", catalog_options=sql_options(folder)
-    )
+    catalog = sql_catalog(folder) if server is None else server.catalog
+    options = sql_options(folder) if server is None else server.options
+    full_name = f"{'ns' if server is None else server.namespace}.{name}"
+    job = IcebergExportJob(target="db.t", table=full_name, catalog="lake", catalog_options=options)
     definition = schema_of(visible.table)
     assert definition.rejected == ()
     new = Lake(job).new_table(definition)
@@ -60,8 +81,9 @@ def exported(
         for number, (_, task) in enumerate(keys)
     ]
     entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
-    new.commit(entries, [], {}, attempt.id)
-    return catalog.load_table("ns.t"), written
+    new.stage(entries, [], {}, attempt.id)
+    new.commit()
+    return catalog.load_table(full_name), written
 
 
 def rows_of(table: Table, names: Sequence[str]) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from airflow_hiveacid.scan.table_scan import TableScan
 from tests.histories.history import History
 from tests.histories.table_model import row_of, value_of
 from tests.iceberg.case import LakeCase
+from tests.iceberg.lakes import ServedCatalog
 
 STEPS = (Phase.OPEN, Phase.LOCK, Phase.READ, Phase.REGISTER, Phase.WRITE, Phase.COMMIT, Phase.CLEAN)
 
@@ -67,6 +68,7 @@ class MirrorHistory(History):
         keep_house: Callable[[], None] = lambda: None,
         *,
         folder: Path,
+        server: ServedCatalog | None = None,
     ) -> None:
         """Create the table; see ``History``.
 
@@ -76,10 +78,11 @@ class MirrorHistory(History):
             database: The location of the table.
             keep_house: The periodic housekeeping of the metastore.
             folder: The location of the catalog.
+            server: Another catalog.
         """
         no_spark: Any = None
         super().__init__(seed, client, no_spark, database, keep_house)
-        self._case = LakeCase(client, self._table.ref.full_name, folder)
+        self._case = LakeCase(client, self._table.ref.full_name, folder, server)
         self._faults = Random(f"mirror {seed}")
         self._file_bytes = self._faults.choice([1, 3000, 256 << 20])
         self._case.format = self._faults.choice([None, "orc", "parquet"])

@@ -229,6 +229,27 @@ def test_a_missing_table_or_namespace_is_named(case: ExportCase) -> None:
         case.run(catalog_options={"type": "unknown"})
 
 
+@pytest.mark.parametrize(
+    ("options", "problem", "remedy"),
+    [
+        ({"type": "Hadoop", "warehouse": "/lake"}, "the type 'hadoop'", "REST server"),
+        ({"type": "jdbc", "uri": "postgresql://h/d"}, "the type 'jdbc'", "type=sql"),
+        (
+            {"type": "sql", "uri": "jdbc:postgresql://h/d?password=secret"},
+            "a uri of JDBC",
+            "psycopg2",
+        ),
+    ],
+)
+def test_catalogs_of_java_only_are_refused_before_the_hive_table_is_read(
+    case: ExportCase, options: dict[str, str], problem: str, remedy: str
+) -> None:
+    with pytest.raises(IcebergRefused, match=f"does not support {problem} for") as raised:
+        case.run(target="default.none", catalog_options=options)
+    assert remedy in raised.value.remedy
+    assert "secret" not in str(raised.value)
+
+
 def test_an_empty_table_has_an_empty_snapshot(case: ExportCase) -> None:
     table = HiveTable.new(
         TableRef("default", "empty"), [HiveColumn("id", "int")], location=str(case.folder / "empty")

@@ -25,6 +25,7 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
+from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.mirror_history import STEPS
 from tests.iceberg.test_export import (
     KILLED,
@@ -42,8 +43,10 @@ pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 class Mirror(LakeCase):
     """A table with one bucket, and its mirror."""
 
-    def __init__(self, table: WrittenTable, folder: Path) -> None:
-        super().__init__(table.client, str(table.ref), folder)
+    def __init__(
+        self, table: WrittenTable, folder: Path, server: ServedCatalog | None = None
+    ) -> None:
+        super().__init__(table.client, str(table.ref), folder, server)
         self.hive = table
 
     @property

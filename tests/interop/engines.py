@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.metastore.dev.distribution import Distribution, find_java, prepare
@@ -91,6 +92,7 @@ query.max-memory-per-node=600MB
 memory.heap-headroom-per-node=300MB
 task.max-worker-threads=2
 task.concurrency=2
+catalog.management=dynamic
 catalog.config-dir=$folder/etc/catalog
 """,
     "etc/node.properties": """\
@@ -108,15 +110,14 @@ node.data-dir=$folder/data
 --enable-native-access=ALL-UNNAMED
 """,
     "etc/log.properties": "io.trino=WARN\nio.airlift=WARN\n",
-    "etc/catalog/hive.properties": """\
-connector.name=hive
-hive.metastore.uri=$metastore
-fs.hadoop.enabled=true
-hive.security=allow-all
-hive.hive-views.enabled=true
-hive.orc.time-zone=UTC
-hive.timestamp-precision=NANOSECONDS
-""",
+}
+
+_HIVE_CATALOG = {
+    "fs.hadoop.enabled": "true",
+    "hive.security": "allow-all",
+    "hive.hive-views.enabled": "true",
+    "hive.orc.time-zone": "UTC",
+    "hive.timestamp-precision": "NANOSECONDS",
 }
 
 
@@ -306,15 +307,21 @@ class Hive:
 
 
 class Trino:
-    """A Trino server with a single node and a single catalog."""
+    """A Trino server with a single node.
 
-    def __init__(self, folder: Path, metastore_uri: str) -> None:
+    Args:
+        folder: The folder of its files.
+        metastore_uri: The metastore of its catalog `hive`; without one there is no such catalog.
+    """
+
+    def __init__(self, folder: Path, metastore_uri: str | None = None) -> None:
         home, port = trino_home(), free_port()
-        values = {"port": port, "folder": folder / "trino", "metastore": metastore_uri}
+        values = {"port": port, "folder": folder / "trino"}
         for name, text in _TRINO_FILES.items():
             path = folder / "trino" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(Template(text).substitute(values))
+        (folder / "trino" / "etc" / "catalog").mkdir()
         java = trino_java()
         self._server = Server(
             "trino",
@@ -325,22 +332,36 @@ class Trino:
         )
         # It listens long before it has a node to run a query on.
         self._server.await_answer(lambda: self.sql("select count(*) from system.runtime.nodes"))
+        if metastore_uri is not None:
+            settings = {"hive.metastore.uri": metastore_uri, **_HIVE_CATALOG}
+            self.create_catalog("hive", "hive", settings)
+
+    def create_catalog(self, name: str, connector: str, settings: Mapping[str, str]) -> None:
+        """Create a catalog with the settings of its file of properties."""
+        listed = ", ".join(f"\"{key}\" = '{value}'" for key, value in settings.items())
+        self.sql(f"create catalog {name} using {connector} with ({listed})")
 
     def sql(self, statement: str) -> Rows:
         """Run one statement; NULL is the text NULL."""
+        _, rows = self.ask(statement)
+        return [tuple("NULL" if value is None else str(value) for value in row) for row in rows]
+
+    def ask(self, statement: str) -> tuple[list[Any], list[list[Any]]]:
+        """Run one statement, and return the descriptions of columns and the rows, as in JSON."""
         headers = {"X-Trino-User": "interop", "X-Trino-Catalog": "hive"}
         url: str | None = f"http://127.0.0.1:{self._server.port}/v1/statement"
         body: bytes | None = statement.encode()
-        rows: Rows = []
+        columns: list[Any] = []
+        rows: list[list[Any]] = []
         while url:
             with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as response:
                 answer = json.load(response)
             if "error" in answer:
                 raise EngineError(f"{statement}\n{answer['error']['message']}")
-            for row in answer.get("data", ()):
-                rows.append(tuple("NULL" if value is None else str(value) for value in row))
+            columns = answer.get("columns", columns)
+            rows += answer.get("data", ())
             url, body = answer.get("nextUri"), None
-        return rows
+        return columns, rows
 
     def close(self) -> None:
         """End the server."""

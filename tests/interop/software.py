@@ -1,4 +1,4 @@
-"""Hive's query engine and Trino as files: fetched once by Maven coordinates into the cache."""
+"""Programs of Java as files: Hive's query engine and Trino, fetched once by Maven coordinates."""
 
 import os
 import re
@@ -14,11 +14,12 @@ TRINO_VERSION = "476"
 TRINO_JAVA = 24
 HERE = Path(__file__).parent
 _HIVE = "hive-engine-4.0.1"
+_TRINO_PLUGINS = ("hive", "iceberg")
 
 
 def hive_libraries() -> Path:
     """Return the folder of Hive's jars: lib, and late for those at the end of the class path."""
-    return _cached(_HIVE, _fetch_hive)
+    return cached(_HIVE, _fetch_hive)
 
 
 def has_hive() -> bool:
@@ -27,8 +28,8 @@ def has_hive() -> bool:
 
 
 def trino_home() -> Path:
-    """The folder of Trino's server with the Hive connector and no other."""
-    return _cached(f"trino-{TRINO_VERSION}", _fetch_trino)
+    """The folder of Trino's server with the connectors of Hive and Iceberg, and no other."""
+    return cached(f"trino-{TRINO_VERSION}-{'-'.join(_TRINO_PLUGINS)}", _fetch_trino)
 
 
 def trino_java() -> Path:
@@ -54,7 +55,8 @@ def _cache() -> Path:
     return cache_folder() / "interop"
 
 
-def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
+def cached(name: str, fetch: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache; `fetch` fills it the first time."""
     cache = _cache()
     home = cache / name
     if not home.exists():
@@ -68,14 +70,22 @@ def _cached(name: str, fetch: Callable[[Path], None]) -> Path:
     return home
 
 
-def _maven(*arguments: str) -> None:
-    subprocess.run(["mvn", "--batch-mode", "--quiet", *arguments], cwd=HERE, check=True)
+def copy_dependencies(project: Path, target: Path) -> None:
+    """Fetch the jars that the pom.xml of a folder names."""
+    _maven(
+        *("dependency:copy-dependencies", f"-DoutputDirectory={target}", "-DincludeScope=runtime"),
+        project=project,
+    )
+
+
+def _maven(*arguments: str, project: Path = HERE) -> None:
+    subprocess.run(["mvn", "--batch-mode", "--quiet", *arguments], cwd=project, check=True)
 
 
 def _fetch_hive(home: Path) -> None:
     lib, late = home / "lib", home / "late"
     late.mkdir()
-    _maven("dependency:copy-dependencies", f"-DoutputDirectory={lib}", "-DincludeScope=runtime")
+    copy_dependencies(HERE, lib)
     # Tez asks for one class of log4j 1; the rest of that jar must not come before log4j 2's bridge.
     for jar in lib.glob("reload4j-*.jar"):
         jar.rename(late / jar.name)
@@ -93,5 +103,5 @@ def _fetch_trino(home: Path) -> None:
         path.rename(home / path.name)
     (home / name).rmdir()
     for plugin in (home / "plugin").iterdir():
-        if plugin.name != "hive":
+        if plugin.name not in _TRINO_PLUGINS:
             shutil.rmtree(plugin)
