@@ -27,6 +27,7 @@ CANNOT_RUN = {
     "venv-pack": "wants the files of a cluster",
     "from pyhive import hive": "is what the page replaces, and wants a HiveServer",
     "to-iceberg sales.orders": "wants a catalog; tests/iceberg exports tables",
+    "compare-iceberg sales.orders": "wants a catalog; tests/iceberg compares tables",
     "hiveacid mirrors": "wants a mirror; tests/iceberg/test_mirror_lag.py has some",
     "HiveAcidMirrorFreshSensor(": "wants a mirror; tests/airflow/test_mirror_fresh.py waits for some",
     "lake.sales.orders": "wants Iceberg's own jar in Spark; bench/peers.py fetches one",
