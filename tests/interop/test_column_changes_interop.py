@@ -11,6 +11,7 @@ import pytest
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -56,6 +57,8 @@ CASES = [
 def test_hive_and_trino_see_no_other_values_than_before(
     spark, hive, trino, format_, partitions, change
 ):
+    if VERSION < SPARK_4_0 and "widen" in change and "Parquet" in format_:
+        pytest.skip("Spark 3.5 cannot widen the columns of Parquet files")
     name = "changed_" + "_".join(
         f"{format_} {partitions} {change}".lower().replace("-", "_").split()
     )
