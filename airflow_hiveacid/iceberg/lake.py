@@ -15,6 +15,7 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     OAuthError,
+    RESTError,
     ServerError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
@@ -59,7 +60,6 @@ _REMEDIES = {
 _REFUSALS = (
     CommitFailedException,
     NamespaceAlreadyExistsError,
-    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
     ValidationError,
@@ -142,9 +142,7 @@ class Lake:
         try:
             yield
         except NoSuchNamespaceError as error:
-            raise IcebergRefused(
-                f"The namespace of {self._name} does not exist: {error}", remedy="Create it first."
-            ) from error
+            raise _without_namespace(self._name, error) from error
         except HiveAcidError:
             raise
         except Exception as error:
@@ -233,6 +231,8 @@ class ChangedTable(ABC):
         """
         try:
             self._commit()
+        except NoSuchNamespaceError as error:
+            raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
             raise IcebergConflict(
                 f"{self._name} was not {self._done}: {error}",
@@ -245,6 +245,9 @@ class ChangedTable(ABC):
                 remedy="Check the rights of the user of the catalog.",
             ) from error
         except Exception as error:
+            # A REST server may find out only now, and the library does not know this answer.
+            if isinstance(error, RESTError) and str(error).startswith("NoSuchNamespace"):
+                raise _without_namespace(self._name, error) from error
             raise CommitUncertain(
                 f"It is unknown whether {self._name} was {self._done}: {type(error).__name__}:"
                 f" {error}",
@@ -304,6 +307,12 @@ class ExistingTable(ChangedTable):
         identity = AssertTableUUID(uuid=self._table.metadata.table_uuid)
         requirements = (*self._transaction._requirements, identity)
         self._table._do_commit(updates=self._transaction._updates, requirements=requirements)
+
+
+def _without_namespace(name: str, error: Exception) -> IcebergRefused:
+    return IcebergRefused(
+        f"The namespace of {name} does not exist: {error}", remedy="Create it first."
+    )
 
 
 def _is_outage(error: Exception) -> bool:

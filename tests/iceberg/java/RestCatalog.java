@@ -48,7 +48,9 @@ public class RestCatalog {
             "type", "jdbc",
             "uri", arguments[1],
             "warehouse", arguments[2],
-            "jdbc.schema-version", "V1");
+            "jdbc.schema-version", "V1",
+            // Otherwise a table may be created in a namespace that does not exist.
+            "jdbc.strict-mode", "true");
     Catalog catalog = CatalogUtil.buildIcebergCatalog("lake", properties, new Configuration());
     ServletContextHandler context = new ServletContextHandler(ServletContextHandler.NO_SESSIONS);
     context.addServlet(
