@@ -35,7 +35,7 @@ def complete(capsys, tmp_path):
 
 def test_commands_and_their_options_are_completed(complete) -> None:
     assert {command.name for command in COMMANDS} < set(complete("hiveacid "))
-    assert complete("hiveacid comp") == ["compact", "completion"]
+    assert complete("hiveacid comp") == ["compact", "compare-iceberg", "completion"]
     assert complete("hiveacid plan --max-d") == ["--max-deltas"]
     assert complete("hiveacid cat --max-d") == []
     assert complete("hiveacid txns ab") == ["abort"]
