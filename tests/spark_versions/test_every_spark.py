@@ -34,4 +34,5 @@ def test_other_versions_of_spark_do_the_same(version: str, tmp_path: Path) -> No
     assert ended.returncode == 0, ended.stdout[-8000:]
     passed = _PASSED.search(ended.stdout)
     assert passed is not None
-    assert int(passed[1]) > 20
+    # Some of them are about older versions only.
+    assert int(passed[1]) > 15
