@@ -93,7 +93,7 @@ memory.heap-headroom-per-node=300MB
 task.max-worker-threads=2
 task.concurrency=2
 catalog.management=dynamic
-catalog.config-dir=$folder/etc/catalog
+catalog.store=memory
 """,
     "etc/node.properties": """\
 node.environment=interop
