@@ -408,7 +408,8 @@ def _entries(
         if file is not None:
             path = f"{attempt.folder}/{file.name}"
             record = partition_record(keys.values(part.values))
-            yield manifest_entry(file, path, target.schema, record, target.spec_id)
+            names = target.key_names
+            yield manifest_entry(file, path, target.schema, record, target.spec_id, names)
 
 
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyiceberg.types import (
     IcebergType,
     IntegerType,
     LongType,
+    NestedField,
     PrimitiveType,
     StringType,
     TimestampType,
@@ -53,7 +54,12 @@ _EXACT = Context(prec=80)
 
 
 def manifest_entry(
-    file: WrittenDataFile, path: str, schema: Schema, partition: Record, spec_id: int
+    file: WrittenDataFile,
+    path: str,
+    schema: Schema,
+    partition: Record,
+    spec_id: int,
+    keys: Sequence[str] = (),
 ) -> DataFile:
     """Describe a data file for Iceberg.
 
@@ -63,10 +69,13 @@ def manifest_entry(
         schema: The columns of the table.
         partition: Its partition.
         spec_id: The number of the definition of the partitions.
+        keys: The names of the partition keys.
     """
     measures, format_ = file.measures, FileFormat.PARQUET
     if not isinstance(measures, DataFileMeasures):
         measures, format_ = _measures(file.rows, measures, schema), FileFormat.ORC
+    values = {schema.find_field(name): partition[place] for place, name in enumerate(keys)}
+    measures = _with_keys(measures, file.rows, values)
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
@@ -109,6 +118,31 @@ def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> 
         nan_value_counts={},
         lower_bounds=lower,
         upper_bounds=upper,
+    )
+
+
+def _with_keys(
+    measures: DataFileMeasures, rows: int, values: Mapping[NestedField, Any]
+) -> DataFileMeasures:
+    """Add the partition keys, whose values are not in the file.
+
+    Iceberg for Java compares a null partition as less than any value. Only the counts of nulls
+    exclude its files from the result of a condition, which engines do not evaluate again.
+    """
+    counts = {key.field_id: rows for key in values}
+    nulls = {key.field_id: rows if value is None else 0 for key, value in values.items()}
+    bounds = {
+        key.field_id: to_bytes(key.field_type, value)
+        for key, value in values.items()
+        # The bounds of columns with NaN are unknown.
+        if value is not None and value == value and isinstance(key.field_type, PrimitiveType)
+    }
+    return replace(
+        measures,
+        value_counts={**measures.value_counts, **counts},
+        null_value_counts={**measures.null_value_counts, **nulls},
+        lower_bounds={**measures.lower_bounds, **bounds},
+        upper_bounds={**measures.upper_bounds, **bounds},
     )
 
 

@@ -125,6 +125,26 @@ def test_upper_bounds_skip_numbers_that_are_no_characters() -> None:
     assert _upper_bound(chr(sys.maxunicode) * 17) is None
 
 
+def test_partition_keys_have_counts_and_bounds() -> None:
+    rows = pa.table({"a": pa.array([1, 2, 3], pa.int32())})
+    keys = {"d": DateType(), "n": IntegerType(), "x": DoubleType(), "s": StringType()}
+    columns = {"a": IntegerType(), **keys}
+    schema = Schema(
+        *(
+            NestedField(number, name, type_, required=False)
+            for number, (name, type_) in enumerate(columns.items(), 1)
+        )
+    )
+    file = written(rows, {"a": FieldId("a", 1)})
+    partition = Record(-2, None, math.nan, "ü" * 40)
+    entry = manifest_entry(file, "file:/f.orc", schema, partition, 0, list(keys))
+    assert entry.value_counts == dict.fromkeys(range(1, 6), 3)
+    assert entry.null_value_counts == {1: 0, 2: 0, 3: 3, 4: 0, 5: 0}
+    assert entry.lower_bounds.keys() == entry.upper_bounds.keys() == {1, 2, 5}
+    assert from_bytes(DateType(), entry.lower_bounds[2]) == -2
+    assert from_bytes(StringType(), entry.upper_bounds[5]) == "ü" * 40
+
+
 def test_partition_values_are_those_of_manifests() -> None:
     values = [
         pa.scalar(date(1970, 1, 3), pa.date32()),

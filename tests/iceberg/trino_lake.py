@@ -32,8 +32,8 @@ class TrinoLake:
 
     def rows(self, table: str, condition: str = "true") -> list[dict[str, Any]]:
         """The rows of a table that meet a condition."""
-        found = self._trino.ask(f"select * from {self._name}.{table} where {condition}")
-        columns, rows = found
+        statement = f"select * from {self._name}.{table} where {condition}"
+        columns, rows = self._trino.ask(statement, "PARAMETRIC_DATETIME")
         return [
             {
                 column["name"]: _value(column["typeSignature"], value)

@@ -321,7 +321,6 @@ class Trino:
             path = folder / "trino" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(Template(text).substitute(values))
-        (folder / "trino" / "etc" / "catalog").mkdir()
         java = trino_java()
         self._server = Server(
             "trino",
@@ -346,9 +345,18 @@ class Trino:
         _, rows = self.ask(statement)
         return [tuple("NULL" if value is None else str(value) for value in row) for row in rows]
 
-    def ask(self, statement: str) -> tuple[list[Any], list[list[Any]]]:
-        """Run one statement, and return the descriptions of columns and the rows, as in JSON."""
-        headers = {"X-Trino-User": "interop", "X-Trino-Catalog": "hive"}
+    def ask(self, statement: str, capabilities: str = "") -> tuple[list[Any], list[list[Any]]]:
+        """Run one statement, and return the descriptions of columns and the rows, as in JSON.
+
+        Args:
+            statement: The statement.
+            capabilities: Those of the client. Without PARAMETRIC_DATETIME, times have milliseconds.
+        """
+        headers = {
+            "X-Trino-User": "interop",
+            "X-Trino-Catalog": "hive",
+            "X-Trino-Client-Capabilities": capabilities,
+        }
         url: str | None = f"http://127.0.0.1:{self._server.port}/v1/statement"
         body: bytes | None = statement.encode()
         columns: list[Any] = []
