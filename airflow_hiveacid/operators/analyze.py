@@ -2,15 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
+class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
     """Stores statistics of a transactional table, for the planners of Hive and Trino.
 
     It runs in the worker, without Spark: it needs the metastore, and access to the files. The data do
@@ -26,15 +25,6 @@ class HiveAcidAnalyzeOperator(HiveAcidJobOperator[AnalyzeJob]):
     """
 
     job_type = AnalyzeJob
-
-    def __init__(self, *, job: AnalyzeJob, deferrable: bool | None = None, **kwargs: Any) -> None:
-        super().__init__(job=job, **kwargs)
-        if deferrable:
-            raise InvalidJob(
-                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Omit deferrable: there is no application to wait for.",
-            )
-        self.deferrable = deferrable
 
     def _run(self, job: AnalyzeJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
+class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
     """Removes files that no reader of a table needs; reports the reasons for the rest.
 
     It works on transactional tables and runs in the worker, without Spark: it needs the metastore,
@@ -35,14 +35,13 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
 
     job_type = CleanJob
 
-    template_fields: Sequence[str] = (*HiveAcidJobOperator.template_fields, "need")
+    template_fields: Sequence[str] = (*HiveAcidWorkerOperator.template_fields, "need")
 
     def __init__(
         self,
         *,
         job: CleanJob | None = None,
         need: object = None,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         if job is None:
@@ -51,13 +50,7 @@ class HiveAcidCleanOperator(HiveAcidJobOperator[CleanJob]):
             # The table is known when the task runs.
             job = CleanJob(target="{{ task.need }}")
         super().__init__(job=job, **kwargs)
-        if deferrable:
-            raise InvalidJob(
-                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Omit deferrable: there is no application to wait for.",
-            )
         self.need = need
-        self.deferrable = deferrable
 
     def _complete(self, job: CleanJob) -> CleanJob:
         if self.need is None:

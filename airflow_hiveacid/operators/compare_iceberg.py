@@ -2,16 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
 from airflow_hiveacid.progress import PhaseClock, watching
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class HiveAcidCompareIcebergOperator(HiveAcidJobOperator[IcebergCompareJob]):
+class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
     """Compares a transactional table with its Iceberg table, and fails if their rows differ.
 
     It reads both tables in the worker, without Spark and Java, and needs the package's extra
@@ -30,17 +29,6 @@ class HiveAcidCompareIcebergOperator(HiveAcidJobOperator[IcebergCompareJob]):
     """
 
     job_type = IcebergCompareJob
-
-    def __init__(
-        self, *, job: IcebergCompareJob, deferrable: bool | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(job=job, **kwargs)
-        if deferrable:
-            raise InvalidJob(
-                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Omit deferrable: there is no application to wait for.",
-            )
-        self.deferrable = deferrable
 
     def _run(self, job: IcebergCompareJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.

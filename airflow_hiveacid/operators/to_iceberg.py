@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.operators.base import HiveAcidJobOperator
+from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
 from airflow_hiveacid.progress import PhaseClock, watching
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 
 
-class HiveAcidToIcebergOperator(HiveAcidJobOperator[IcebergExportJob]):
+class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
     """Mirrors a transactional ORC table in an Iceberg table by copying its stripes.
 
     The first run creates the Iceberg table, and each further run adds the changes since then as one
@@ -35,16 +34,8 @@ class HiveAcidToIcebergOperator(HiveAcidJobOperator[IcebergExportJob]):
 
     job_type = IcebergExportJob
 
-    def __init__(
-        self, *, job: IcebergExportJob, deferrable: bool | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(job=job, **kwargs)
-        if deferrable:
-            raise InvalidJob(
-                f"{type(self).__name__} {self.task_id!r} is deferrable, but works in the worker.",
-                remedy="Omit deferrable: there is no application to wait for.",
-            )
-        self.deferrable = deferrable
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self._scheduler: WorkerScheduler | None = None
 
     def on_kill(self) -> None:
