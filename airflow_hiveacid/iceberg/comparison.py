@@ -19,17 +19,16 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import (
     MirrorRefused,
-    NotTransactional,
     TableExists,
     TableNotFound,
     VersionGone,
 )
 from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.locked_table import locked_table
 from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
 from airflow_hiveacid.iceberg.row_hash import PartitionSum, TableSum, described
 from airflow_hiveacid.iceberg.table_rows import TableRows
@@ -43,8 +42,6 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import existing_table
-from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import VisibleTable, see_table
@@ -79,19 +76,7 @@ class Comparison:
                 f" {self._job.catalog}.",
                 remedy="Check the options of the catalog, or export the Hive table first.",
             )
-        existing_table(self._client, self._ref)
-        with Transaction(
-            self._client,
-            reads=[self._ref],
-            run_token=self._job.token,
-            lock_wait_seconds=self._job.lock_wait_seconds,
-            max_restarts=self._job.max_restarts,
-            phases=self._phases,
-        ) as txn:
-            # After the lock, so that the definition remains.
-            table = existing_table(self._client, self._ref)
-            if table.kind is TableKind.NOT_ACID:
-                raise NotTransactional(f"{self._ref.full_name} is not a transactional table.")
+        with locked_table(self._client, self._job, self._phases) as (txn, table):
             as_of = AsOf.of(self._job.as_of_write_id, None)
             seen = see_table(self._client, txn, table, as_of=as_of)
             version = self._version(iceberg, table, seen)

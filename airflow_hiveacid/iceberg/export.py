@@ -20,7 +20,6 @@ from pyiceberg.table.snapshots import Snapshot
 
 from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Base
-from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import (
@@ -28,7 +27,6 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     IcebergConflict,
     IcebergRefused,
-    NotTransactional,
     SharedLocation,
     UnsupportedTable,
 )
@@ -40,6 +38,7 @@ from airflow_hiveacid.iceberg.data_file_task import CopyShares, DataFileTask, Wr
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
 from airflow_hiveacid.iceberg.lag import note_run
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
+from airflow_hiveacid.iceberg.locked_table import locked_table
 from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.mirror_state import (
     MirroredColumns,
@@ -66,7 +65,6 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 )
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.columns import TableColumns
@@ -101,7 +99,7 @@ class Export:
         self._phases = phases
         self._ref = TableRef.parse(job.target)
         self._lake = Lake(job)
-        self._began = datetime.now(UTC)
+        self._began: datetime
 
     def run(self) -> IcebergExportReport:
         """Export the changes of the table, unless an earlier attempt of the run has done so."""
@@ -113,21 +111,9 @@ class Export:
             if (found := self._found(known)) is not None:
                 return found
             mirror = known, self._opened(known)
-        existing_table(self._client, self._ref)
         # A transaction does not see those that were opened later, even if they commit first.
         self._began = datetime.now(UTC)
-        with Transaction(
-            self._client,
-            reads=[self._ref],
-            run_token=self._job.token,
-            lock_wait_seconds=self._job.lock_wait_seconds,
-            max_restarts=self._job.max_restarts,
-            phases=self._phases,
-        ) as txn:
-            # After the lock, so that the definition remains.
-            table = existing_table(self._client, self._ref)
-            if table.kind is TableKind.NOT_ACID:
-                raise NotTransactional(f"{self._ref.full_name} is not a transactional table.")
+        with locked_table(self._client, self._job, self._phases) as (txn, table):
             definition = schema_of(table)
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
