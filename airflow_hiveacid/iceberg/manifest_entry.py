@@ -59,7 +59,7 @@ def manifest_entry(
     schema: Schema,
     partition: Record,
     spec_id: int,
-    keys: Sequence[str] = (),
+    keys: Sequence[str],
 ) -> DataFile:
     """Describe a data file for Iceberg.
 
@@ -124,10 +124,11 @@ def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> 
 def _with_keys(
     measures: DataFileMeasures, rows: int, values: Mapping[NestedField, Any]
 ) -> DataFileMeasures:
-    """Add the partition keys, whose values are not in the file.
+    """Add the partition keys, which ORC files do not contain.
 
-    Iceberg for Java compares a null partition as less than any value. Only the counts of nulls
-    exclude its files from the result of a condition, which engines do not evaluate again.
+    In Iceberg for Java a null partition is less than any value, and engines do not evaluate a
+    condition on an identity partition for each row. Only the counts of nulls exclude files of null
+    partitions from the result of such a condition.
     """
     counts = {key.field_id: rows for key in values}
     nulls = {key.field_id: rows if value is None else 0 for key, value in values.items()}

@@ -72,7 +72,7 @@ def test_bounds_are_those_of_the_values(type_: PrimitiveType, arrow, values, low
     rows = pa.table({"a": pa.array(values, arrow)})
     schema = Schema(NestedField(4, "a", type_, required=False))
     file = written(rows, {"a": FieldId("a", 4)})
-    entry = manifest_entry(file, "file:/f.orc", schema, Record(), 0)
+    entry = manifest_entry(file, "file:/f.orc", schema, Record(), 0, [])
     assert entry.value_counts == {4: len(values)}
     assert entry.null_value_counts == {4: values.count(None)}
     found = [
@@ -90,7 +90,7 @@ def test_bounds_of_timestamps_include_all_values() -> None:
     rows = pa.table({"a": pa.array(moments, pa.timestamp("ns"))})
     schema = Schema(NestedField(1, "a", TimestampType(), required=False))
     entry = manifest_entry(
-        written(rows, {"a": FieldId("a", 1)}), "file:/f.orc", schema, Record(), 0
+        written(rows, {"a": FieldId("a", 1)}), "file:/f.orc", schema, Record(), 0, []
     )
     low, high = (
         from_bytes(TimestampType(), bounds[1])
@@ -107,7 +107,7 @@ def test_values_inside_of_lists_have_no_counts() -> None:
     from pyiceberg.types import ListType
 
     schema = Schema(NestedField(1, "a", ListType(2, LongType(), False), required=False))
-    entry = manifest_entry(written(rows, fields), "file:/f.orc", schema, Record(), 0)
+    entry = manifest_entry(written(rows, fields), "file:/f.orc", schema, Record(), 0, [])
     assert entry.value_counts == {1: 2}
     assert not entry.lower_bounds
     assert entry.column_sizes.keys() == {1, 2}
