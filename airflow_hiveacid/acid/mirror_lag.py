@@ -89,7 +89,8 @@ class LagLimits:
 
     Attributes:
         versions: The number of versions that may be missing.
-        seconds: The age up to which any number of versions may be missing; None for no such age.
+        seconds: The age up to which any number of versions may be missing; if None, the age does not
+            count.
     """
 
     versions: int = 0

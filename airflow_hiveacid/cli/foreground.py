@@ -14,8 +14,8 @@ def interrupted_by_kill() -> Iterator[None]:
     """Raise KeyboardInterrupt in the body for `kill` and a closed terminal, as Ctrl-C does.
 
     Otherwise the interpreter ends at once, and leaves the transaction of the command open. The
-    exception contains the number of the signal. Signals of threads other than the main one, which
-    cannot be handled, end the interpreter as before.
+    exception contains the number of the signal. Only the main thread can set handlers; in any other
+    thread, the body runs without them.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

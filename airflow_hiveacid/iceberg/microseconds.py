@@ -12,7 +12,7 @@ from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
 def require_microseconds(
     path: str, source: Source, tail: OrcTail, stripes: Sequence[int], columns: Collection[str]
 ) -> None:
-    """Refuse a file of a Hive table with such timestamps.
+    """Refuse a file whose timestamps have more digits than microseconds.
 
     Args:
         path: Its location, for the message.
@@ -22,7 +22,7 @@ def require_microseconds(
         columns: The names of the columns in lower case.
 
     Raises:
-        NanosecondsLost: It has such timestamps.
+        NanosecondsLost: A column has such a timestamp.
     """
     if is_marked(tail):
         return

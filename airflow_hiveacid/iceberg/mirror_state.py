@@ -173,7 +173,7 @@ def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def _format_of(properties: Mapping[str, str]) -> IcebergFileFormat:
-    """Return the format of the data files, which the first snapshots did not name."""
+    """Return the format of the data files: ORC, unless the snapshot names another one."""
     for each in get_args(IcebergFileFormat):
         if properties.get(attempts.FORMAT, "orc") == each:
             found: IcebergFileFormat = each

@@ -162,7 +162,7 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
         catalog: The name of its catalog; None matches any.
 
     Returns:
-        Whether there was a note.
+        Whether a note existed.
     """
     return _forget(Storage.of(client.get_table(ref).folder), name, catalog)
 

@@ -20,8 +20,8 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
     :param catalog_options: Options of the catalog.
     :param version: The version that the mirror must have; None requires all committed versions.
     :param max_versions: How many versions may be missing.
-    :param max_lag: The age in seconds up to which any number of versions may be missing; None for no
-        such age.
+    :param max_lag: The age in seconds up to which any number of versions may be missing; if None, the
+        age does not count.
     :param waiting: The parameters of WaitingTrigger.
     """
 

@@ -131,7 +131,7 @@ class IcebergCompareReport(Report):
         version: The compared version of the Hive table: "mirrored" for that of the mirror, "newest",
             or "requested".
         write_id: The number of this version.
-        snapshot_id: The compared snapshot of the Iceberg table; None if it has none.
+        snapshot_id: The compared snapshot of the Iceberg table; None if the table has no snapshot.
         hive_rows: The rows of the Hive table.
         iceberg_rows: The rows of the Iceberg table.
         partitions: The number of partitions with rows; 1 for a table without partitions.
