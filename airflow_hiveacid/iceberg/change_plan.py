@@ -1,17 +1,18 @@
-"""The data files that one run adds to an Iceberg table, keeps, and removes.
+"""The data files and delete files that one run adds to an Iceberg table, keeps, and removes.
 
 A new table is the change of a mirror that has no files yet.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.iceberg.data_file_task import DataFileTask
+from airflow_hiveacid.iceberg.data_file_task import DataFileTask, DeleteFileTask
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES, PartitionFiles
 from airflow_hiveacid.iceberg.partition_plan import (
     MirroredFile,
@@ -32,12 +33,14 @@ class Mirrored:
     Attributes:
         write_ids: The snapshot of the Hive table that it has.
         files: The data files by their locations.
+        deletes: The position delete files by the locations of their data files.
         valid: Whether all files were made by the current mapping of columns.
         columns_changed: Whether columns were added, or their types widened, since then.
     """
 
     write_ids: ValidWriteIdList
     files: Mapping[str, DataFile]
+    deletes: Mapping[str, DataFile] = field(default_factory=dict)
     valid: bool = True
     columns_changed: bool = False
 
@@ -59,6 +62,7 @@ class ChangePlan:
             version of the metastore.
         mirrored: The content of the mirror; None for a new table.
         parquet: The columns of Parquet files to write; None for ORC files.
+        deletes_stay: Whether data files contain deleted rows, whose positions are in delete files.
 
     Raises:
         UnsupportedTable: The files of a partition are not ORC files.
@@ -73,13 +77,21 @@ class ChangePlan:
         mapping_is_chosen: bool,
         mirrored: Mirrored | None = None,
         parquet: Schema | None = None,
+        deletes_stay: bool = False,
     ) -> None:
         self._files = {} if mirrored is None else mirrored.files
+        self._delete_files = {} if mirrored is None else mirrored.deletes
+        self._deletes_stay = deletes_stay
         known = _by_partition(self._files)
         self._partitions: list[_PlannedPartition] = []
         for directory in visible.partitions:
             files = PartitionFiles(
-                visible, directory, fields, mapping_is_chosen=mapping_is_chosen, parquet=parquet
+                visible,
+                directory,
+                fields,
+                mapping_is_chosen=mapping_is_chosen,
+                parquet=parquet,
+                deletes_stay=deletes_stay,
             )
             own = tuple(known.pop((directory.name, directory.storage.location), ()))
             plan = PartitionPlan(removed=own)
@@ -123,17 +135,42 @@ class ChangePlan:
         removed = [file for each in self._partitions for file in each.plan.removed]
         return [self._files[file.path] for file in (*removed, *self._removed)]
 
+    def rows(self, hidden: Mapping[str, int] = MappingProxyType({})) -> int:
+        """Return the number of visible rows of the data files that remain.
+
+        Args:
+            hidden: The numbers of deleted rows in data files with a new delete file.
+        """
+        return sum(
+            file.record_count - hidden.get(file.file_path, self._known(file.file_path))
+            for file in self.kept
+        )
+
     def checks(self) -> list[tuple[MirroredFile, DataFileTask]]:
         """Return the tasks that look for deleted rows in data files that otherwise remain."""
-        found = []
-        for each in self._partitions:
-            if not each.plan.deletes:
-                continue
-            for file in each.plan.kept:
-                task = each.files.check(file, each.plan.deletes)
-                if task.deletes:
-                    found.append((file, task))
-        return found
+        return [(file, task) for _, file, task in self._named() if not self._stay_in(file)]
+
+    def delete_files(self) -> list[tuple[PartitionDirectory, DeleteFileTask]]:
+        """Return the delete files of data files that remain, with their partitions."""
+        return [
+            (
+                each.files.directory,
+                DeleteFileTask(
+                    data_file=file.path, named=each.files.named(file), known=self._known(file.path)
+                ),
+            )
+            for each, file, _ in self._named()
+            if self._stay_in(file)
+        ]
+
+    def removed_deletes(self, renewed: Collection[str] = ()) -> list[DataFile]:
+        """Return the delete files to remove.
+
+        Args:
+            renewed: The locations of the data files that get another delete file.
+        """
+        gone = {*renewed, *(file.file_path for file in self.removed)}
+        return [deletes for path, deletes in self._delete_files.items() if path in gone]
 
     def remove_named(self, named: Mapping[str, Collection[str]]) -> None:
         """Remove data files with deleted rows.
@@ -148,10 +185,11 @@ class ChangePlan:
             for file in each.plan.kept:
                 hits = named.get(file.path, ())
                 (removed if hits else kept).append(file)
-                # Of the rows of several files in one, none was deleted before. Other stripes of a
-                # file may have deleted rows.
+                # No row of such a file was deleted before. Other stripes of a source may have
+                # deleted rows.
                 sources = file.provenance.sources
-                if hits and len(sources) > 1:
+                had_all_rows = file.provenance.whole and not self._known(file.path)
+                if hits and len(sources) > 1 and had_all_rows:
                     each.unnamed |= {
                         source.path
                         for source in sources
@@ -171,6 +209,23 @@ class ChangePlan:
                 unnamed=each.unnamed,
             )
         ]
+
+    def _named(self) -> Iterator[tuple[_PlannedPartition, MirroredFile, DataFileTask]]:
+        """Yield the data files that remain with new delete events that may name their rows."""
+        for each in self._partitions:
+            for file in each.plan.kept if each.plan.deletes else ():
+                task = each.files.check(file, each.plan.deletes)
+                if task.deletes:
+                    yield each, file, task
+
+    def _stay_in(self, file: MirroredFile) -> bool:
+        """Return whether deleted rows stay in a data file."""
+        return self._deletes_stay and file.provenance.whole
+
+    def _known(self, path: str) -> int:
+        """The number of deleted rows in a data file that remains."""
+        deletes = self._delete_files.get(path)
+        return 0 if deletes is None else int(deletes.record_count)
 
     @staticmethod
     def _omitted(each: _PlannedPartition) -> set[str]:

@@ -1,4 +1,4 @@
-"""Task code that writes one data file of an Iceberg table from stripes of a Hive table.
+"""Task code that writes one data file of an Iceberg table from stripes of a Hive table, and its deletes.
 
 For an ORC file, stripes whose rows are all visible, with the types of the table, are copied. Others
 are decoded, and their remaining rows are written again. A task needs neither a metastore nor a
@@ -11,14 +11,19 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import IO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.errors import DataError, ProofFailed
 from airflow_hiveacid.iceberg.data_file_task import (
     CopyShares,
     DataFileTask,
+    DeleteFileTask,
     OrcMeasures,
     SourceFile,
     WrittenDataFile,
+    WrittenDeleteFile,
 )
 from airflow_hiveacid.iceberg.microseconds import require_microseconds
 from airflow_hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
@@ -38,7 +43,7 @@ from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.statistics import reliable_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.row_keys.key_stream import names_rows, read_deletes
+from airflow_hiveacid.orc.row_keys.key_stream import deleted_rows, names_rows, read_deletes
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
@@ -96,6 +101,29 @@ def named_task(task: DataFileTask) -> frozenset[str]:
     """Return the paths of the files with rows that the delete events of a task name."""
     with _Opened(task) as opened:
         return frozenset(opened.named())
+
+
+def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
+    """Write the positions of the deleted rows of a data file, unless all of them are known.
+
+    Row ids of deleted rows do not return, so that an equal number of positions means equal ones.
+
+    Raises:
+        DataError: The row ids, or the delete events, cannot be read.
+    """
+    with _Opened(task.named) as opened:
+        found = np.concatenate([np.empty(0, dtype=np.int64), *opened.positions()])
+    if len(found) == task.known:
+        return None
+    size = 0
+    if task.target:
+        # Processes that copy stripes start in half of the time without these imports.
+        from airflow_hiveacid.iceberg.position_delete_file import write_positions
+
+        size = write_positions(task, found)
+    return WrittenDeleteFile(
+        task.data_file, task.name, len(found), int(found[0]), int(found[-1]), size
+    )
 
 
 class _Opened:
@@ -159,6 +187,7 @@ class _Opened:
             location=self._task.root,
             sources=tuple(self._sources),
             complete=self._task.complete,
+            whole=self._task.is_whole,
         )
 
     def named(self) -> Iterator[str]:
@@ -169,6 +198,15 @@ class _Opened:
             with self.naming(), closing(self._events()) as events:
                 if names_rows(file.source, file.tail, events if held is None else held):
                     yield given.path
+
+    def positions(self) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of the rows that delete events name, counted over all stripes."""
+        before = 0
+        for given, file in zip(self._task.files, self._files, strict=True):
+            with self.naming(given.path), closing(self._events()) as events:
+                for rows in deleted_rows(file.source, file.tail, events):
+                    yield rows + before
+            before += sum(stripe.rows for stripe in file.tail.stripes)
 
     def check_values(self) -> None:
         """Refuse values that Iceberg's readers would change."""

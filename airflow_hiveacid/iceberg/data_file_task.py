@@ -1,6 +1,6 @@
-"""One data file of an Iceberg table: the task that writes it, and the result.
+"""One data file of an Iceberg table, and the positions of its deleted rows: tasks and results.
 
-Both are sent to another process and back.
+They are sent to another process and back.
 """
 
 from collections.abc import Mapping
@@ -71,6 +71,8 @@ class DataFileTask:
         complete: Whether all columns of the files are columns of the table, with types at least as
             wide.
         parquet: The rows of a Parquet file; None for an ORC file.
+        named: The same stripes with the delete events that name some of their rows, if the file also
+            contains deleted rows.
     """
 
     root: str
@@ -86,6 +88,53 @@ class DataFileTask:
     bytes: int = 0
     complete: bool = True
     parquet: ParquetRows | None = None
+    named: "DataFileTask | None" = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file contains all rows of its stripes in their order."""
+        is_selective = self.deletes or self.invisible
+        return not is_selective and (self.types is None or self.parquet is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFileTask:
+    """A position delete file to write.
+
+    Attributes:
+        data_file: The location of the data file, which contains all rows of its stripes.
+        named: Its stripes, and all delete events for their rows.
+        known: The number of positions in the existing delete file of the data file.
+        target: The folder of the new file; empty to count the positions only.
+        name: The name of the new file.
+    """
+
+    data_file: str
+    named: DataFileTask
+    known: int = 0
+    target: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDeleteFile:
+    """A written position delete file.
+
+    Attributes:
+        data_file: The location of the data file with the deleted rows.
+        name: Its name.
+        rows: The number of positions.
+        first: The first position.
+        last: The last position.
+        bytes: Its size.
+    """
+
+    data_file: str
+    name: str
+    rows: int
+    first: int
+    last: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

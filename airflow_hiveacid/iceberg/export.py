@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -33,13 +32,13 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.iceberg import attempt as attempts
 from airflow_hiveacid.iceberg.attempt import Attempt, remove_leftovers
 from airflow_hiveacid.iceberg.change_plan import ChangePlan, Mirrored
-from airflow_hiveacid.iceberg.data_file import named_task, share_task, write_task
-from airflow_hiveacid.iceberg.data_file_task import CopyShares, DataFileTask, WrittenDataFile
+from airflow_hiveacid.iceberg.data_file import named_task
+from airflow_hiveacid.iceberg.data_file_task import CopyShares
 from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
+from airflow_hiveacid.iceberg.file_writing import planned_shares, write_files
 from airflow_hiveacid.iceberg.lag import note_run
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.locked_table import locked_table
-from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
 from airflow_hiveacid.iceberg.mirror_state import (
     MirroredColumns,
     MirrorState,
@@ -54,6 +53,7 @@ from airflow_hiveacid.iceberg.schema import (
     require_evolved,
     schema_of,
 )
+from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.reports.iceberg_report import (
@@ -68,10 +68,8 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.scan.columns import TableColumns
-from airflow_hiveacid.scan.visible_table import PartitionDirectory, VisibleTable, see_table
+from airflow_hiveacid.scan.visible_table import VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
-
-_Key = tuple[PartitionDirectory, DataFileTask]
 
 
 class Export:
@@ -162,6 +160,7 @@ class Export:
                 mapping_is_chosen=chosen,
                 mirrored=mirrored,
                 parquet=target.schema if format_ == "parquet" else None,
+                deletes_stay=self._job.deletes == "positions",
             )
         what, size = f"The export of {self._ref}", plan.source_bytes
         with self._scheduler.tasks(txn.txn_id, what, size) as runner:
@@ -171,7 +170,7 @@ class Export:
                     named = runner.run(named_task, [task for _, task in checks])
                 paths = (file.path for file, _ in checks)
                 plan.remove_named(dict(zip(paths, named, strict=True)))
-            tasks = plan.tasks(self.file_bytes)
+            tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()
             report = replace(
                 report,
                 source_files=plan.source_files,
@@ -179,44 +178,46 @@ class Export:
                 files_removed=len(plan.removed),
             )
             changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
-            if not (changed or tasks or plan.removed):
+            if not (changed or tasks or deletes or plan.removed):
                 return self._tidied(_unchanged(report, plan, target))
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
-                    shares = runner.run(share_task, [task for _, task in tasks])
-                return _with_shares(replace(report, files=len(tasks)), shares)
+                    shares, count = planned_shares(runner, tasks, deletes)
+                report = replace(report, files=len(tasks), delete_files=count)
+                return _with_shares(report, shares)
             attempt = Attempt(target.location, parent=target.parent)
             with self._attempted(attempt, table) as fate:
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
-                    numbered = [
-                        replace(task, target=attempt.folder, name=f"{number:05d}.{format_}")
-                        for number, (_, task) in enumerate(tasks)
-                    ]
-                    written = runner.run(write_task, numbered)
+                    written = write_files(runner, tasks, deletes, attempt.folder, format_)
                 txn.check_alive()
-                entries = list(_entries(target, table, attempt, zip(tasks, written, strict=True)))
-                if not (changed or entries or plan.removed):
+                if not (changed or written.data or written.deletes or plan.removed):
                     # All rows of the new files are deleted.
                     attempt.undo()
                     return self._tidied(_unchanged(report, plan, target))
-                snapshot = self._commit(
-                    target, entries, plan, table, visible, attempt, format_, fate
+                files = replace(
+                    written.described(target, TableColumns((), table.partition_keys)),
+                    removed=plan.removed,
+                    removed_deletes=plan.removed_deletes(written.hidden),
                 )
-        files = [file for file in written if file is not None]
+                snapshot = self._commit(target, files, table, visible, attempt, format_, fate)
+        hidden = written.hidden
+        new = {f"{written.folder}/{file.name}" for _, file in written.data}
         done = replace(
             report,
             snapshot_id=snapshot,
-            rows=_rows(plan) + sum(file.rows for file in files),
-            files=len(files),
-            bytes=sum(file.bytes for file in files),
+            rows=plan.rows(hidden)
+            + written.rows
+            - sum(count for path, count in hidden.items() if path in new),
+            files=len(written.data),
+            delete_files=len(written.deletes),
+            bytes=written.bytes,
         )
-        return self._tidied(_with_shares(done, [file.shares for file in files]))
+        return self._tidied(_with_shares(done, written.shares))
 
     def _commit(
         self,
         target: ChangedTable,
-        entries: Sequence[DataFile],
-        plan: ChangePlan,
+        files: ChangedFiles,
         table: HiveTable,
         visible: VisibleTable,
         attempt: Attempt,
@@ -236,7 +237,7 @@ class Export:
         if self._job.token is not None:
             summary[attempts.RUN] = self._job.token
         with self._phases(Phase.COMMIT, self._job.table):
-            snapshot = target.stage(entries, plan.removed, summary, attempt.id)
+            snapshot = target.stage(files, summary, attempt.id)
             fate.may_be_committed = True
             try:
                 target.commit()
@@ -328,9 +329,11 @@ class Export:
             snapshot_id=found.snapshot_id,
             outcome=CREATED if is_first else UPDATED,
             already_done=True,
-            rows=int(summary.get("total-records") or 0),
+            rows=int(summary.get("total-records") or 0)
+            - int(summary.get("total-position-deletes") or 0),
             files=int(summary.get("added-data-files") or 0),
             files_removed=int(summary.get("deleted-data-files") or 0),
+            delete_files=int(summary.get("added-delete-files") or 0),
             bytes=int(summary.get("added-files-size") or 0),
             columns=_columns(known.schema(), _key_names(known.spec())),
             seconds=self._phases.seconds,
@@ -383,26 +386,11 @@ class _Fate:
     may_be_committed: bool = False
 
 
-def _entries(
-    target: ChangedTable,
-    table: HiveTable,
-    attempt: Attempt,
-    written: Iterator[tuple[_Key, WrittenDataFile | None]],
-) -> Iterator[DataFile]:
-    keys = TableColumns((), table.partition_keys)
-    for (part, _), file in written:
-        if file is not None:
-            path = f"{attempt.folder}/{file.name}"
-            record = partition_record(keys.values(part.values))
-            names = target.key_names
-            yield manifest_entry(file, path, target.schema, record, target.spec_id, names)
-
-
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
     (known, state), now = mirror, MirroredColumns.of(table)
     return Mirrored(
         state.write_ids,
-        state.files(known),
+        *state.files(known),
         valid=state.columns.mapping == now.mapping,
         columns_changed=state.columns.columns != now.columns,
     )
@@ -419,11 +407,7 @@ def _is_later(state: MirrorState, table: HiveTable, visible: VisibleTable) -> bo
 def _unchanged(
     report: IcebergExportReport, plan: ChangePlan, target: ChangedTable
 ) -> IcebergExportReport:
-    return replace(report, outcome=UNCHANGED, snapshot_id=target.parent, rows=_rows(plan), bytes=0)
-
-
-def _rows(plan: ChangePlan) -> int:
-    return sum(file.record_count for file in plan.kept)
+    return replace(report, outcome=UNCHANGED, snapshot_id=target.parent, rows=plan.rows(), bytes=0)
 
 
 def _with_shares(report: IcebergExportReport, shares: Sequence[CopyShares]) -> IcebergExportReport:

@@ -1,7 +1,7 @@
 """Selection of the files of a snapshot for an export, and their distribution over data files."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from pyiceberg.schema import Schema
@@ -76,6 +76,8 @@ class PartitionFiles:
         mapping_is_chosen: Whether the mapping of columns is configured, and not the default of the
             version of the metastore.
         parquet: The columns of Parquet files to write; None for ORC files.
+        deletes_stay: Whether data files contain deleted rows, whose positions are in files of their
+            own, where that is possible.
 
     Attributes:
         directory: The partition.
@@ -94,6 +96,7 @@ class PartitionFiles:
         *,
         mapping_is_chosen: bool,
         parquet: Schema | None = None,
+        deletes_stay: bool = False,
     ) -> None:
         if directory.format is not StorageFormat.ORC:
             raise UnsupportedTable(
@@ -108,6 +111,7 @@ class PartitionFiles:
         self._table = visible.table
         self._types = orc_row_types(visible.table)
         self._mapping_is_chosen = mapping_is_chosen
+        self._deletes_stay = deletes_stay
         self._parquet = None
         if parquet is not None:
             columns = TableColumns(visible.table.columns, visible.table.partition_keys)
@@ -154,12 +158,14 @@ class PartitionFiles:
             types = with_column_names(opened.tail.types, self._part.columns)
             deletes = [] if opened.file.path in unnamed else self._deletes_of(opened.file)
             invisible = self._invisible(opened.file.directory)
+            is_readable = readable(types, self._types)
+            if self._deletes_stay and not invisible and (is_readable or self._parquet is not None):
+                deletes = []
             if self._parquet is not None:
                 files = tuple(file for _, file in deletes)
                 key = files, self._with_invisible_deletes(invisible, deletes)
                 decoded.setdefault(key, []).append((opened, stripes))
                 continue
-            is_readable = readable(types, self._types)
             if not deletes and not invisible and is_readable:
                 copied.setdefault(opened.layout(types), []).append((opened, stripes))
                 continue
@@ -173,10 +179,11 @@ class PartitionFiles:
                 )
         for group in copied.values():
             for chosen in _joined(_split(group, file_bytes), file_bytes):
-                yield self._task(chosen)
+                yield self._with_named(self._task(chosen), chosen, unnamed)
         for (files, invisible), group in decoded.items():
             for chosen in _joined(group, file_bytes):
-                yield self._task(chosen, deletes=files, invisible=invisible, types=self._types)
+                task = self._task(chosen, deletes=files, invisible=invisible, types=self._types)
+                yield self._with_named(task, chosen, unnamed)
 
     def check(self, file: MirroredFile, deletes: Sequence[DataFile]) -> DataFileTask:
         """Return a task that looks for rows of a data file that some delete events name.
@@ -185,22 +192,48 @@ class PartitionFiles:
             file: A data file whose sources are among the rows.
             deletes: The files with the events.
         """
-        wanted = {source.path: source.stripes for source in file.provenance.sources}
-        chosen = {delete.path for delete in deletes}
-        opened = self._opened([row for row in self.rows if row.path in wanted])
-        applying = [
-            pair
-            for each in opened
-            for pair in self._deletes_of(each.file)
-            if pair[1].path in chosen
-        ]
-        distinct = {delete.path: (directory, delete) for directory, delete in applying}
+        return self._named(self._runs_of(file), {delete.path for delete in deletes})
+
+    def named(self, file: MirroredFile) -> DataFileTask:
+        """Return the stripes of a data file with all delete events for their rows.
+
+        Args:
+            file: A data file whose sources are among the rows.
+        """
+        return self._named(self._runs_of(file), {delete.path for delete in self.deletes})
+
+    def _runs_of(self, file: MirroredFile) -> list[_Run]:
+        """Return the sources of a data file in their order in it."""
+        rows = {row.path: row for row in self.rows}
+        opened = self._opened([rows[source.path] for source in file.provenance.sources])
+        stripes = {source.path: source.stripes for source in file.provenance.sources}
+        return [(each, stripes[each.file.path]) for each in opened]
+
+    def _named(self, runs: Sequence[_Run], deletes: Collection[str]) -> DataFileTask:
+        """Return some stripes with those of some delete events that may name their rows."""
+        applying = {
+            delete.path: (directory, delete)
+            for opened, _ in runs
+            for directory, delete in self._deletes_of(opened.file)
+            if delete.path in deletes
+        }
         return self._task(
-            [(each, wanted[each.file.path]) for each in opened],
-            deletes=[delete for _, delete in distinct.values()],
-            invisible=self._with_invisible_deletes((), [*distinct.values()]),
+            runs,
+            deletes=[delete for _, delete in applying.values()],
+            invisible=self._with_invisible_deletes((), [*applying.values()]),
             types=self._types,
         )
+
+    def _with_named(
+        self, task: DataFileTask, runs: Sequence[_Run], unnamed: Collection[str]
+    ) -> DataFileTask:
+        """Add the delete events for rows that stay in a data file."""
+        if not self._deletes_stay or not task.is_whole:
+            return task
+        if all(opened.file.path in unnamed for opened, _ in runs):
+            return task
+        named = self._named(runs, {delete.path for delete in self.deletes})
+        return replace(task, named=named) if named.deletes else task
 
     def _opened(self, files: Sequence[DataFile]) -> list[_Opened]:
         """Read the tails of files, without those that have no rows."""

@@ -2,9 +2,10 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -23,8 +24,6 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationError,
 )
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AssertTableUUID
@@ -41,6 +40,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
+from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles, SnapshotUpdate
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
 
 _TYPE, _URI = "type", "uri"
@@ -184,18 +184,16 @@ class ChangedTable(ABC):
 
     def stage(
         self,
-        files: Sequence[DataFile],
-        removed: Sequence[DataFile],
+        files: ChangedFiles,
         summary: Mapping[str, str],
-        attempt: Any,
+        attempt: UUID,
     ) -> int:
         """Write the metadata of the snapshot, which no reader sees yet.
 
         Args:
-            files: Its new files.
-            removed: The files of its parent that it does not have.
+            files: Its new files, and those of its parent that it does not have.
             summary: Properties of the snapshot.
-            attempt: The uuid of the attempt, which the names of new manifests contain.
+            attempt: The attempt, which the names of new manifests contain.
 
         Returns:
             The number of the snapshot.
@@ -203,23 +201,14 @@ class ChangedTable(ABC):
         Raises:
             IcebergRefused: A file cannot be written.
         """
-        update = self._transaction.update_snapshot(snapshot_properties=dict(summary))
-        producer: Any = update.overwrite() if removed else update.fast_append()
-        producer.commit_uuid = attempt
-        if removed:
-            # The library otherwise searches manifests by the values of partitions.
-            producer.delete_by_predicate(AlwaysTrue())
         try:
-            with producer:
-                for file in files:
-                    producer.append_data_file(file)
-                for file in removed:
-                    producer.delete_data_file(file)
+            with SnapshotUpdate(self._transaction, files, summary, attempt) as update:
+                snapshot: int = update.snapshot_id
         except Exception as error:
             raise IcebergRefused(
                 f"The metadata of {self._name} cannot be written: {type(error).__name__}: {error}"
             ) from error
-        return int(producer.snapshot_id)
+        return snapshot
 
     def commit(self) -> None:
         """Create the snapshot in one step.

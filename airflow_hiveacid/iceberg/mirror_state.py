@@ -17,6 +17,7 @@ from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MalformedSnapshot, MirrorRefused, TableExists
 from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.iceberg.position_delete_file import data_file_of
 from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
 from airflow_hiveacid.metastore.catalog import HiveTable
 
@@ -120,14 +121,20 @@ class MirrorState:
                 " metastore was probably restored from an earlier copy."
             )
 
-    def files(self, table: Table) -> dict[str, DataFile]:
-        """Read the data files of the current snapshot, by their locations."""
-        return {
-            entry.data_file.file_path: entry.data_file
-            for manifest in self.snapshot.manifests(table.io)
-            if manifest.content is ManifestContent.DATA
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-        }
+    def files(self, table: Table) -> tuple[dict[str, DataFile], dict[str, DataFile]]:
+        """Read the data files of the current snapshot by location, and their delete files.
+
+        Raises:
+            MirrorRefused: No export has written a delete file.
+        """
+        found: dict[ManifestContent, list[DataFile]] = {each: [] for each in ManifestContent}
+        for manifest in self.snapshot.manifests(table.io):
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            found[manifest.content] += [entry.data_file for entry in entries]
+        return (
+            {file.file_path: file for file in found[ManifestContent.DATA]},
+            {data_file_of(file): file for file in found[ManifestContent.DELETES]},
+        )
 
 
 def read_state(table: Table) -> MirrorState:

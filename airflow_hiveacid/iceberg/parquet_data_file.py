@@ -105,6 +105,7 @@ class _Source:
                 for file, tail in zip(self._task.files, self._tails, strict=True)
             ),
             complete=self._task.complete,
+            whole=self._task.is_whole,
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:

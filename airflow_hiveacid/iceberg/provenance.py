@@ -47,12 +47,15 @@ class Provenance:
         sources: The stripes whose visible rows the file has.
         complete: Whether the file has all values of these stripes: all their columns, with types at
             least as wide.
+        whole: Whether the file has all rows of these stripes in their order, so that a position
+            identifies a row.
     """
 
     partition: str | None
     location: str
     sources: tuple[SourceStripes, ...]
     complete: bool
+    whole: bool
 
     def encode(self) -> bytes:
         """Format the origin as user metadata."""
@@ -62,6 +65,7 @@ class Provenance:
                 "partition": self.partition,
                 "location": self.location,
                 "complete": self.complete,
+                "whole": self.whole,
                 "sources": [[s.path, s.size, s.count, s.stripes] for s in self.sources],
             }
         ).encode()
@@ -79,6 +83,7 @@ class Provenance:
                 partition=fields["partition"],
                 location=fields["location"],
                 complete=fields["complete"],
+                whole=fields["whole"],
                 sources=tuple(
                     SourceStripes(path, size, count, tuple(stripes))
                     for path, size, count, stripes in fields["sources"]

@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 from airflow_hiveacid.jobs.reports.report import Report
 
 IcebergFileFormat = Literal["orc", "parquet"]
+IcebergDeletes = Literal["apply", "positions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,10 @@ class IcebergExportJob(IcebergJob):
         format: The format of the data files. ORC files are copies of stripes. Parquet files contain
             decoded rows, for engines that read only Parquet. If None, it is the format of the
             existing table, and ORC for a new one.
+        deletes: How deletes are carried out. "apply" writes data files without deleted rows, and
+            replaces the data files of a mirror with newly deleted rows. "positions" keeps deleted rows
+            in the data files, and writes their positions to delete files, so that the cost of a run
+            depends only on the changes.
         location: The folder of the new table; if None, the catalog chooses one.
         properties: More properties of the new table.
         dry_run: Only report the files to write, the schema, and the columns that Iceberg cannot
@@ -106,6 +111,7 @@ class IcebergExportJob(IcebergJob):
     done: ClassVar[str] = "exported"
 
     format: IcebergFileFormat | None = None
+    deletes: IcebergDeletes = "apply"
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -120,6 +126,9 @@ class IcebergExportJob(IcebergJob):
         if self.format is not None and self.format not in get_args(IcebergFileFormat):
             formats = " or ".join(get_args(IcebergFileFormat))
             raise InvalidJob(f"format must be {formats}, not {self.format!r}.")
+        if self.deletes not in get_args(IcebergDeletes):
+            choices = " or ".join(get_args(IcebergDeletes))
+            raise InvalidJob(f"deletes must be {choices}, not {self.deletes!r}.")
         if self.location is not None:
             require_text(self.location, "location")
         self._require_texts("properties", self.properties)

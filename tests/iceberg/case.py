@@ -13,7 +13,7 @@ from airflow_hiveacid.acid.names import MIRROR_NOTES
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.run import export_to_iceberg
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver
@@ -28,11 +28,13 @@ class LakeCase:
         catalog: The catalog.
         lake: The folder of its tables.
         format: The format that jobs ask for.
+        deletes: How jobs carry out deletes.
         options: The options of the catalog.
         name: The name of the Iceberg table.
     """
 
     format: IcebergFileFormat | None = None
+    deletes: IcebergDeletes = "apply"
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class LakeCase:
             "metastore": self.client.options,
             "table": self.name,
             "format": self.format,
+            "deletes": self.deletes,
             "catalog": "lake",
             "catalog_options": self.options,
         }

@@ -1,21 +1,21 @@
 """Catalogs of Iceberg in a folder, and the rows of tables in them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.attempt import Attempt
 from airflow_hiveacid.iceberg.change_plan import ChangePlan
-from airflow_hiveacid.iceberg.data_file import write_task
-from airflow_hiveacid.iceberg.data_file_task import WrittenDataFile
-from airflow_hiveacid.iceberg.export import _entries
+from airflow_hiveacid.iceberg.file_writing import WrittenFiles, write_files
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
+from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import VisibleTable
 
 
@@ -60,9 +60,10 @@ def exported(
     *,
     file_bytes: int = 256 << 20,
     format: IcebergFileFormat = "orc",
+    deletes: IcebergDeletes = "apply",
     server: ServedCatalog | None = None,
     name: str = "t",
-) -> tuple[Table, list[WrittenDataFile | None]]:
+) -> tuple[Table, WrittenFiles]:
     """Export a snapshot without a metastore, and return the Iceberg table."""
     assert visible.table is not None
     catalog = sql_catalog(folder) if server is None else server.catalog
@@ -74,14 +75,17 @@ def exported(
     new = Lake(job).new_table(definition)
     fields = field_ids(new.schema, visible.table.columns)
     attempt = Attempt(new.location)
-    parquet = new.schema if format == "parquet" else None
-    keys = ChangePlan(visible, fields, mapping_is_chosen=True, parquet=parquet).tasks(file_bytes)
-    written = [
-        write_task(replace(task, target=attempt.folder, name=f"{number}.{format}"))
-        for number, (_, task) in enumerate(keys)
-    ]
-    entries = list(_entries(new, visible.table, attempt, zip(keys, written, strict=True)))
-    new.stage(entries, [], {}, attempt.id)
+    plan = ChangePlan(
+        visible,
+        fields,
+        mapping_is_chosen=True,
+        parquet=new.schema if format == "parquet" else None,
+        deletes_stay=deletes == "positions",
+    )
+    with WorkerScheduler() as scheduler, scheduler.tasks(0, "the test", 0) as tasks:
+        written = write_files(tasks, plan.tasks(file_bytes), [], attempt.folder, format)
+    keys = TableColumns((), visible.table.partition_keys)
+    new.stage(written.described(new, keys), {}, attempt.id)
     new.commit()
     return catalog.load_table(full_name), written
 

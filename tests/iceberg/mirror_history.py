@@ -14,6 +14,7 @@ from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.attempt import Attempt
 from airflow_hiveacid.iceberg.export import Export
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -86,6 +87,9 @@ class MirrorHistory(History):
         self._faults = Random(f"mirror {seed}")
         self._file_bytes = self._faults.choice([1, 3000, 256 << 20])
         self._case.format = self._faults.choice([None, "orc", "parquet"])
+        self._deletes: list[IcebergDeletes] = self._faults.choice(
+            [["apply"], ["positions"], ["positions", "apply"]]
+        )
         self.outcomes: Counter[str] = Counter()
         self._steps |= {self._mirror: 10, self._drop_partition: 1}
 
@@ -93,6 +97,7 @@ class MirrorHistory(History):
         """Let some things happen; errors contain the history."""
         size = f"about {self._file_bytes} bytes"
         self._table.note(f"data files have {size}, and the format {self._case.format}")
+        self._table.note(f"deletes are carried out by {self._deletes}")
         with patch.object(Export, "file_bytes", self._file_bytes):
             self._run(steps)
 
@@ -151,13 +156,14 @@ class MirrorHistory(History):
         self._table.note(f"{name} is dropped, and created again")
 
     def _mirror(self) -> None:
+        self._case.deletes = self._faults.choice(self._deletes)
         if self._faults.random() < 0.4:
             self._mirror_killed()
         report = self._case.run()
         self.outcomes[report.outcome] += 1
         self._table.note(
-            f"mirror: {report.outcome}, {report.files} files added, {report.files_kept} kept,"
-            f" {report.files_removed} removed"
+            f"mirror ({self._case.deletes}): {report.outcome}, {report.files} files added,"
+            f" {report.files_kept} kept, {report.files_removed} removed, {report.delete_files} deletes"
         )
         self._check(report)
 

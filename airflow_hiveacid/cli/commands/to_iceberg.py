@@ -11,7 +11,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import print_report
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.job import READ
 from airflow_hiveacid.jobs.reports.iceberg_report import UNCHANGED, UPDATED, IcebergExportReport
 from airflow_hiveacid.progress import PhaseClock
@@ -69,6 +69,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "and orc for a new one)",
     )
     parser.add_argument(
+        "--deletes",
+        choices=get_args(IcebergDeletes),
+        default="apply",
+        help="write data files without deleted rows (apply), or keep these, and write their positions "
+        "to delete files (positions), which makes updates of a mirror cheaper, and its reads more "
+        "expensive (default: %(default)s)",
+    )
+    parser.add_argument(
         "--location", metavar="URI", help="its folder (default: the catalog chooses one)"
     )
     parser.add_argument(
@@ -90,6 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         **catalog_fields(arguments),
         properties=_pairs(arguments.property, "--property"),
         format=arguments.format,
+        deletes=arguments.deletes,
         location=arguments.location,
         dry_run=arguments.dry_run,
     )
@@ -142,6 +151,8 @@ def _print(report: IcebergExportReport) -> None:
     others = ""
     if report.outcome == UPDATED:
         others = f", {report.files_kept} kept, {report.files_removed} removed"
+    if report.delete_files:
+        others += f", {report.delete_files} delete files"
     print(f"{report.target} {done} {report.table}: {report.files} files{others}{size}{rows}")
     print(
         f"  {report.source_files} files of version {report.write_id} in {report.partitions} "

@@ -43,6 +43,7 @@ from airflow_hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.iceberg_job import (
     IcebergCompareJob,
+    IcebergDeletes,
     IcebergExportJob,
     IcebergFileFormat,
 )
@@ -388,6 +389,7 @@ class AcidTable(TableChanges[RunReport]):
         catalog: str = "default",
         catalog_options: Mapping[str, str] | None = None,
         format: IcebergFileFormat | None = None,
+        deletes: IcebergDeletes = "apply",
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
         dry_run: bool = False,
@@ -404,6 +406,8 @@ class AcidTable(TableChanges[RunReport]):
                 configuration, the catalog is the metastore of this table.
             format: The format of the data files; ``"parquet"`` for engines that read only Parquet. By
                 default it is the format of the existing table, and ORC for a new one.
+            deletes: ``"positions"`` keeps deleted rows in the data files, and writes their positions to
+                delete files, so that the cost of an update depends only on the changes.
             location: The folder of the new table; by default the catalog chooses one.
             properties: More properties of the new table.
             dry_run: Only plan the export.
@@ -415,6 +419,7 @@ class AcidTable(TableChanges[RunReport]):
             catalog=catalog,
             catalog_options=catalog_options or {},
             format=format,
+            deletes=deletes,
             location=location,
             properties=properties or {},
             dry_run=dry_run,

@@ -63,6 +63,7 @@ class IcebergExportReport(Report):
         files: The new data files; for a dry run, the planned ones.
         files_kept: The data files that remain.
         files_removed: The data files that the new snapshot does not have.
+        delete_files: The new position delete files; for a dry run, the planned ones.
         bytes: The size of the new data files; None for a dry run.
         stripes_copied: The stripes that are copied.
         bytes_copied: Their size.
@@ -86,6 +87,7 @@ class IcebergExportReport(Report):
     files: int = 0
     files_kept: int = 0
     files_removed: int = 0
+    delete_files: int = 0
     bytes: int | None = None
     stripes_copied: int = 0
     bytes_copied: int = 0

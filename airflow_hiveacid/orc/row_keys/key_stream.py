@@ -281,6 +281,33 @@ def names_rows(source: Source, tail: OrcTail, deletes: Iterable[Keys]) -> bool:
     return False
 
 
+def deleted_rows(
+    source: Source, tail: OrcTail, deletes: Iterable[Keys]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the ascending numbers of the rows of a file that delete events name.
+
+    Args:
+        source: The file.
+        tail: Its tail, with the stripes to search, whose rows are counted from zero.
+        deletes: The delete events in the order of the row ids.
+
+    Raises:
+        OutOfOrder: The row ids do not ascend.
+    """
+    cursor = DeleteCursor(deletes)
+    before = 0
+    for number, stripe in enumerate(tail.stripes):
+        row_ids = read_row_id_range(source, tail, number)
+        if cursor.reaches(row_ids.first, row_ids.last):
+            place, last = before, None
+            with closing(read_keys(source, tail, [number])) as batches:
+                for keys in batches:
+                    last = check_ascending(keys, last)
+                    yield np.flatnonzero(cursor.hits(keys)) + place
+                    place += len(keys)
+        before += stripe.rows
+
+
 def _search(sorted_values: Integers, wanted: Integers, held: _Mask) -> Integers:
     """Return the positions of the values; clear the mark in `held` of missing ones."""
     place = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)

@@ -1,0 +1,154 @@
+"""The data files and delete files of one attempt: written by tasks, and described for Iceberg."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyiceberg.typedef import Record
+
+from airflow_hiveacid.compaction.scheduling import Tasks
+from airflow_hiveacid.iceberg.data_file import deletes_task, share_task, write_task
+from airflow_hiveacid.iceberg.data_file_task import (
+    CopyShares,
+    DataFileTask,
+    DeleteFileTask,
+    WrittenDataFile,
+    WrittenDeleteFile,
+)
+from airflow_hiveacid.iceberg.lake import ChangedTable
+from airflow_hiveacid.iceberg.manifest_entry import manifest_entry, partition_record
+from airflow_hiveacid.iceberg.position_delete_file import delete_entry
+from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles
+from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
+from airflow_hiveacid.scan.columns import TableColumns
+from airflow_hiveacid.scan.visible_table import PartitionDirectory
+
+DataTask = tuple[PartitionDirectory, DataFileTask]
+DeleteTask = tuple[PartitionDirectory, DeleteFileTask]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """The files of an attempt, with their partitions.
+
+    Attributes:
+        folder: Their folder.
+        data: The data files.
+        deletes: The delete files.
+    """
+
+    folder: str
+    data: Sequence[tuple[PartitionDirectory, WrittenDataFile]]
+    deletes: Sequence[tuple[PartitionDirectory, WrittenDeleteFile]]
+
+    @property
+    def rows(self) -> int:
+        """The rows of the data files, with deleted ones."""
+        return sum(file.rows for _, file in self.data)
+
+    @property
+    def bytes(self) -> int:
+        """The size of the data files."""
+        return sum(file.bytes for _, file in self.data)
+
+    @property
+    def shares(self) -> list[CopyShares]:
+        """How the stripes of the data files were made."""
+        return [file.shares for _, file in self.data]
+
+    @property
+    def hidden(self) -> dict[str, int]:
+        """The numbers of deleted rows in data files, by their locations."""
+        return {file.data_file: file.rows for _, file in self.deletes}
+
+    def described(self, target: ChangedTable, keys: TableColumns) -> ChangedFiles:
+        """Describe the files for Iceberg.
+
+        Args:
+            target: The Iceberg table.
+            keys: The partition keys.
+        """
+
+        def record(part: PartitionDirectory) -> Record:
+            return partition_record(keys.values(part.values))
+
+        return ChangedFiles(
+            added=[
+                manifest_entry(
+                    file,
+                    f"{self.folder}/{file.name}",
+                    target.schema,
+                    record(part),
+                    target.spec_id,
+                    target.key_names,
+                )
+                for part, file in self.data
+            ],
+            added_deletes=[
+                delete_entry(file, f"{self.folder}/{file.name}", record(part), target.spec_id)
+                for part, file in self.deletes
+            ],
+        )
+
+
+def write_files(
+    runner: Tasks,
+    tasks: Sequence[DataTask],
+    deletes: Sequence[DeleteTask],
+    folder: str,
+    format_: IcebergFileFormat,
+) -> WrittenFiles:
+    """Write the files of an attempt.
+
+    Args:
+        runner: Runs the tasks.
+        tasks: The data files.
+        deletes: The delete files of data files that exist.
+        folder: The folder of the files.
+        format_: The format of the data files.
+    """
+    numbered = [
+        replace(task, target=folder, name=f"{number:05d}.{format_}")
+        for number, (_, task) in enumerate(tasks)
+    ]
+    written = runner.run(write_task, numbered)
+    # A file without visible rows was not written.
+    data = [
+        (part, task, file)
+        for (part, task), file in zip(tasks, written, strict=True)
+        if file is not None
+    ]
+    named = [
+        *deletes,
+        *(
+            (part, DeleteFileTask(data_file=f"{folder}/{file.name}", named=task.named))
+            for part, task, file in data
+            if task.named is not None
+        ),
+    ]
+    found = runner.run(
+        deletes_task,
+        [
+            replace(task, target=folder, name=f"{number:05d}-deletes.parquet")
+            for number, (_, task) in enumerate(named)
+        ],
+    )
+    return WrittenFiles(
+        folder,
+        [(part, file) for part, _, file in data],
+        [(part, file) for (part, _), file in zip(named, found, strict=True) if file is not None],
+    )
+
+
+def planned_shares(
+    runner: Tasks, tasks: Sequence[DataTask], deletes: Sequence[DeleteTask]
+) -> tuple[list[CopyShares], int]:
+    """Determine how the stripes would be made, and the number of delete files, without writing."""
+    shares = runner.run(share_task, [task for _, task in tasks])
+    named = [task for _, task in deletes]
+    named += [
+        DeleteFileTask(data_file="", named=task.named)
+        for _, task in tasks
+        if task.named is not None
+    ]
+    found = runner.run(deletes_task, named)
+    return shares, sum(file is not None for file in found)
