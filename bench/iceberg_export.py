@@ -3,8 +3,9 @@
     python bench/iceberg_export.py --rows 16000000 --json out.json
 
 The table is that of bench/compaction.py: eight deltas of one file each. Exports commit to a catalog
-in SQLite, Spark writes to a catalog of files. Then a mirror follows merges of 0.1 % of the rows, beside
-each other and all over. Ratios are of medians.
+in SQLite, Spark writes to a catalog of files. Then two mirrors follow merges of 0.1 % of the rows, beside
+each other and all over: one with applied deletes, and one with position delete files. Ratios are of
+medians.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import shutil
 import statistics
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 from compaction import Bench, copy, ratio, rounded
 from delta_and_iceberg import ICEBERG_CATALOG, PACKAGES
@@ -22,6 +24,7 @@ from pyiceberg.catalog import load_catalog
 from session import seconds_of, session
 
 from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 
@@ -70,18 +73,23 @@ def write_by_spark(bench: Bench, source: TableRef) -> float:
 def measure_mirror(
     bench: Bench, lake: Lake, source: TableRef, rows: int, runs: int
 ) -> dict[str, object]:
-    """Merge rows, and update the mirror, by turns."""
-    name, result = "bench.mirror", dict[str, object]()
+    """Merge rows, and update both mirrors, by turns."""
+    result = dict[str, object]()
     many = rows // 1000
     merged = bench.like(source, "merged")
     with bench.open(merged) as table:
 
-        def mirror() -> IcebergExportReport:
-            return table.to_iceberg(name, catalog=CATALOG, catalog_options=lake.options)
+        def mirror(deletes: IcebergDeletes) -> IcebergExportReport:
+            name = f"bench.{deletes}"
+            options = lake.options
+            return table.to_iceberg(name, catalog=CATALOG, catalog_options=options, deletes=deletes)
 
-        mirror()
+        for deletes in get_args(IcebergDeletes):
+            mirror(deletes)
         for place in ("adjacent", "spread"):
-            merging, mirroring = [], []
+            merging: list[float] = []
+            mirroring = dict[str, list[float]](apply=[], positions=[])
+            reports = dict[str, IcebergExportReport]()
             for run in range(runs + 1):
                 first = rows // (runs + 2) * (run + 1)
                 changes = lineitem(bench.spark, first, first + many, tasks=2, made_of="id + 7")
@@ -93,22 +101,31 @@ def measure_mirror(
                 seconds = seconds_of(
                     lambda statement=statement: statement.when_matched_update_all().execute()
                 )
-                reports = []
-                updated = seconds_of(lambda reports=reports: reports.append(mirror()))
                 if run:  # The first round warms up.
                     merging.append(seconds)
-                    mirroring.append(updated)
-            (report,) = reports
-            result |= {
-                f"mirror_{place}_merge_seconds": rounded(merging),
-                f"mirror_{place}_seconds": rounded(mirroring),
-                f"mirror_{place}_stripes_copied": report.stripes_copied,
-                f"mirror_{place}_stripes_encoded": report.stripes_encoded,
-                f"mirror_{place}_vs_merge": ratio(
-                    statistics.median(mirroring), statistics.median(merging)
-                ),
-            }
-    lake.drop(name)
+                for deletes in get_args(IcebergDeletes):
+                    updated = seconds_of(
+                        lambda deletes=deletes, reports=reports: reports.update(
+                            {deletes: mirror(deletes)}
+                        )
+                    )
+                    if run:
+                        mirroring[deletes].append(updated)
+            result |= {f"mirror_{place}_merge_seconds": rounded(merging)}
+            for deletes, report in reports.items():
+                kind = f"mirror_{deletes}_{place}"
+                result |= {
+                    f"{kind}_seconds": rounded(mirroring[deletes]),
+                    f"{kind}_phases": report.seconds,
+                    f"{kind}_stripes_copied": report.stripes_copied,
+                    f"{kind}_stripes_encoded": report.stripes_encoded,
+                    f"{kind}_vs_merge": ratio(
+                        statistics.median(mirroring[deletes]), statistics.median(merging)
+                    ),
+                }
+    for deletes in get_args(IcebergDeletes):
+        lake.catalog.drop_table(f"bench.{deletes}")
+    shutil.rmtree(lake.folder / "lake")
     bench.client.drop_table(merged)
     return result
 
