@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.originals import SyntheticIds
 from airflow_hiveacid.acid.schema import MappedColumns
+from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED
 from airflow_hiveacid.orc.copying.flatten import FieldId
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ class DataFileTask:
         """Whether the file contains all rows of its stripes in their order."""
         is_selective = self.deletes or self.invisible
         return not is_selective and (self.types is None or self.parquet is not None)
+
+    @property
+    def effort(self) -> int:
+        """The work of writing the file, as a number of bytes to encode."""
+        is_copied = self.types is None and self.parquet is None
+        return self.bytes // COPIED_WHILE_ENCODED if is_copied else self.bytes
+
+    @property
+    def search_effort(self) -> int:
+        """The work of searching the row ids of the stripes, which are a small part of their bytes."""
+        return self.bytes // COPIED_WHILE_ENCODED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

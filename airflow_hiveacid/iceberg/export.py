@@ -167,7 +167,9 @@ class Export:
             checks = plan.checks()
             if checks:
                 with self._phases(Phase.READ, f"delete events of {len(checks)} data files"):
-                    named = runner.run(named_task, [task for _, task in checks])
+                    searched = [task for _, task in checks]
+                    effort = sum(task.search_effort for task in searched)
+                    named = runner.run(named_task, searched, effort=effort)
                 paths = (file.path for file, _ in checks)
                 plan.remove_named(dict(zip(paths, named, strict=True)))
             tasks, deletes = plan.tasks(self.file_bytes), plan.delete_files()

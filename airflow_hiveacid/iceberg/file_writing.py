@@ -110,7 +110,7 @@ def write_files(
         replace(task, target=folder, name=f"{number:05d}.{format_}")
         for number, (_, task) in enumerate(tasks)
     ]
-    written = runner.run(write_task, numbered)
+    written = runner.run(write_task, numbered, effort=sum(task.effort for task in numbered))
     # A file without visible rows was not written.
     data = [
         (part, task, file)
@@ -125,8 +125,8 @@ def write_files(
             if task.named is not None
         ),
     ]
-    found = runner.run(
-        deletes_task,
+    found = _run_deletes(
+        runner,
         [
             replace(task, target=folder, name=f"{number:05d}-deletes.parquet")
             for number, (_, task) in enumerate(named)
@@ -143,12 +143,15 @@ def planned_shares(
     runner: Tasks, tasks: Sequence[DataTask], deletes: Sequence[DeleteTask]
 ) -> tuple[list[CopyShares], int]:
     """Determine how the stripes would be made, and the number of delete files, without writing."""
-    shares = runner.run(share_task, [task for _, task in tasks])
+    data = [task for _, task in tasks]
+    shares = runner.run(share_task, data, effort=sum(task.search_effort for task in data))
     named = [task for _, task in deletes]
     named += [
-        DeleteFileTask(data_file="", named=task.named)
-        for _, task in tasks
-        if task.named is not None
+        DeleteFileTask(data_file="", named=task.named) for task in data if task.named is not None
     ]
-    found = runner.run(deletes_task, named)
+    found = _run_deletes(runner, named)
     return shares, sum(file is not None for file in found)
+
+
+def _run_deletes(runner: Tasks, tasks: Sequence[DeleteFileTask]) -> list[WrittenDeleteFile | None]:
+    return runner.run(deletes_task, tasks, effort=sum(task.named.search_effort for task in tasks))

@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import (
     POSITIONAL_DELETE_SCHEMA,
     DataFile,
@@ -26,6 +25,13 @@ from airflow_hiveacid.storage.folder import Storage
 
 _PATH = POSITIONAL_DELETE_SCHEMA.find_field("file_path").field_id
 _POSITION = POSITIONAL_DELETE_SCHEMA.find_field("pos").field_id
+_ID = "PARQUET:field_id"
+_SCHEMA = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={_ID: str(_PATH)}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={_ID: str(_POSITION)}),
+    ]
+)
 
 
 def write_positions(task: DeleteFileTask, positions: NDArray[np.int64]) -> int:
@@ -35,11 +41,10 @@ def write_positions(task: DeleteFileTask, positions: NDArray[np.int64]) -> int:
         task: The data file, and the folder and name of the new file.
         positions: The ascending numbers of the deleted rows.
     """
-    schema = schema_to_pyarrow(POSITIONAL_DELETE_SCHEMA)
     paths = pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(len(positions), dtype=np.int32)), pa.array([task.data_file])
     )
-    rows = pa.Table.from_arrays([paths.cast(pa.string()), pa.array(positions)], schema=schema)
+    rows = pa.Table.from_arrays([paths.cast(pa.string()), pa.array(positions)], schema=_SCHEMA)
     content = pa.BufferOutputStream()
     parquet.write_table(rows, content, compression="zstd")
     data = content.getvalue()

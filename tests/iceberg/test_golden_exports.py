@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.values import json_values
-from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from airflow_hiveacid.metastore.formats import StorageFormat
 from tests.golden import GoldenSnapshot, GoldenTable, golden_snapshots
 from tests.iceberg.lakes import exported
@@ -20,15 +20,16 @@ ORC = [
 ]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(36)
+@pytest.mark.parametrize("deletes", ["apply", "positions"])
 @pytest.mark.parametrize("format", ["orc", "parquet"])
 @pytest.mark.parametrize("snapshot", ORC, ids=str)
 def test_the_rows_are_those_that_the_engine_selected(
-    snapshot: GoldenSnapshot, format: IcebergFileFormat, tmp_path: Path
+    snapshot: GoldenSnapshot, format: IcebergFileFormat, deletes: IcebergDeletes, tmp_path: Path
 ) -> None:
     golden = GoldenTable.read(snapshot.table)
     names = [*golden.columns, *golden.partition_keys]
-    table, _ = exported(opened(snapshot), tmp_path, format=format)
+    table, _ = exported(opened(snapshot), tmp_path, format=format, deletes=deletes)
     found = table.scan().to_arrow()
     columns = zip(*[json_values(found[name].combine_chunks()) for name in names], strict=True)
     rows = [[None if v is None else str(v) for v in row] for row in columns]

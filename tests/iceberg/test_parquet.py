@@ -197,6 +197,21 @@ def test_a_mirror_keeps_its_format(case: FlatCase) -> None:
     assert sorted(found.scan().to_arrow()["id"].to_pylist()) == [1, 2]
 
 
+def test_deleted_rows_do_not_return_with_a_file_that_is_joined_again(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    hive = WrittenTable.create(client, f"{database}.t")
+    case = FlatCase(client, database, tmp_path)
+    first, second = hive.insert(1, 2), hive.insert(3, 4)
+    hive.delete((second, 0))
+    assert case.run().files == 1
+    hive.delete((first, 0))
+    assert case.run().files_removed == 1
+    found = case.table()
+    assert found is not None
+    assert sorted(found.scan().to_arrow()["id"].to_pylist()) == hive.rows() == [2, 4]
+
+
 def test_an_unknown_format_is_refused(case: FlatCase) -> None:
     with pytest.raises(InvalidJob, match="format must be orc or parquet, not 'avro'"):
         case.job(format="avro").validate()

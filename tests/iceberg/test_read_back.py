@@ -14,7 +14,7 @@ from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
-from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_jobs
@@ -148,11 +148,16 @@ def check(
     folder: Path,
     *,
     format: IcebergFileFormat | None = None,
-    **expected: int,
+    deletes: IcebergDeletes = "apply",
+    **expected: Any,
 ) -> Table:
     catalog = sql_catalog(folder)
     report = orders.to_iceberg(
-        "ns.t", catalog="lake", catalog_options=sql_options(folder), format=format
+        "ns.t",
+        catalog="lake",
+        catalog_options=sql_options(folder),
+        format=format,
+        deletes=deletes,
     )
     table = catalog.load_table("ns.t")
     for name, value in expected.items():
@@ -192,14 +197,18 @@ def test_every_type_is_read_back_with_deletes(created, spark, tmp_path):
     orders.append(spark.sql(VALUES).where("id < 9"))
     check(orders, spark, tmp_path / "deleted")
     check(orders, spark, tmp_path / "parquet", format="parquet", stripes_copied=0)
+    stay: dict[str, Any] = {"deletes": "positions", "delete_files": 1}
+    check(orders, spark, tmp_path / "positions", **stay, stripes_encoded=0)
+    check(orders, spark, tmp_path / "parquet_positions", format="parquet", **stay)
     orders.compact("major")
     check(orders, spark, tmp_path / "compacted", stripes_encoded=0)
 
 
 @pytest.mark.parametrize("buckets", ["", "CLUSTERED BY (id) INTO 3 BUCKETS"])
 @pytest.mark.parametrize("format", ["orc", "parquet"])
+@pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_partitions_with_null_and_special_characters_are_read_back(
-    created, spark, tmp_path, buckets, format
+    created, spark, tmp_path, buckets, format, deletes
 ):
     keys = "day date, name string, amount decimal(9,2), n int"
     orders = created(f"(id int, v string) PARTITIONED BY ({keys}) {buckets} STORED AS ORC")
@@ -212,7 +221,7 @@ def test_partitions_with_null_and_special_characters_are_read_back(
             FROM range(40)""")
     )
     orders.delete("id % 5 = 0")
-    table = check(orders, spark, tmp_path, format=format)
+    table = check(orders, spark, tmp_path, format=format, deletes=deletes)
     assert [field.name for field in table.spec().fields] == ["day", "name", "amount", "n"]
     # A condition on a partition key reads the files of its partitions only.
     planned = list(table.scan(row_filter="name = 'x'").plan_files())
@@ -259,6 +268,34 @@ def test_a_mirror_is_read_back_after_each_change(created, spark, tmp_path, forma
         check(newer, spark, tmp_path, outcome="updated")
 
 
+@pytest.mark.parametrize("format", ["orc", "parquet"])
+def test_a_mirror_with_position_deletes_is_read_back_after_each_change(
+    created, spark, tmp_path, format
+):
+    orders = created("(id int, v string) PARTITIONED BY (p int) STORED AS ORC")
+    rows = "SELECT CAST(id AS int) id, concat('v', id) v, CAST(id % 2 AS int) p FROM range({}, {})"
+
+    def mirror(**expected: Any) -> None:
+        check(orders, spark, tmp_path, deletes="positions", **expected)
+
+    orders.append(spark.sql(rows.format(0, 20)))
+    mirror(format=format, outcome="created", files=2)
+    orders.delete("id IN (3, 4)")
+    mirror(files=0, files_kept=2, files_removed=0, delete_files=2)
+    orders.append(spark.sql(rows.format(20, 30)))
+    orders.update({"v": "'updated'"}, "id IN (5, 21)")
+    mirror(files_kept=2, files_removed=0, delete_files=2)
+    orders.delete("id % 5 = 0")
+    mirror(files=0, files_removed=0)
+    orders.compact("minor")
+    mirror(outcome="unchanged", files=0)
+    orders.delete("id = 7")
+    mirror(outcome="updated")
+    orders.compact("major")
+    orders.delete("id = 11")
+    mirror(delete_files=1)
+
+
 def test_insert_only_orc_is_read_back(created, spark, tmp_path):
     orders = created(
         "(id int, v string) STORED AS ORC TBLPROPERTIES ('transactional_properties'='insert_only')"
@@ -289,14 +326,19 @@ def test_the_metastore_is_the_catalog_by_default(created, spark, hms, client, da
 
 
 @pytest.mark.parametrize("snapshot", ORC, ids=str)
+@pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_golden_tables_are_read_back(
-    hms: EmbeddedMetastore, snapshot: GoldenSnapshot, spark: SparkSession, tmp_path: Path
+    hms: EmbeddedMetastore,
+    snapshot: GoldenSnapshot,
+    deletes: IcebergDeletes,
+    spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     if hms.version != VERSIONS[0]:
         pytest.skip("The metastore takes no part.")
     golden = GoldenTable.read(snapshot.table)
     names = [*golden.columns, *golden.partition_keys]
-    table, _ = exported(opened(snapshot), tmp_path)
+    table, _ = exported(opened(snapshot), tmp_path, deletes=deletes)
     found = table.scan().to_arrow().select(names)
     shown = spark_frame(spark, table).select(names).toArrow().select(names)
     assert arrow_rows(shown, names) == arrow_rows(found.cast(shown.schema), names)

@@ -15,6 +15,7 @@ from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import Delta, parse_partition_name
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -236,9 +237,17 @@ def in_microseconds(rows: pa.Table) -> list[dict[str, Any]]:
     return pa.table(found, names=rows.column_names).to_pylist()
 
 
-@pytest.mark.parametrize("deleted", [(), (3, 7, 49)], ids=["whole", "deleted"])
+@pytest.mark.parametrize(
+    ("deleted", "deletes"),
+    [((), "apply"), ((3, 7, 49), "apply"), ((3, 7, 49), "positions")],
+    ids=["whole", "deleted", "positions"],
+)
 def test_every_type_is_read_back_by_trino(
-    lake_of_all: TrinoLake, database_of_all: ServedCatalog, tmp_path: Path, deleted: Sequence[int]
+    lake_of_all: TrinoLake,
+    database_of_all: ServedCatalog,
+    tmp_path: Path,
+    deleted: Sequence[int],
+    deletes: IcebergDeletes,
 ) -> None:
     rows = every_type()
     hive = written(
@@ -248,8 +257,8 @@ def test_every_type_is_read_back_by_trino(
         {},
         deleted,
     )
-    name = f"types{len(deleted)}"
-    exported(hive, tmp_path, server=database_of_all, name=name)
+    name = f"types{len(deleted)}{deletes}"
+    exported(hive, tmp_path, server=database_of_all, name=name, deletes=deletes)
     expected = [row for number, row in enumerate(in_microseconds(rows)) if number not in deleted]
     assert lake_of_all.types(f"ns.{name}") == {name: shown for name, (_, _, shown) in TYPES.items()}
     assert in_order(lake_of_all.rows(f"ns.{name}")) == in_order(expected)
@@ -324,28 +333,34 @@ def escaped(text: str) -> str:
 
 
 @pytest.mark.parametrize("snapshot", ORC, ids=str)
+@pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_tables_of_real_engines_are_read_back_by_trino(
     lake_of_all: TrinoLake,
     database_of_all: ServedCatalog,
     snapshot: GoldenSnapshot,
+    deletes: IcebergDeletes,
     tmp_path: Path,
 ) -> None:
-    name = f"golden{ORC.index(snapshot)}"
-    table, _ = exported(opened(snapshot), tmp_path, server=database_of_all, name=name)
+    name = f"golden{ORC.index(snapshot)}{deletes}"
+    server = database_of_all
+    table, _ = exported(opened(snapshot), tmp_path, server=server, name=name, deletes=deletes)
     found = lake_of_all.rows(f"ns.{name}")
     assert in_order(found) == in_order(table.scan().to_arrow().to_pylist())
 
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize("deletes", ["apply", "positions"])
 def test_a_mirror_in_each_catalog_is_read_by_trino(
     client: MetastoreClient,
     database: str,
     tmp_path: Path,
     served: ServedCatalog,
     in_trino: Callable[[ServedCatalog], TrinoLake],
+    deletes: IcebergDeletes,
 ) -> None:
     hive = WrittenTable.create(client, f"{database}.t")
     mirror = Mirror(hive, tmp_path, served)
+    mirror.deletes = deletes
     lake = in_trino(served)
     second = 0
 
