@@ -38,12 +38,14 @@ from airflow_hiveacid.errors import (
     IcebergUnreachable,
     MirrorRefused,
 )
+from airflow_hiveacid.iceberg.catalog_files import CatalogFiles
+from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles, SnapshotUpdate
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
 
-_TYPE, _URI = "type", "uri"
+_TYPE, _URI, _FILES = "type", "uri", "py-io-impl"
 # Files that Iceberg's engines write later are Parquet files. Their readers decode ORC files row by row
 # unless this property is set.
 _PROPERTIES = {
@@ -51,9 +53,8 @@ _PROPERTIES = {
     "write.format.default": "parquet",
     "read.orc.vectorization.enabled": "true",
 }
-# Types of catalogs that only Iceberg for Java has, or that it names differently.
+# Types of catalogs that Iceberg for Java names differently.
 _REMEDIES = {
-    "hadoop": "Export to a catalog in a Hive Metastore, a database, or a REST server.",
     "jdbc": "Set type=sql and the uri of SQLAlchemy: postgresql+psycopg2://user@host/database.",
 }
 # The commit surely had no effect.
@@ -89,7 +90,7 @@ class Lake:
         self._job = job
         self._name = job.table
         with self._errors("The catalog cannot be opened"):
-            self._catalog: Catalog = _open_catalog(job)
+            self._catalog: Catalog = open_catalog(job)
 
     def table(self) -> Table | None:
         """Return the table if it exists.
@@ -220,6 +221,8 @@ class ChangedTable(ABC):
         """
         try:
             self._commit()
+        except IcebergRefused:
+            raise
         except NoSuchNamespaceError as error:
             raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
@@ -312,8 +315,17 @@ def _is_outage(error: Exception) -> bool:
     return database is not None and isinstance(error, database.OperationalError)
 
 
-def _open_catalog(job: IcebergJob) -> Catalog:
-    """Open the catalog; without options and configuration, it is the metastore of the Hive table."""
+def open_catalog(job: IcebergJob) -> Catalog:
+    """Open the catalog of a job.
+
+    Without options and configuration, it is the metastore of the Hive table.
+
+    Args:
+        job: The export, or the comparison.
+
+    Raises:
+        IcebergRefused: pyiceberg does not support its type.
+    """
     known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
     options: dict[str, Any] = {**known, **job.catalog_options}
     uri = options.get(_URI, job.connection.uris if not options else "")
@@ -324,9 +336,11 @@ def _open_catalog(job: IcebergJob) -> Catalog:
         raise IcebergRefused(
             f"pyiceberg does not support {what} for the catalog {job.catalog}.", remedy=remedy
         )
-    if "py-catalog-impl" in options or not (
-        kind == "hive" or uri.startswith("thrift:") or not options
-    ):
-        return load_catalog(job.catalog, **job.catalog_options)
-    options = {name: value for name, value in options.items() if name != _TYPE}
-    return MetastoreCatalog(job.catalog, **{_URI: job.connection.uris, **options})
+    files = {_FILES: options.get(_FILES, f"{CatalogFiles.__module__}.{CatalogFiles.__name__}")}
+    is_metastore = kind == "hive" or uri.startswith("thrift:") or not options
+    if "py-catalog-impl" in options or (kind != "hadoop" and not is_metastore):
+        return load_catalog(job.catalog, **{**files, **job.catalog_options})
+    own = {**files, **{name: value for name, value in options.items() if name != _TYPE}}
+    if kind == "hadoop":
+        return HadoopCatalog(job.catalog, **own)
+    return MetastoreCatalog(job.catalog, **{_URI: job.connection.uris, **own})

@@ -1,11 +1,15 @@
 import itertools
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 
+from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -86,9 +90,27 @@ def _in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalo
         client.drop_database(namespace, cascade=True)
 
 
-@pytest.fixture(params=["jdbc", "rest", "hive3", "hive4"])
+class _Folder(HadoopCatalog):
+    """A catalog in a folder, whose tables tests create and drop as Iceberg for Java does."""
+
+    def create_table(self, identifier: Any, schema: Any, *_: Any, **options: Any) -> Table:
+        return self.create_table_transaction(identifier, schema).commit_transaction()
+
+    def drop_table(self, identifier: Any) -> None:
+        location = self.load_table(identifier).location()
+        shutil.rmtree(location.removeprefix("file://"))
+
+
+@pytest.fixture
+def hadoop(tmp_path: Path) -> ServedCatalog:
+    options = {"type": "hadoop", "warehouse": f"file://{tmp_path}/lake"}
+    catalog = _Folder("lake", **options)
+    return ServedCatalog("hadoop", options, catalog, "ns", tmp_path / "lake")
+
+
+@pytest.fixture(params=["jdbc", "rest", "hive3", "hive4", "hadoop"])
 def served(request: pytest.FixtureRequest) -> ServedCatalog:
-    """Each kind of catalog on a server."""
+    """Each kind of catalog."""
     found: ServedCatalog = request.getfixturevalue(request.param)
     return found
 

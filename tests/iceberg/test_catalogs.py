@@ -15,6 +15,7 @@ from airflow_hiveacid.errors import (
     IcebergRefused,
     TableExists,
 )
+from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
@@ -53,6 +54,14 @@ class LossyMetastoreCatalog(_Lossy, MetastoreCatalog):
 
 
 class DeadMetastoreCatalog(LossyMetastoreCatalog):
+    takes_effect = False
+
+
+class LossyHadoopCatalog(_Lossy, HadoopCatalog):
+    pass
+
+
+class DeadHadoopCatalog(LossyHadoopCatalog):
     takes_effect = False
 
 
@@ -149,7 +158,7 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(
     if served.kind == "rest":
         rest_catalog.fail_next_commit("answer" if takes_effect else "request", 0)
     else:
-        kind = "Sql" if options.pop("type") == "sql" else "Metastore"
+        kind = {"sql": "Sql", "hive": "Metastore", "hadoop": "Hadoop"}[options.pop("type")]
         loss = "Lossy" if takes_effect else "Dead"
         options["py-catalog-impl"] = f"{__name__}.{loss}{kind}Catalog"
     if takes_effect:
@@ -173,7 +182,11 @@ def test_a_killed_run_is_applied_once(mirror: Mirror, fault: str) -> None:
     assert len(mirror.iceberg.metadata.snapshots) == 2
 
 
-def test_a_missing_namespace_is_named(mirror: Mirror) -> None:
+def test_a_missing_namespace_is_named(mirror: Mirror, served: ServedCatalog) -> None:
+    if served.kind == "hadoop":
+        # It consists of folders, which need not exist.
+        assert mirror.run(table="none.t").outcome == "created"
+        return
     with pytest.raises(IcebergRefused, match=r"namespace of none\.t does not exist") as raised:
         mirror.run(table="none.t")
     assert raised.value.remedy == "Create it first."

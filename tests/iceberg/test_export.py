@@ -232,7 +232,6 @@ def test_a_missing_table_or_namespace_is_named(case: ExportCase) -> None:
 @pytest.mark.parametrize(
     ("options", "problem", "remedy"),
     [
-        ({"type": "Hadoop", "warehouse": "/lake"}, "the type 'hadoop'", "REST server"),
         ({"type": "jdbc", "uri": "postgresql://h/d"}, "the type 'jdbc'", "type=sql"),
         (
             {"type": "sql", "uri": "jdbc:postgresql://h/d?password=secret"},

@@ -350,6 +350,7 @@ def test_tables_of_real_engines_are_read_back_by_trino(
 
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 @pytest.mark.parametrize("deletes", ["apply", "positions"])
+@pytest.mark.parametrize("served", ["jdbc", "rest", "hive3", "hive4"], indirect=True)
 def test_a_mirror_in_each_catalog_is_read_by_trino(
     client: MetastoreClient,
     database: str,
