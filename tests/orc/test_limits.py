@@ -258,7 +258,7 @@ def test_runs_of_equal_steps_are_added_up(runs, signed):
     assert (found.count, found.total) == (len(values), sum(values))
     assert found.largest == max(values, default=0)
     if values:
-        with pytest.raises(CorruptFile, match="cut short|middle of a number"):
+        with pytest.raises(CorruptFile, match=r"cut short|middle of a number"):
             Lengths.of(plain[:-1], version=2, signed=signed)
 
 
