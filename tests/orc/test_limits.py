@@ -21,7 +21,7 @@ from airflow_hiveacid.orc.format.arrow_memory import rows_at_a_time
 from airflow_hiveacid.orc.format.batches import read_batches
 from airflow_hiveacid.orc.format.compression import Codec, Compression
 from airflow_hiveacid.orc.format.lengths import Lengths
-from airflow_hiveacid.orc.format.protobuf import Message, read_varint
+from airflow_hiveacid.orc.format.protobuf import Message, read_varint, varint, zigzag
 from airflow_hiveacid.orc.format.streams import WIDTHS, integer_runs
 from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.memory import peak_megabytes
@@ -232,6 +232,41 @@ def test_runs_of_all_widths_are_added_up(runs, times):
     assert found.largest == max(values)
     with pytest.raises(CorruptFile, match="cut short"):
         Lengths.of((plain * times)[:-1], version=2)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 200),
+            st.integers(-3, 80),
+            st.sampled_from([1, 2, 10, 257, 512]),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.booleans(),
+)
+def test_runs_of_equal_steps_are_added_up(runs, signed):
+    plain, values = b"", []
+    for first, step, count in runs:
+        run = [first + step * k for k in range(count)]
+        if run[-1] >= 0:
+            head = bytes((0xC0 | count - 1 >> 8, count - 1 & 255))
+            plain += head + varint(zigzag(first) if signed else first) + varint(zigzag(step))
+            values += run
+    found = Lengths.of(plain, version=2, signed=signed)
+    assert (found.count, found.total) == (len(values), sum(values))
+    assert found.largest == max(values, default=0)
+    if values:
+        with pytest.raises(CorruptFile, match=r"cut short|middle of a number"):
+            Lengths.of(plain[:-1], version=2, signed=signed)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_runs_that_become_negative_are_damage(signed):
+    down = bytes((0xC0, 9)) + varint(zigzag(8) if signed else 8) + varint(zigzag(-1))
+    with pytest.raises(CorruptFile, match="negative"):
+        Lengths.of(down, version=2, signed=signed)
 
 
 @given(st.lists(st.integers(0, 38), min_size=1, max_size=1100))

@@ -76,6 +76,26 @@ def test_the_remaining_rows_are_neither_deleted_nor_aborted(data):
     assert verify_file(found, kind="insert", bucket=0, write_ids=range(1, 40)) == []
 
 
+@pytest.mark.parametrize("codec", ["zlib", "lz4"])
+@pytest.mark.parametrize(
+    "deleted",
+    [
+        range(5),
+        range(2490, 2500),
+        [0, 1200, 2499],
+        range(0, 2500, 500),
+        range(0, 2500, 2),
+        [n for n in range(2500) if n != 1700],
+    ],
+    ids=["first", "last", "both ends", "some", "every second", "all but one"],
+)
+def test_the_rows_between_deleted_ones_are_kept(codec, deleted):
+    files = [planned(inserts(table(2500, 7), [1], codec=codec))]
+    gone = [(1, BUCKET, row) for row in deleted]
+    _, found = compact(files, gone)
+    assert read(found).combine_chunks().equals(survivors(files, gone))
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("stride", [1000, 0])
 def test_new_stripes_join_those_of_any_layout(codec, stride):

@@ -7,6 +7,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId
@@ -25,7 +26,7 @@ from airflow_hiveacid.orc.row_keys.key_stream import DeleteCursor
 from airflow_hiveacid.orc.row_keys.keys import Keys, check_ascending, key_names
 from airflow_hiveacid.orc.values.decimals import DecimalColumns
 from airflow_hiveacid.orc.values.evolution import check_clocks, evolved
-from airflow_hiveacid.orc.values.nanoseconds import check_nanos, is_finer, is_marked, mark
+from airflow_hiveacid.orc.values.nanoseconds import are_finer, checked_nanos, is_marked, mark
 from airflow_hiveacid.orc.values.timestamps import (
     join_timestamps,
     split_timestamps,
@@ -50,7 +51,9 @@ _USUAL_STRIDE = 10_000
 # The library holds dictionaries at up to eight times their part of this.
 _STRIPE_SIZE = 32 << 20
 # Limit for data that is compressed afterwards; the rest goes to a temporary file.
-_HELD_IN_MEMORY = 64 << 20
+_HELD_IN_MEMORY = 4 << 20
+# Rows that are kept in longer runs than this are joined faster than they are filtered.
+_ROWS_OF_A_SLICE = 256
 # Texts with fewer distinct values than this share of them are worth a dictionary.
 _DICTIONARY_SHARE = 0.8
 
@@ -99,8 +102,6 @@ def reencode(
         OutOfOrder: The row ids do not ascend.
         UnsupportedFile: The timestamps of the stripes are in different time zones.
     """
-    import pyarrow as pa
-
     cursor = DeleteCursor(deletes)
     last: RowId | None = None
     names = key_names(layout.types)
@@ -111,7 +112,7 @@ def reencode(
     most_rows = sum(tail.stripes[number].rows for _, tail, numbers in stripes for number in numbers)
     with _Writer(sink, layout, DecimalColumns(types, most_rows)) as writer:
         for source, tail, numbers in stripes:
-            same = layout.stores_as(tail.types)
+            same, marked = layout.stores_as(tail.types), is_marked(tail)
             # Like this, all files decode to the same Arrow types, names of columns included.
             uniform = replace(tail, types=layout.types) if same else tail
             if clock != UTC:
@@ -119,9 +120,9 @@ def reencode(
             shown = split_timestamps(source, uniform, numbers)
             with closing(read_batches(*shown)) as batches:
                 for batch in batches if same else evolved(batches, shown[1].types, types):
-                    check_nanos(batch)
-                    if microseconds and not is_marked(tail):
-                        microseconds = not any(map(is_finer, batch.columns))
+                    nanos = checked_nanos(batch)
+                    if microseconds and not marked:
+                        microseconds = not any(map(are_finer, nanos))
                     keys = Keys.of(batch, names)
                     last = check_ascending(keys, last)
                     stays = ~cursor.hits(keys)
@@ -129,7 +130,7 @@ def reencode(
                         stays &= ~np.isin(keys.current_write_ids, aborted)
                     rows_read += len(keys)
                     if stays.any():
-                        kept = batch if stays.all() else batch.filter(pa.array(stays))
+                        kept = _only(batch, stays)
                         digest.add(kept)
                         writer.write(kept)
     if not digest.rows:
@@ -161,6 +162,17 @@ def values_of(part: Part) -> Tally:
             for batch in batches:
                 digest.add(batch)
     return Tally(digest.rows, digest.value)
+
+
+def _only(batch: Any, stays: NDArray[np.bool_]) -> Any:
+    """Return the marked rows of a batch, at least one."""
+    import pyarrow as pa
+
+    edges = np.flatnonzero(np.diff(stays, prepend=False, append=False))
+    if len(edges) // 2 * _ROWS_OF_A_SLICE > len(stays):
+        return batch.filter(pa.array(stays))
+    slices = [batch.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
+    return slices[0] if len(slices) == 1 else pa.concat_batches(slices)
 
 
 def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> str:

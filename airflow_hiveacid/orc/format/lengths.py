@@ -83,8 +83,10 @@ class Lengths:
         position = runs = 0
         while position < len(plain):
             heads = octets[position : min(position + _SECTION, len(plain))].astype(np.int64)
-            heads = heads << 8 | octets[position + 1 : position + 1 + len(heads)]
-            starts, end = self._starts(plain, position, _jumps(heads))
+            size = len(heads)
+            heads = heads << 8 | octets[position + 1 : position + 1 + size]
+            steady = _are_steady(heads, octets[position + 2 : position + 3 + size])
+            starts, end = self._starts(plain, position, _jumps(heads, steady))
             runs += len(starts)
             _check_number(runs)
             if end > len(plain):
@@ -94,6 +96,8 @@ class Lengths:
             self._add_short_repeats(words, places[short], heads[short])
             direct = heads >> 14 == _DIRECT
             self._add_direct(words, places[direct], heads[direct])
+            steady = steady[starts]
+            self._add_steady(octets, places[steady], heads[steady])
             position = end
 
     def _starts(self, plain: bytes, position: int, jumps: list[int]) -> tuple[list[int], int]:
@@ -125,6 +129,22 @@ class Lengths:
         values = words[np.repeat(places + 2, counts) + (bits >> 3)].astype(np.uint64)
         values <<= (bits & 7).astype(np.uint64)
         self._add_values(values >> (64 - widths).astype(np.uint64))
+
+    def _add_steady(
+        self, octets: NDArray[np.uint8], places: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> None:
+        """Add up runs of equal steps; see ``_are_steady``."""
+        if not len(places):
+            return
+        counts = (heads & 511) + 1
+        first, step = octets[places + 2].astype(np.int64), octets[places + 3].astype(np.int64)
+        step = (step >> 1) ^ -(step & 1)
+        if self.signed:
+            first = (first >> 1) ^ -(first & 1)
+        last = first + step * (counts - 1)
+        total = int(((first + last) * counts).sum()) // 2
+        smallest, largest = np.minimum(first, last), np.maximum(first, last)
+        self._add(int(counts.sum()), total, int(smallest.min()), int(largest.max()))
 
     def _add_values(
         self, values: NDArray[np.uint64], counts: NDArray[np.int64] | None = None
@@ -226,13 +246,24 @@ def _check_number(runs: int) -> None:
         raise BeyondArrow("A stripe has more lengths than can be checked.")
 
 
-def _jumps(heads: NDArray[np.int64]) -> list[int]:
+def _are_steady(heads: NDArray[np.int64], following: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return for each two-byte header whether its run has equal steps, and four bytes.
+
+    Args:
+        heads: The headers.
+        following: The bytes behind the first header, and so on; one more than headers.
+    """
+    is_delta = (heads >> 14 == _DELTA) & (heads >> 9 & 31 == 0)
+    return is_delta & ((following[:-1] | following[1:]) < 128)
+
+
+def _jumps(heads: NDArray[np.int64], steady: NDArray[np.bool_]) -> list[int]:
     """Return the length of the run for each two-byte header; 0 if the header does not contain it."""
     kinds = heads >> 14
     direct = 2 + (((heads & 511) + 1) * _WIDTHS[heads >> 9 & 31] + 7 >> 3)
     short = 2 + (heads >> 11 & 7)
     jumps: list[int] = np.select(
-        [kinds == _SHORT_REPEAT, kinds == _DIRECT], [short, direct]
+        [kinds == _SHORT_REPEAT, kinds == _DIRECT, steady], [short, direct, 4]
     ).tolist()
     return jumps
 

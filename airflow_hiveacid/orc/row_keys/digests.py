@@ -128,7 +128,7 @@ class ValueDigest:
         return int.from_bytes(blake2b(whole.encode(), digest_size=_DIGEST_BYTES).digest(), "little")
 
     def _add(self, name: str, column: Any) -> None:
-        from pyarrow import compute, types
+        from pyarrow import types
 
         before = self._counts.get(name, 0)
         self._counts[name] = before + len(column)
@@ -154,15 +154,14 @@ class ValueDigest:
         elif types.is_boolean(kind):
             self._update(name, column.to_numpy(zero_copy_only=False).tobytes())
         elif kind.num_buffers == 3:
-            lengths = compute.binary_length(column).to_numpy().astype(np.int64)
-            self._update(f"{name}#", lengths.tobytes())
-            _, offsets, data = column.buffers()
+            _, starts, data = column.buffers()
             width = (
                 np.int64 if types.is_large_string(kind) or types.is_large_binary(kind) else np.int32
             )
-            first = int(np.frombuffer(offsets, width)[column.offset])
+            offsets = np.frombuffer(starts, width)[column.offset : column.offset + len(column) + 1]
+            self._update(f"{name}#", np.diff(offsets).astype(np.int64))
             if data is not None:
-                self._update(name, data[first : first + int(lengths.sum())])
+                self._update(name, data[int(offsets[0]) : int(offsets[-1])])
         else:
             width = kind.bit_width // 8
             start = column.offset * width

@@ -6,6 +6,7 @@ Only the streams of the nanoseconds are read, and the metadata for their assignm
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
@@ -13,7 +14,7 @@ from airflow_hiveacid.orc.format.batches import OtherStripe, Piece, read_batches
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeField, TypeKind
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.format.streams import StreamKind, describe_stream
+from airflow_hiveacid.orc.format.streams import Integers, StreamKind, describe_stream
 from airflow_hiveacid.orc.format.stripe_footer import UTC, StripeFooter, new_footer
 from airflow_hiveacid.orc.format.tail import OrcTail, Stripe
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015, TIMESTAMP_KINDS, zeros_for
@@ -65,35 +66,36 @@ def finer_column(
         with closing(read_batches(*_shown(source, tail, tail.stripes[stripe], chosen))) as batches:
             for batch in batches:
                 for name, values in _named(batch, nested=tail.is_acid):
-                    if is_finer(values):
+                    if any(map(are_finer, _nanos_in(values))):
                         return name
     return None
 
 
-def check_nanos(batch: Any) -> None:
-    """Make sure that all nanoseconds in a batch of split timestamps are fewer than a second has.
+def checked_nanos(batch: Any) -> list[Integers]:
+    """Return the nanoseconds of all split timestamps in a batch, each fewer than a second has.
 
     Raises:
         CorruptFile: Some are not, so that no reader would take them.
     """
-    for column in batch.columns:
-        for nanos in _nanos_in(column):
-            if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
-                raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
+    found = [nanos for column in batch.columns for nanos in _nanos_in(column)]
+    for nanos in found:
+        if len(nanos) and not 0 <= nanos.min() <= nanos.max() < _NANOS_OF_SECOND:
+            raise CorruptFile("A timestamp has a negative number of nanoseconds, or too many.")
+    return found
 
 
-def is_finer(array: Any) -> bool:
-    """Return whether split timestamps in an Arrow array have more digits than microseconds."""
-    return any((nanos % _NANOS_OF_MICROSECOND).any() for nanos in _nanos_in(array))
+def are_finer(nanos: Integers) -> bool:
+    """Return whether some nanoseconds have more digits than microseconds."""
+    return bool((nanos % _NANOS_OF_MICROSECOND).any())
 
 
-def _nanos_in(array: Any) -> Iterator[Any]:
+def _nanos_in(array: Any) -> Iterator[Integers]:
     """The nanoseconds of all split timestamps in an Arrow array, at any depth."""
     for known in timestamps_in(array):
         yield known - SECONDS_OF_2015 * _NANOS_OF_SECOND
 
 
-def timestamps_in(array: Any) -> Iterator[Any]:
+def timestamps_in(array: Any) -> Iterator[Integers]:
     """The numbers of all timestamps in an Arrow array that are not null, at any depth."""
     import pyarrow as pa
 
@@ -102,7 +104,7 @@ def timestamps_in(array: Any) -> Iterator[Any]:
         yield known.view(pa.int64()).to_numpy()
     elif _has_timestamps(array.type):
         if pa.types.is_struct(array.type):
-            parts = array.flatten()
+            parts = _parts_with_timestamps(array)
         elif pa.types.is_map(array.type):
             parts = [array.keys, array.items]
         else:
@@ -111,12 +113,28 @@ def timestamps_in(array: Any) -> Iterator[Any]:
             yield from timestamps_in(part)
 
 
+def _parts_with_timestamps(struct: Any) -> list[Any]:
+    places = _places_of_timestamps(struct.type)
+    if struct.null_count:
+        parts = struct.flatten()
+        return [parts[place] for place in places]
+    return [struct.field(place) for place in places]
+
+
+# Each batch has the same types, and going through them takes longer than the values.
+@lru_cache(maxsize=64)
+def _places_of_timestamps(type_: Any) -> tuple[int, ...]:
+    return tuple(
+        place for place in range(type_.num_fields) if _has_timestamps(type_.field(place).type)
+    )
+
+
 def _has_timestamps(type_: Any) -> bool:
     from pyarrow import types
 
     if types.is_timestamp(type_):
         return True
-    return any(_has_timestamps(type_.field(number).type) for number in range(type_.num_fields))
+    return bool(type_.num_fields and _places_of_timestamps(type_))
 
 
 @dataclass(frozen=True, slots=True)
