@@ -22,6 +22,8 @@ from airflow_hiveacid.errors import HiveAcidError, WorkerFailed
 
 # The start of a process takes as much CPU time as copying hundreds of MB, or encoding 4 MB.
 INLINE_BYTES = 32 << 20
+# The allocator of glibc returns memory between the columns of a stripe, instead of at the end.
+_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(1 << 20)}
 # The largest number of processes, which bounds the memory.
 MOST_PROCESSES = 4
 
@@ -182,7 +184,7 @@ class _Process:
             [sys.executable, "-m", task_process.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**_MEMORY, **os.environ, "PYTHONPATH": paths},
         )
         # A killed process needs a moment to end.
         self._is_killed = False

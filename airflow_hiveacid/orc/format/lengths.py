@@ -254,7 +254,8 @@ def _are_steady(heads: NDArray[np.int64], following: NDArray[np.uint8]) -> NDArr
         following: The bytes behind the first header, and so on; one more than headers.
     """
     is_delta = (heads >> 14 == _DELTA) & (heads >> 9 & 31 == 0)
-    return is_delta & ((following[:-1] | following[1:]) < 128)
+    steady: NDArray[np.bool_] = is_delta & ((following[:-1] | following[1:]) < 128)
+    return steady
 
 
 def _jumps(heads: NDArray[np.int64], steady: NDArray[np.bool_]) -> list[int]:
