@@ -6,6 +6,7 @@ from pyarrow.fs import FileInfo
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from airflow_hiveacid.storage.filesystems import filesystem_of
+from airflow_hiveacid.storage.hdfs import HdfsFileSystem
 
 
 class CatalogFiles(PyArrowFileIO):
@@ -22,7 +23,9 @@ class _Hdfs:
         self._url = url
 
     def get_file_info(self, path: str) -> FileInfo:
-        return self._of(path).get_file_info(path)
+        found = self._of(path).get_file_info(path)
+        assert isinstance(found, FileInfo)
+        return found
 
     def open_input_file(self, path: str) -> BinaryIO:
         return self._of(path).open_input_file(path)
@@ -38,5 +41,7 @@ class _Hdfs:
     def delete_file(self, path: str) -> None:
         self._of(path).delete_file(path)
 
-    def _of(self, path: str) -> Any:
-        return filesystem_of(f"{self._url}{path}")[0]
+    def _of(self, path: str) -> HdfsFileSystem:
+        found, _ = filesystem_of(f"{self._url}{path}")
+        assert isinstance(found, HdfsFileSystem)
+        return found

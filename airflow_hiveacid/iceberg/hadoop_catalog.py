@@ -95,9 +95,8 @@ class HadoopCatalog(MetastoreCatalog, NoopCatalog):
                     raise TableAlreadyExistsError(taken) from error
                 raise CommitFailedException(taken) from error
         self._hint(storage, version)
-        return CommitTableResponse(
-            metadata=metadata, metadata_location=f"{folder}/{_METADATA}/{_file(version)}"
-        )
+        location = f"{folder}/{_METADATA}/{_file(version)}"
+        return CommitTableResponse(metadata=metadata, **{"metadata-location": location})
 
     @staticmethod
     def _hint(storage: Storage, version: int) -> None:

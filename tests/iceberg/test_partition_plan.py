@@ -28,7 +28,9 @@ def hive_file(name: str, size: int = 100) -> DataFile:
 
 def mirrored(*names: str, complete: bool = True) -> MirroredFile:
     sources = tuple(SourceStripes(f"{name}/bucket_00000", 100, 2, (0, 1)) for name in names)
-    origin = Provenance(partition=None, location="/t", sources=sources, complete=complete)
+    origin = Provenance(
+        partition=None, location="/t", sources=sources, complete=complete, whole=True
+    )
     return MirroredFile(f"data/{'-'.join(names)}.orc", origin)
 
 
@@ -137,7 +139,9 @@ def test_values_of_an_added_column_that_files_lack_are_copied(rows: str) -> None
 def test_the_stripes_of_several_data_files_are_covered_together() -> None:
     def half(*stripes: int) -> MirroredFile:
         source = SourceStripes("delta_1_1/bucket_00000", 100, 3, stripes)
-        origin = Provenance(partition=None, location="/t", sources=(source,), complete=True)
+        origin = Provenance(
+            partition=None, location="/t", sources=(source,), complete=True, whole=True
+        )
         return MirroredFile(f"{stripes}", origin)
 
     first, second = half(0, 1), half(2)
