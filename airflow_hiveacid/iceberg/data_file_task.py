@@ -98,10 +98,9 @@ class DataFileTask:
         return not is_selective and (self.types is None or self.parquet is not None)
 
     @property
-    def effort(self) -> int:
-        """The work of writing the file, as a number of bytes to encode."""
-        is_copied = self.types is None and self.parquet is None
-        return self.bytes // COPIED_WHILE_ENCODED if is_copied else self.bytes
+    def is_copied(self) -> bool:
+        """Whether all stripes are copied."""
+        return self.types is None and self.parquet is None
 
     @property
     def search_effort(self) -> int:

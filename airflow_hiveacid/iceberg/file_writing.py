@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pyiceberg.typedef import Record
 
-from airflow_hiveacid.compaction.scheduling import Tasks
+from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED, Tasks
 from airflow_hiveacid.iceberg.data_file import deletes_task, share_task, write_task
 from airflow_hiveacid.iceberg.data_file_task import (
     CopyShares,
@@ -21,6 +21,7 @@ from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles
 from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import PartitionDirectory
+from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 DataTask = tuple[PartitionDirectory, DataFileTask]
 DeleteTask = tuple[PartitionDirectory, DeleteFileTask]
@@ -110,7 +111,7 @@ def write_files(
         replace(task, target=folder, name=f"{number:05d}.{format_}")
         for number, (_, task) in enumerate(tasks)
     ]
-    written = runner.run(write_task, numbered, effort=sum(task.effort for task in numbered))
+    written = runner.run(write_task, numbered, effort=_effort(numbered, folder))
     # A file without visible rows was not written.
     data = [
         (part, task, file)
@@ -151,6 +152,15 @@ def planned_shares(
     ]
     found = _run_deletes(runner, named)
     return shares, sum(file is not None for file in found)
+
+
+def _effort(tasks: Sequence[DataFileTask], folder: str) -> int:
+    """The work of writing data files, as a number of bytes to encode."""
+    places = {folder, *(task.root for task in tasks)}
+    is_local = all(ReadOnlyStorage.of(place).is_local for place in places)
+    # Copies wait for remote storage, which serves several processes at a time.
+    cheaper = COPIED_WHILE_ENCODED if is_local else 1
+    return sum(task.bytes // cheaper if task.is_copied else task.bytes for task in tasks)
 
 
 def _run_deletes(runner: Tasks, tasks: Sequence[DeleteFileTask]) -> list[WrittenDeleteFile | None]:

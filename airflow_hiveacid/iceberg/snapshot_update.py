@@ -78,7 +78,7 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
         return [
             *self._added(self._files.added, ManifestContent.DATA),
             *self._added(self._files.added_deletes, ManifestContent.DELETES),
-            *self._remaining(),
+            *self._existing_manifests(),
         ]
 
     def _added(self, files: Sequence[DataFile], content: ManifestContent) -> Iterator[ManifestFile]:
@@ -98,15 +98,16 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
                 )
         yield writer.to_manifest_file()
 
-    def _remaining(self) -> Iterator[ManifestFile]:
-        """Yield the manifests of the parent, again written if a file in them is removed."""
+    def _existing_manifests(self) -> list[ManifestFile]:
+        """Return the manifests of the parent, written again if a file in them is removed."""
+        found = []
         parent = self._transaction.table_metadata.snapshot_by_id(self._parent_snapshot_id or -1)
         for manifest in () if parent is None else parent.manifests(self._io):
             entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             if not entries:
                 continue
             if not any(entry.data_file in self._deleted_data_files for entry in entries):
-                yield manifest
+                found.append(manifest)
                 continue
             with self._writer(manifest.content, manifest.partition_spec_id) as writer:
                 for entry in entries:
@@ -114,7 +115,8 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
                         writer.delete(entry)
                     else:
                         writer.existing(entry)
-            yield writer.to_manifest_file()
+            found.append(writer.to_manifest_file())
+        return found
 
     def _writer(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
         kind = ManifestWriterV2 if content is ManifestContent.DATA else _DeleteManifestWriter
@@ -126,10 +128,8 @@ class SnapshotUpdate(_SnapshotProducer["SnapshotUpdate"]):
             self._compression,
         )
 
-    def _existing_manifests(self) -> list[ManifestFile]:
-        return [*self._remaining()]
-
     def _deleted_entries(self) -> list[ManifestEntry]:
+        # The manifests above contain them.
         return []
 
 
