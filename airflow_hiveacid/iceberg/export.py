@@ -26,6 +26,7 @@ from airflow_hiveacid.errors import (
     HiveAcidError,
     IcebergConflict,
     IcebergRefused,
+    IcebergUnreachable,
     SharedLocation,
     UnsupportedTable,
 )
@@ -243,7 +244,10 @@ class Export:
             fate.may_be_committed = True
             try:
                 target.commit()
-            except (IcebergConflict, IcebergRefused, CommitUncertain) as error:
+            except (
+                *(IcebergConflict, IcebergRefused, IcebergUnreachable),
+                CommitUncertain,
+            ) as error:
                 # The catalog may have carried out a call whose answer was lost.
                 if self._snapshot_of(attempt) is None:
                     fate.may_be_committed = isinstance(error, CommitUncertain)
@@ -257,6 +261,7 @@ class Export:
             CommitUncertain: The catalog does not answer.
         """
         try:
+            self._lake.close_connections()
             table = self._lake.table()
         except HiveAcidError as error:
             raise CommitUncertain(

@@ -1,6 +1,5 @@
 """The Iceberg table of an export in its catalog: created, or updated, together with its rows."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from airflow_hiveacid.errors import (
     IcebergUnreachable,
     MirrorRefused,
 )
+from airflow_hiveacid.iceberg import database_failure
 from airflow_hiveacid.iceberg.catalog_files import CatalogFiles
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
@@ -75,7 +75,7 @@ _OUTAGES = (
 )
 # Errors of the operating system with a permanent cause.
 _PERMANENT = (FileNotFoundError, NotADirectoryError, PermissionError)
-# A REST server has not carried out the commit, and will not carry out another one.
+# A REST server or a metastore has not carried out the commit, and will not carry out another one.
 _DENIALS = (BadRequestError, ForbiddenError, OAuthError, UnauthorizedError)
 
 
@@ -104,6 +104,17 @@ class Lake:
                 return self._catalog.load_table(self._name)
             except NoSuchTableError:
                 return None
+
+    def close_connections(self) -> None:
+        """Close all connections, which the next call opens again.
+
+        SQLite keeps a transaction whose COMMIT failed, and shows its changes to the same connection.
+
+        Raises:
+            IcebergUnreachable: A connection cannot be closed.
+        """
+        with self._errors("The connections cannot be closed"):
+            self._catalog.close()
 
     def new_table(self, definition: IcebergTableSchema) -> "NewTable":
         """Define the table, which does not exist before its first snapshot.
@@ -217,6 +228,7 @@ class ChangedTable(ABC):
         Raises:
             IcebergConflict: Another program has created or changed the table meanwhile.
             IcebergRefused: The catalog denies the change.
+            IcebergUnreachable: The database of the catalog did not carry out the change now.
             CommitUncertain: It is unknown whether the snapshot was created.
         """
         try:
@@ -232,11 +244,10 @@ class ChangedTable(ABC):
                 " again.",
             ) from error
         except _DENIALS as error:
-            raise IcebergRefused(
-                f"{self._name} was not {self._done}: {type(error).__name__}: {error}",
-                remedy="Check the rights of the user of the catalog.",
-            ) from error
+            raise self._denied(error) from error
         except Exception as error:
+            if database_failure.is_without_effect(error):
+                raise self._denied(error) from error
             # A REST server may find out only now, and the library does not know this answer.
             if isinstance(error, RESTError) and str(error).startswith("NoSuchNamespace"):
                 raise _without_namespace(self._name, error) from error
@@ -245,6 +256,13 @@ class ChangedTable(ABC):
                 f" {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
+
+    def _denied(self, error: Exception) -> HiveAcidError:
+        """Describe a failure of a commit that surely had no effect."""
+        problem = f"{self._name} was not {self._done}: {type(error).__name__}: {error}"
+        if database_failure.is_outage(error):
+            return IcebergUnreachable(problem, remedy="Run the job again.")
+        return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
 
     @abstractmethod
     def _commit(self) -> None:
@@ -310,9 +328,7 @@ def _without_namespace(name: str, error: Exception) -> IcebergRefused:
 def _is_outage(error: Exception) -> bool:
     if isinstance(error, _OUTAGES):
         return not isinstance(error, _PERMANENT)
-    # Only catalogs in databases load this library.
-    database = sys.modules.get("sqlalchemy.exc")
-    return database is not None and isinstance(error, database.OperationalError)
+    return database_failure.is_outage(error)
 
 
 def open_catalog(job: IcebergJob) -> Catalog:

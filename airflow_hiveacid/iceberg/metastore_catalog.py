@@ -7,7 +7,12 @@ since version 2.3.
 from typing import Any
 
 from hive_metastore import ThriftHiveMetastore
-from hive_metastore.ttypes import GetTableRequest
+from hive_metastore.ttypes import (
+    GetTableRequest,
+    InvalidObjectException,
+    InvalidOperationException,
+    MetaException,
+)
 from pyiceberg.catalog import URI
 from pyiceberg.catalog.hive import (
     HIVE_KERBEROS_AUTH,
@@ -17,8 +22,13 @@ from pyiceberg.catalog.hive import (
     HiveCatalog,
     _HiveClient,
 )
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, RESTError, ServerError
 from pyiceberg.utils.properties import property_as_bool
 from thrift.protocol import TBinaryProtocol
+
+_ANSWERS = (InvalidObjectException, InvalidOperationException, MetaException)
+# The answers of Hive's authorizers, and of file systems.
+_DENIED = ("Permission denied", "AccessControlException", "No privilege '")
 
 
 class MetastoreCatalog(HiveCatalog):
@@ -56,3 +66,46 @@ class _Client(ThriftHiveMetastore.Client):  # type: ignore[misc]
     def get_table(self, dbname: str, tbl_name: str) -> Any:
         """Return a table by the call that all versions have."""
         return self.get_table_req(GetTableRequest(dbName=dbname, tblName=tbl_name)).table
+
+    def create_table(self, tbl: Any) -> None:
+        """Create a table.
+
+        Raises:
+            BadRequestError: The metastore refuses the definition.
+            ForbiddenError: The user has no right to create it.
+            ServerError: It is unknown whether the table was created.
+        """
+        try:
+            super().create_table(tbl)
+        except _ANSWERS as error:
+            raise _translated(error) from error
+
+    def alter_table_with_environment_context(
+        self, dbname: str, tbl_name: str, new_tbl: Any, environment_context: Any
+    ) -> None:
+        """Change a table.
+
+        Raises:
+            BadRequestError: The metastore refuses the definition.
+            ForbiddenError: The user has no right to change it.
+            ServerError: It is unknown whether the table was changed.
+        """
+        try:
+            super().alter_table_with_environment_context(
+                dbname, tbl_name, new_tbl, environment_context
+            )
+        except _ANSWERS as error:
+            raise _translated(error) from error
+
+
+def _translated(error: Any) -> RESTError:
+    """Convert an answer: a metastore gives some only if it does not carry out the change.
+
+    A ``MetaException`` is also its answer if the connection to its database broke during a commit.
+    """
+    message = error.message or ""
+    if not isinstance(error, MetaException):
+        return BadRequestError(message)
+    if any(text in message for text in _DENIED):
+        return ForbiddenError(message)
+    return ServerError(message)

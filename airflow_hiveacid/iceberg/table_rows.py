@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
@@ -75,7 +77,7 @@ class TableRows:
             with self._errors():
                 return _sum(keys, observed(self._batches(file)))
         except IcebergRefused as error:
-            is_own = file.file.file_format is FileFormat.ORC and not file.delete_files
+            is_own = file.file.file_format is FileFormat.ORC and _deletes_positions_only(file)
             if not is_own or not isinstance(error.__cause__, pa.ArrowInvalid):
                 raise
         found = _sum(keys, observed(self._own_batches(file)))
@@ -91,8 +93,20 @@ class TableRows:
         folder, _, name = file.file.file_path.rpartition("/")
         data = DataFile(name, file.file.file_size_in_bytes, None, None, raw=True)
         keys = self._key_values(file)
+        deleted = self._deleted(file)
+        first = 0
         for rows in OrcFile(ReadOnlyStorage.of(folder), data).flat():
-            yield self._columns.batch(rows, keys)
+            batch = self._columns.batch(rows, keys)
+            numbers = pa.array(np.arange(first, first + len(batch)))
+            first += len(batch)
+            yield batch.filter(pc.invert(pc.is_in(numbers, value_set=deleted)))
+
+    def _deleted(self, file: FileScanTask) -> pa.ChunkedArray:
+        """Read the positions of the deleted rows of a file."""
+        with self._errors():
+            found = _read_all_delete_files(self._table.io, [file]).get(file.file.file_path, [])
+        chunks = [chunk for positions in found for chunk in positions.chunks]
+        return pa.chunked_array(chunks, pa.int64())
 
     def _key_values(self, file: FileScanTask) -> list[pa.Scalar]:
         spec = self._table.specs()[file.file.spec_id]
@@ -119,6 +133,11 @@ class TableRows:
                 f"pyiceberg cannot read {self._name}: {type(error).__name__}: {error}",
                 remedy="Compare the tables with Spark, as docs/to-iceberg.md describes.",
             ) from error
+
+
+def _deletes_positions_only(file: FileScanTask) -> bool:
+    kinds = {deletes.content for deletes in file.delete_files}
+    return kinds <= {DataFileContent.POSITION_DELETES}
 
 
 def _sum(keys: Sequence[str], batches: Batches) -> TableSum:

@@ -72,15 +72,16 @@ def rest(rest_catalog: RestCatalog) -> ServedCatalog:
 
 @pytest.fixture
 def hive3(hms3: EmbeddedMetastore, tmp_path: Path) -> Iterator[ServedCatalog]:
-    yield from _in_metastore(hms3, tmp_path)
+    yield from in_metastore(hms3, tmp_path)
 
 
 @pytest.fixture
 def hive4(hms4: EmbeddedMetastore, tmp_path: Path) -> Iterator[ServedCatalog]:
-    yield from _in_metastore(hms4, tmp_path)
+    yield from in_metastore(hms4, tmp_path)
 
 
-def _in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalog]:
+def in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalog]:
+    """Create a database of a metastore, which is dropped at the end."""
     options = {"type": "hive", "uri": hms.uri}
     catalog = MetastoreCatalog("lake", uri=hms.uri)
     namespace = f"ns{next(_NUMBERS)}"

@@ -339,6 +339,32 @@ def test_all_types_are_equal(
         assert before != after, name
 
 
+@fake
+def test_deleted_rows_of_files_that_arrow_cannot_read_are_omitted(
+    client: MetastoreClient, database: str, tmp_path: Path
+) -> None:
+    ref = TableRef(database, "moments")
+    columns = [HiveColumn("id", "int"), HiveColumn("moment", "timestamp")]
+    client.create_table(HiveTable.new(ref, columns, kind=TableKind.FULL_ACID))
+    # Files from before the conversion of the table, which are two stripes in Iceberg.
+    for place, name in enumerate(("000000_0", "000000_0_copy_1")):
+        rows = pa.table(
+            {
+                "id": pa.array(range(place * 60, place * 60 + 60), pa.int32()),
+                "moment": pa.array([datetime(9999, 12, 31)] * 60, pa.timestamp("us")),
+            }
+        )
+        (place_of(client.get_table(ref).folder) / name).write_bytes(flat_file(rows).getvalue())
+    mirror = Mirror(WrittenTable(client, ref), tmp_path)
+    mirror.deletes = "positions"
+    mirror.run()
+    mirror.hive.delete((0, 3), (0, 70))
+    assert mirror.run().delete_files == 1
+    mirror.hive.delete((0, 119))
+    assert mirror.run().delete_files == 1
+    assert require_equal(mirror).hive_rows == 117
+
+
 @pytest.fixture
 def partitioned(tmp_path: Path) -> Any:
     from tests.golden_versions import adopted

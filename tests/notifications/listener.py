@@ -47,11 +47,22 @@ def listener(version: str, folder: Path) -> list[Path]:
     """
     if version.startswith("3"):
         return [*fetched("listener-3.1.3", 1, _HERE / "listener-ivy.xml").glob("*.jar")]
+    return [compiled(_HERE / "NotificationLog.java", version, folder)]
+
+
+def compiled(source: Path, version: str, folder: Path) -> Path:
+    """Compile a class for a metastore, and return the folder of its classes.
+
+    Args:
+        source: The class.
+        version: The metastore's version.
+        folder: Receives the compiled classes.
+    """
     classes = folder / "listener"
     java = Path(shutil.which(find_java()) or "java").resolve()
     options = ("-nowarn", "-d", classes, "-cp", prepare(version, print).classpath)
-    _run(java.parent / "javac", *options, _HERE / "NotificationLog.java")
-    return [classes]
+    _run(java.parent / "javac", *options, source)
+    return classes
 
 
 def stored_events(metastore: EmbeddedMetastore, directory: Path) -> list[StoredEvent]:
