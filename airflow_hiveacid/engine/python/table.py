@@ -402,12 +402,9 @@ class AcidTable(TableChanges[RunReport]):
         Args:
             table: The Iceberg table, ``"namespace.table"``.
             catalog: The name of its catalog in the configuration of pyiceberg.
-            catalog_options: Options of the catalog, as pyiceberg names them; without any, and without a
-                configuration, the catalog is the metastore of this table.
-            format: The format of the data files; ``"parquet"`` for engines that read only Parquet. By
-                default it is the format of the existing table, and ORC for a new one.
-            deletes: ``"positions"`` keeps deleted rows in the data files, and writes their positions to
-                delete files, so that the cost of an update depends only on the changes.
+            catalog_options: Its options, as pyiceberg names them; by default the metastore of this table.
+            format: The format of data files; by default that of the existing table, and ORC for a new one.
+            deletes: ``"positions"`` writes positions of deleted rows to delete files; see IcebergExportJob.
             location: The folder of the new table; by default the catalog chooses one.
             properties: More properties of the new table.
             dry_run: Only plan the export.
