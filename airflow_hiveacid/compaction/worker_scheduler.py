@@ -22,7 +22,7 @@ from airflow_hiveacid.errors import HiveAcidError, WorkerFailed
 
 # The start of a process takes as much CPU time as copying hundreds of MB, or encoding 4 MB.
 INLINE_BYTES = 32 << 20
-# The allocator of glibc returns memory between the columns of a stripe, instead of at the end.
+# With these settings, glibc returns freed memory to the system earlier.
 _MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(1 << 20)}
 # The largest number of processes, which bounds the memory.
 MOST_PROCESSES = 4

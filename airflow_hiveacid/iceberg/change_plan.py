@@ -148,7 +148,7 @@ class ChangePlan:
 
     def checks(self) -> list[tuple[MirroredFile, DataFileTask]]:
         """Return the tasks that look for deleted rows in data files that otherwise remain."""
-        return [(file, task) for _, file, task in self._named() if not self._stay_in(file)]
+        return [(file, task) for _, file, task in self._named(stay=False)]
 
     def delete_files(self) -> list[tuple[PartitionDirectory, DeleteFileTask]]:
         """Return the delete files of data files that remain, with their partitions."""
@@ -156,11 +156,12 @@ class ChangePlan:
             (
                 each.files.directory,
                 DeleteFileTask(
-                    data_file=file.path, named=each.files.named(file), known=self._known(file.path)
+                    data_file=file.path,
+                    named=each.files.check(file, each.files.deletes),
+                    known=self._known(file.path),
                 ),
             )
-            for each, file, _ in self._named()
-            if self._stay_in(file)
+            for each, file, _ in self._named(stay=True)
         ]
 
     def removed_deletes(self, renewed: Collection[str] = ()) -> list[DataFile]:
@@ -210,17 +211,21 @@ class ChangePlan:
             )
         ]
 
-    def _named(self) -> Iterator[tuple[_PlannedPartition, MirroredFile, DataFileTask]]:
-        """Yield the data files that remain with new delete events that may name their rows."""
+    def _named(
+        self, *, stay: bool
+    ) -> Iterator[tuple[_PlannedPartition, MirroredFile, DataFileTask]]:
+        """Yield the data files that remain with new delete events that may name their rows.
+
+        Args:
+            stay: Whether to yield the data files in which deleted rows stay, or the others.
+        """
         for each in self._partitions:
             for file in each.plan.kept if each.plan.deletes else ():
+                if stay != (self._deletes_stay and file.provenance.whole):
+                    continue
                 task = each.files.check(file, each.plan.deletes)
                 if task.deletes:
                     yield each, file, task
-
-    def _stay_in(self, file: MirroredFile) -> bool:
-        """Return whether deleted rows stay in a data file."""
-        return self._deletes_stay and file.provenance.whole
 
     def _known(self, path: str) -> int:
         """The number of deleted rows in a data file that remains."""

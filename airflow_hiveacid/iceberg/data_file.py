@@ -110,11 +110,17 @@ def deletes_task(task: DeleteFileTask) -> WrittenDeleteFile | None:
 
     Raises:
         DataError: The row ids, or the delete events, cannot be read.
+        ProofFailed: Delete events of known positions are missing.
     """
     with _Opened(task.named) as opened:
         found = np.concatenate([np.empty(0, dtype=np.int64), *opened.positions()])
     if len(found) == task.known:
         return None
+    if len(found) < task.known:
+        raise ProofFailed(
+            f"{task.data_file} has {task.known} deleted rows, of which the Hive table names"
+            f" {len(found)}."
+        )
     size = 0
     if task.target:
         # Processes that copy stripes start in half of the time without these imports.

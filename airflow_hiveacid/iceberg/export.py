@@ -72,6 +72,8 @@ from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
 
+_FAILED_COMMITS = (CommitUncertain, IcebergConflict, IcebergRefused, IcebergUnreachable)
+
 
 class Export:
     """One run of an export.
@@ -244,10 +246,7 @@ class Export:
             fate.may_be_committed = True
             try:
                 target.commit()
-            except (
-                *(IcebergConflict, IcebergRefused, IcebergUnreachable),
-                CommitUncertain,
-            ) as error:
+            except _FAILED_COMMITS as error:
                 # The catalog may have carried out a call whose answer was lost.
                 if self._snapshot_of(attempt) is None:
                     fate.may_be_committed = isinstance(error, CommitUncertain)

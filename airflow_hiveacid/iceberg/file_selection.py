@@ -192,15 +192,7 @@ class PartitionFiles:
             file: A data file whose sources are among the rows.
             deletes: The files with the events.
         """
-        return self._named(self._runs_of(file), {delete.path for delete in deletes})
-
-    def named(self, file: MirroredFile) -> DataFileTask:
-        """Return the stripes of a data file with all delete events for their rows.
-
-        Args:
-            file: A data file whose sources are among the rows.
-        """
-        return self._named(self._runs_of(file), {delete.path for delete in self.deletes})
+        return self._named(self._runs_of(file), deletes)
 
     def _runs_of(self, file: MirroredFile) -> list[_Run]:
         """Return the sources of a data file in their order in it."""
@@ -209,13 +201,14 @@ class PartitionFiles:
         stripes = {source.path: source.stripes for source in file.provenance.sources}
         return [(each, stripes[each.file.path]) for each in opened]
 
-    def _named(self, runs: Sequence[_Run], deletes: Collection[str]) -> DataFileTask:
+    def _named(self, runs: Sequence[_Run], deletes: Sequence[DataFile]) -> DataFileTask:
         """Return some stripes with those of some delete events that may name their rows."""
+        chosen = {delete.path for delete in deletes}
         applying = {
             delete.path: (directory, delete)
             for opened, _ in runs
             for directory, delete in self._deletes_of(opened.file)
-            if delete.path in deletes
+            if delete.path in chosen
         }
         return self._task(
             runs,
@@ -232,7 +225,7 @@ class PartitionFiles:
             return task
         if all(opened.file.path in unnamed for opened, _ in runs):
             return task
-        named = self._named(runs, {delete.path for delete in self.deletes})
+        named = self._named(runs, self.deletes)
         return replace(task, named=named) if named.deletes else task
 
     def _opened(self, files: Sequence[DataFile]) -> list[_Opened]:
