@@ -1,5 +1,6 @@
 """Mirrors whose deleted rows stay in their data files, with position delete files."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from pyarrow import parquet
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import FileScanTask
 
-from airflow_hiveacid.errors import InvalidJob, MirrorRefused
+from airflow_hiveacid.errors import InvalidJob, MirrorRefused, ProofFailed
 from airflow_hiveacid.iceberg.position_delete_file import data_file_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
@@ -166,6 +167,19 @@ def test_a_removed_partition_removes_its_delete_files(mirror: PositionMirror) ->
     assert mirror.changes() == (0, 0, 1, 0)
     assert mirror.positions() == []
     assert mirror.summary()["total-delete-files"] == "0"
+
+
+def test_delete_events_that_have_disappeared_are_refused(mirror: PositionMirror) -> None:
+    mirror.hive.delete((1, 0), (1, 1))
+    mirror.update()
+    (deletes,) = mirror.hive.root.glob("delete_delta_*")
+    shutil.rmtree(deletes)
+    mirror.hive.delete((1, 2))
+    before = mirror.files()
+    with pytest.raises(ProofFailed, match="has 2 deleted rows, of which the Hive table names 1"):
+        mirror.run()
+    assert mirror.files() == before
+    assert mirror.rows() == [3]
 
 
 def test_a_dry_run_counts_the_delete_files(mirror: PositionMirror) -> None:
