@@ -1,15 +1,17 @@
 """PatientSensor: a sensor that outlasts a short absence of the metastore."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import BaseSensorOperator
 
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import READ, Access
 
@@ -27,6 +29,18 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
         super().__init__(**kwargs)
         self.metastore_patience = metastore_patience
         self._patience: Patience | None = None
+
+    def execute(self, context: "Context") -> Any:
+        """Wait on the worker."""
+        with _refusals_fail(soft_fail=self.soft_fail):
+            return super().execute(context)
+
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
+    ) -> Any:
+        """Continue after a deferral."""
+        with _refusals_fail(soft_fail=self.soft_fail):
+            return super().resume_execution(next_method, next_kwargs, context)
 
     def _tolerate(self, error: HiveAcidError, context: "Context") -> None:
         """Tolerate an unreachable metastore until the next poke.
@@ -55,3 +69,18 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
             forgets = self.reschedule and store is None
             self._patience = Patience(timedelta(0) if forgets else self.metastore_patience, store)
         return self._patience
+
+
+@contextmanager
+def _refusals_fail(*, soft_fail: bool) -> Iterator[None]:
+    """Fail a task that Airflow skips because of a refusal.
+
+    With ``soft_fail``, Airflow skips the task for every AirflowFailException, which also prevents
+    retries.
+    """
+    try:
+        yield
+    except AirflowSkipException as skip:
+        if soft_fail and isinstance(skip.__cause__, HiveAcidTaskRefused):
+            raise skip.__cause__ from None
+        raise
