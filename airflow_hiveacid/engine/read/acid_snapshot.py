@@ -12,7 +12,6 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
-from airflow_hiveacid.engine.few_calls import read_orc, select_texts
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
@@ -26,6 +25,7 @@ from airflow_hiveacid.engine.rows.columns import (
     spark_struct,
     within,
 )
+from airflow_hiveacid.engine.rows.frames import read_files, select_texts
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,
@@ -33,7 +33,6 @@ from airflow_hiveacid.engine.rows.partition_values import (
     of_one_partition,
     with_partition,
 )
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
 from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.metastore.catalog import HiveTable
 
@@ -448,5 +447,4 @@ def read_orc_files(
         search: The search argument that ORC uses to skip row groups.
     """
     options = {} if search is None else search.read_options()
-    reader = file_reader(spark).schema(schema).options(**options)
-    return read_orc(spark, reader, list(map(escape_glob, paths)))
+    return read_files(spark, "orc", paths, schema, **options)
