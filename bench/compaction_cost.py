@@ -22,7 +22,7 @@ import json, sys, time
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.compaction_value import CostRates, value_of
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import ASSUMED
 from airflow_hiveacid.compaction.forecast import forecast
 from airflow_hiveacid.compaction.table import TableCompactor

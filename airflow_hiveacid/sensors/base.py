@@ -8,7 +8,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import PokeReturnValue
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure

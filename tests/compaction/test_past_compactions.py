@@ -7,8 +7,7 @@ import pytest
 from airflow_hiveacid.acid.compaction_fit import FEWEST_RUNS
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.acid.compaction_value import CostRates
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.acid.names import SIDECAR_FILE, TableRef
 from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
