@@ -30,7 +30,7 @@ from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.past_compactions import past_compactions
+from airflow_hiveacid.compaction.past_compactions import past_compactions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
