@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef, read_lock_components
+from airflow_hiveacid.acid.locks import read_lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import READS_PROPERTY
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

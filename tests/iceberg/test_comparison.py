@@ -14,8 +14,7 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta, partition_name
+from airflow_hiveacid.acid.names import Delta, TableRef, partition_name
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (

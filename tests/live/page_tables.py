@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, TableRef
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

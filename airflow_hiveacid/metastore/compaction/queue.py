@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.metastore.client import MetastoreClient
