@@ -208,7 +208,7 @@ live: setup ## Kill Airflow's processes and YARN applications, run backfills, ch
 snippets: setup ## Run every snippet of the docs (minutes)
 	@$(RUN) python -m pytest -m snippets --numprocesses $(WORKERS) --dist worksteal tests/snippets
 
-bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run all measurements (an hour)
+bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run all measurements (hours)
 	@mkdir -p build
 	@$(BENCH) bench/peers.py --courses works first --rows $(call scaled,4000000) --json build/peers.json
 	@$(BENCH) bench/chart.py build/peers.json build/peers.svg

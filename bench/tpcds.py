@@ -32,6 +32,7 @@ from pathlib import Path
 scale, folder, queries = float(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 extension = next(Path(duckdb_extension_tpcds.__file__).parent.rglob("*.duckdb_extension"))
 db = duckdb.connect()
+db.execute("SET enable_progress_bar = false")
 db.execute(f"LOAD '{extension}'")
 db.execute(f"CALL dsdgen(sf={scale})")
 for (table,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
@@ -98,6 +99,7 @@ class Tpcds:
         self.folder, self._months = folder, months
         self._db = duckdb.connect()
         self._db.execute("SET threads = 1")
+        self._db.execute("SET enable_progress_bar = false")
         for file in folder.glob("*.parquet"):
             self._db.execute(f"CREATE VIEW {file.stem} AS FROM '{file}'")
         names = {fact.name for fact in FACTS}
