@@ -36,6 +36,10 @@ class Codec(IntEnum):
             raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
 
 
+# The names of codecs in Arrow.
+_ARROW_NAMES = {Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd"}
+
+
 @dataclass(frozen=True, slots=True)
 class Chunks:
     """A compressed stream together with the places where its chunks start."""
@@ -105,13 +109,6 @@ class Compression:
             plain.append(block)
         return b"".join(plain)
 
-    @property
-    def is_fast(self) -> bool:
-        """Return whether this package compresses as fast as Arrow's writer of ORC files."""
-        if self.codec is Codec.ZLIB:
-            return fast_zlib() is not None
-        return self.codec in (Codec.SNAPPY, Codec.ZSTD)
-
     def plain_limit(self, encoded: bytes) -> int:
         """Return the maximum number of bytes of a decompressed stream."""
         if self.codec is Codec.NONE:
@@ -153,8 +150,8 @@ class Compression:
     def _compress_block(self, block: bytes) -> bytes:
         if self.codec is Codec.ZLIB:
             return _deflated(block)
-        if self.codec in (Codec.SNAPPY, Codec.ZSTD):
-            compressed: bytes = _pyarrow().compress(block, self.codec.name.lower(), asbytes=True)
+        if self.codec in _ARROW_NAMES:
+            compressed: bytes = _pyarrow().compress(block, _ARROW_NAMES[self.codec], asbytes=True)
             return compressed
         return block
 
@@ -209,7 +206,7 @@ def _deflated(block: bytes) -> bytes:
 
 
 def _pyarrow() -> Any:
-    # Only snappy and zstd need it, and importing it takes longer than rewriting most files.
+    # Only some codecs need it, and importing it takes longer than rewriting most files.
     import pyarrow as pa
 
     return pa

@@ -1,0 +1,140 @@
+"""Encode columns of texts and of bytes, with a dictionary where texts repeat."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airflow_hiveacid.orc.format.integer_streams import encode_integers
+from airflow_hiveacid.orc.format.protobuf import Message
+from airflow_hiveacid.orc.format.statistics import BINARIES, STRINGS, count_statistics
+from airflow_hiveacid.orc.format.streams import Encoding, Integers, StreamKind
+from airflow_hiveacid.orc.values.column_encoder import (
+    PlainStream,
+    RunEncoder,
+    value_statistics,
+)
+
+# Texts with fewer distinct values than this share of the first row group are worth a dictionary.
+_DICTIONARY_SHARE = 0.8
+
+
+class BinaryEncoder(RunEncoder):
+    """Encodes bytes, without a dictionary."""
+
+    def _add(self, values: Any) -> Message:
+        size = self._append_bytes(values)
+        return value_statistics(len(values), BINARIES, Message().add_signed(1, size))
+
+    def _append_bytes(self, values: Any) -> int:
+        """Append the bytes of values and their lengths, and return the number of bytes."""
+        content, lengths = _parts(values)
+        self._append(StreamKind.DATA, content, is_run=False)
+        self._append_integers(StreamKind.LENGTH, lengths, signed=False)
+        return len(content)
+
+
+class TextEncoder(BinaryEncoder):
+    """Encodes texts.
+
+    The first row group with values determines whether the stripe has a dictionary, like in Java's
+    writer.
+    """
+
+    def _begin(self) -> None:
+        super()._begin()
+        # Row groups of texts with a dictionary each; without any, no row group has values so far.
+        self._coded: list[Any] = []
+        self._has_dictionary: bool | None = None
+        self._dictionary_size = 0
+
+    @property
+    def size(self) -> int:
+        """See the base class."""
+        return super().size + self._dictionary_size
+
+    def _add(self, values: Any) -> Message:
+        import pyarrow as pa
+
+        values = values.cast(pa.binary())
+        if self._has_dictionary is False:
+            return self._add_direct(values)
+        coded = values.dictionary_encode()
+        if self._has_dictionary is None and len(values):
+            self._has_dictionary = len(coded.dictionary) <= len(values) * _DICTIONARY_SHARE
+            if not self._has_dictionary:
+                for empty in self._coded:
+                    self._append_bytes(empty.dictionary)
+                return self._add_direct(values)
+        self._coded.append(coded)
+        self._dictionary_size += coded.dictionary.nbytes + len(coded)
+        # The rest follows when the whole dictionary is known.
+        return count_statistics(len(values))
+
+    def _add_direct(self, values: Any) -> Message:
+        from pyarrow import compute
+
+        size = self._append_bytes(values)
+        if not len(values):
+            return count_statistics(0)
+        bounds = compute.min_max(values)
+        return _text_statistics(len(values), bounds["min"].as_py(), bounds["max"].as_py(), size)
+
+    def _finish(self) -> list[PlainStream]:
+        self._encoded_dictionary = None
+        if not self._has_dictionary:
+            for empty in self._coded if self._has_dictionary is None else ():
+                self._append_bytes(empty.dictionary)
+            return super()._finish()
+        texts, groups = _united(self._coded)
+        content, lengths = _parts(texts)
+        for number, codes in enumerate(groups):
+            first, last = self._append_integers(StreamKind.DATA, codes, signed=False)
+            if len(codes):
+                size = int(lengths[codes].sum())
+                detailed = _text_statistics(
+                    len(codes), texts[first].as_py(), texts[last].as_py(), size
+                )
+                nulls = self.groups[number].number(10)
+                self.groups[number] = detailed.with_numbers({10: nulls})
+        self._encoded_dictionary = len(texts)
+        lengths_stream = encode_integers(lengths, signed=False).runs
+        return [
+            *super()._finish(),
+            PlainStream(StreamKind.LENGTH, bytearray(lengths_stream)),
+            PlainStream(StreamKind.DICTIONARY_DATA, bytearray(content)),
+        ]
+
+    def _encoding(self) -> bytes:
+        if self._encoded_dictionary is None:
+            return super()._encoding()
+        encoding = Message().add_number(1, Encoding.DICTIONARY_V2)
+        return encoding.add_number(2, self._encoded_dictionary).encode()
+
+
+def _parts(values: Any) -> tuple[bytes, Integers]:
+    """Return the bytes of all values, one after the other, and their lengths."""
+    if not len(values):
+        return b"", np.zeros(0, np.int64)
+    _, starts, data = values.buffers()
+    offsets = np.frombuffer(starts, np.int32)[values.offset : values.offset + len(values) + 1]
+    content = data[int(offsets[0]) : int(offsets[-1])].to_pybytes() if data is not None else b""
+    return content, np.diff(offsets).astype(np.int64)
+
+
+def _united(coded: list[Any]) -> tuple[Any, list[Integers]]:
+    """Return the sorted texts of all row groups, and for each row group their places there."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    chunks = pa.chunked_array(coded).unify_dictionaries().chunks
+    texts = chunks[0].dictionary
+    order = compute.array_sort_indices(texts).to_numpy()
+    places: NDArray[np.int64] = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return texts.take(pa.array(order)), [places[chunk.indices.to_numpy()] for chunk in chunks]
+
+
+def _text_statistics(count: int, smallest: bytes, largest: bytes, size: int) -> Message:
+    texts = Message().add_data(1, smallest).add_data(2, largest).add_signed(3, size)
+    return value_statistics(count, STRINGS, texts)
