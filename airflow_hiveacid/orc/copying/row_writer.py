@@ -138,7 +138,7 @@ class RowWriter:
             encodings.append(column.encoding)
             statistics.append(column.statistics)
             compressed = [
-                self._compression.chunks(bytes(stream.content)) for stream in column.streams
+                self._compression.chunks(b"".join(stream.parts)) for stream in column.streams
             ]
             data += [
                 Stream(stream.kind, column.column, chunks.data)

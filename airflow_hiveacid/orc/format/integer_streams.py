@@ -24,6 +24,9 @@ _HALF = 1 << 32
 _SAFE = 1 << 62
 # The sum of a run of smaller values does not overflow, whatever the number of rows.
 _SUMMABLE = 1 << 31
+# The distance of the values of a run that are compared first.
+_SAMPLED = 64
+_FEWEST_STEPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,9 @@ def encode_integers(values: Integers, *, signed: bool) -> EncodedIntegers:
         signed: Whether the stream is one of signed integers.
     """
     count = len(values)
-    smallest, largest = int(values.min()), int(values.max())
-    if smallest == largest:
-        return EncodedIntegers(_constants(smallest, count, signed), smallest, largest)
+    if values[0] == values[-1] and (values == values[0]).all():
+        value = int(values[0])
+        return EncodedIntegers(_constants(value, count, signed), value, value)
     blocks = -(-count // _RUN)
     padded = values
     if count % _RUN:
@@ -59,16 +62,20 @@ def encode_integers(values: Integers, *, signed: bool) -> EncodedIntegers:
         padded[:count] = values
         padded[count:] = values[-1]
     table = padded.reshape(blocks, _RUN)
-    widths = _widths(table, smallest, largest, signed)
-    special = _special_runs(table, count, widths, largest - smallest < _SAFE, signed)
-    unsigned = ((table << 1) ^ (table >> 63) if signed else table).view(np.uint64)
+    least, most = table.min(axis=1), table.max(axis=1)
+    smallest, largest = int(least.min()), int(most.max())
+    ranges = zip(least.tolist(), most.tolist(), strict=True)
+    widths = [_width_of_range(*range_, signed) for range_ in ranges]
+    special = _special_runs(table, count, widths, signed) if largest - smallest < _SAFE else {}
+    unsigned = _zigzag(table, smallest, signed)
     parts: list[bytes] = []
     start = 0
     for block in range(1, blocks + 1):
         if (
             block < blocks
             and widths[block] == widths[start]
-            and special.keys().isdisjoint((start, block))
+            and start not in special
+            and block not in special
         ):
             continue
         if start in special:
@@ -98,43 +105,40 @@ def _constants(value: int, count: int, signed: bool) -> bytes:
     return encoded + (_arithmetic_run(value, 0, rest, signed) if rest else b"")
 
 
-def _widths(
-    table: Integers, smallest: int, largest: int, signed: bool
-) -> list[int]:
-    """Return the width of each block."""
-    if len(table) == 1:
-        return [_width_of_range(smallest, largest, signed)]
-    ranges = zip(table.min(axis=1).tolist(), table.max(axis=1).tolist(), strict=True)
-    return [_width_of_range(*range_, signed) for range_ in ranges]
-
-
 def _width_of_range(smallest: int, largest: int, signed: bool) -> int:
     bits = max(zigzag(smallest), zigzag(largest)) if signed else largest
     return _WIDTH_OF[bits.bit_length()]
 
 
+def _zigzag(table: Integers, smallest: int, signed: bool) -> NDArray[np.uint64]:
+    if not signed:
+        return table.view(np.uint64)
+    doubled = table << 1
+    return (doubled if smallest >= 0 else doubled ^ (table >> 63)).view(np.uint64)
+
+
 def _special_runs(
-    table: Integers, count: int, widths: list[int], is_safe: bool, signed: bool
+    table: Integers, count: int, widths: list[int], signed: bool
 ) -> dict[int, bytes]:
     """Return the encoded blocks whose steps take less room than their values."""
-    if not is_safe:
-        return {}
-    steps = table[:, 1:] - table[:, :-1]
-    least = steps.min(axis=1)
     special: dict[int, bytes] = {}
-    for block in np.flatnonzero((least >= 0) | (steps[:, 0] == least)).tolist():
-        length = min(count - block * _RUN, _RUN)
-        mine = steps[block, : length - 1]
-        if length < 3:
+    # Few steps exclude most of the others.
+    sampled = table[:, ::_SAMPLED]
+    rises = (sampled[:, 1:] >= sampled[:, :-1]).all(axis=1)
+    falls = (sampled[:, 1:] <= sampled[:, :-1]).all(axis=1)
+    for block in np.flatnonzero(rises | falls).tolist():
+        values = table[block, : count - block * _RUN]
+        if len(values) < _FEWEST_STEPS:
             continue
-        first = int(table[block, 0])
-        if (mine == mine[0]).all():
-            special[block] = _arithmetic_run(first, int(mine[0]), length, signed)
-        elif least[block] >= 0:
+        steps = np.diff(values)
+        first, step, least = int(values[0]), int(steps[0]), int(steps.min())
+        if least == step == int(steps.max()):
+            special[block] = _arithmetic_run(first, step, len(values), signed)
+        elif least >= 0:
             # Width 1 is not allowed here: its code means that all steps are equal.
-            width = max(_WIDTH_OF[int(mine[1:].max()).bit_length()], 2)
+            width = max(_WIDTH_OF[int(steps[1:].max()).bit_length()], 2)
             if width < widths[block]:
-                special[block] = _delta_run(first, mine, width, signed)
+                special[block] = _delta_run(first, steps, width, signed)
     return special
 
 

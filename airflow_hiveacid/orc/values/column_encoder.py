@@ -31,14 +31,21 @@ class PlainStream:
 
     Attributes:
         kind: Its kind.
-        content: Its bytes.
+        parts: The bytes of its row groups.
+        size: The number of all these bytes.
         positions: The position of each row group: the place in the stream, and numbers of values,
             and of bits, to skip there; empty for a stream that has none.
     """
 
     kind: StreamKind
-    content: bytearray = field(default_factory=bytearray)
+    parts: list[bytes] = field(default_factory=list)
     positions: list[tuple[int, ...]] = field(default_factory=list)
+    size: int = 0
+
+    @classmethod
+    def of(cls, kind: StreamKind, content: bytes) -> "PlainStream":
+        """Return a stream that the row index does not point into."""
+        return cls(kind, [content], [], len(content))
 
 
 class ColumnEncoder(ABC):
@@ -56,14 +63,15 @@ class ColumnEncoder(ABC):
 
     def _begin(self) -> None:
         self.groups: list[Message] = []
-        self._known: list[NDArray[np.bool_]] = []
+        # Of a row group without nulls only the number of rows.
+        self._known: list[NDArray[np.bool_] | int] = []
         self._has_null = False
         self._streams: dict[StreamKind, PlainStream] = {}
 
     @property
     def size(self) -> int:
         """About the number of bytes of the present stripe, nested columns included."""
-        own = sum(len(stream.content) for stream in self._streams.values())
+        own = sum(stream.size for stream in self._streams.values())
         return own + sum(child.size for child in self.children)
 
     def add(self, values: Any) -> None:
@@ -74,7 +82,7 @@ class ColumnEncoder(ABC):
             self._known.append(values.is_valid().to_numpy(zero_copy_only=False))
             values = values.drop_null()
         else:
-            self._known.append(np.ones(len(values), np.bool_))
+            self._known.append(len(values))
         self.groups.append(self._add(values))
         if nulls:
             self.groups[-1] = self.groups[-1].with_numbers({HAS_NULL: 1})
@@ -87,9 +95,11 @@ class ColumnEncoder(ABC):
         """Return the column of the present stripe, and begin the next one."""
         streams: list[PlainStream] = []
         if self._has_null:
-            flags = encode_flags(self._known)
-            positions: list[tuple[int, ...]] = list(flags.positions)
-            streams.append(PlainStream(StreamKind.PRESENT, bytearray(flags.stream), positions))
+            known = (
+                np.ones(group, np.bool_) if isinstance(group, int) else group
+                for group in self._known
+            )
+            streams.append(flag_stream(StreamKind.PRESENT, list(known)))
         streams += self._finish()
         finished = FinishedColumn(
             self.column, self._encoding(), streams, self.groups, merge(self.groups)
@@ -107,9 +117,9 @@ class ColumnEncoder(ABC):
     def _append(self, kind: StreamKind, content: bytes, *, is_run: bool) -> None:
         """Append the content of a row group to a stream."""
         stream = self._streams.setdefault(kind, PlainStream(kind))
-        place = len(stream.content)
-        stream.positions.append((place, 0) if is_run else (place,))
-        stream.content += content
+        stream.positions.append((stream.size, 0) if is_run else (stream.size,))
+        stream.parts.append(content)
+        stream.size += len(content)
 
     def _append_integers(
         self, kind: StreamKind, values: Integers, *, signed: bool
@@ -147,6 +157,12 @@ class RunEncoder(ColumnEncoder):
 
     def _encoding(self) -> bytes:
         return describe_encoding(Encoding.DIRECT_V2)
+
+
+def flag_stream(kind: StreamKind, groups: Sequence[NDArray[np.bool_]]) -> PlainStream:
+    """Return a stream of the flags of all row groups."""
+    flags = encode_flags(groups)
+    return PlainStream(kind, [flags.stream], list(flags.positions), len(flags.stream))
 
 
 def value_statistics(count: int, number: int, details: Message | None) -> Message:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airflow_hiveacid.errors import BeyondArrow
-from airflow_hiveacid.orc.format.byte_streams import encode_bytes, encode_flags
+from airflow_hiveacid.orc.format.byte_streams import encode_bytes
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.format.integer_streams import exact_sum
 from airflow_hiveacid.orc.format.protobuf import Message, pack
@@ -28,6 +28,7 @@ from airflow_hiveacid.orc.values.column_encoder import (
     ColumnEncoder,
     PlainStream,
     RunEncoder,
+    flag_stream,
     value_statistics,
 )
 from airflow_hiveacid.orc.values.decimals import Numbers
@@ -120,9 +121,7 @@ class _Flags(ColumnEncoder):
         return value_statistics(len(flags), BUCKETS, counts)
 
     def _finish(self) -> list[PlainStream]:
-        flags = encode_flags(self._flags)
-        positions: list[tuple[int, ...]] = list(flags.positions)
-        return [PlainStream(StreamKind.DATA, bytearray(flags.stream), positions)]
+        return [flag_stream(StreamKind.DATA, self._flags)]
 
 
 class _Reals(ColumnEncoder):

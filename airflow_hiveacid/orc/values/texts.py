@@ -56,7 +56,7 @@ class TextEncoder(BinaryEncoder):
     def _add(self, values: Any) -> Message:
         import pyarrow as pa
 
-        values = values.cast(pa.binary())
+        values = values.view(pa.binary())
         if self._has_dictionary is False:
             return self._add_direct(values)
         coded = values.dictionary_encode()
@@ -101,8 +101,8 @@ class TextEncoder(BinaryEncoder):
         lengths_stream = encode_integers(lengths, signed=False).runs
         return [
             *super()._finish(),
-            PlainStream(StreamKind.LENGTH, bytearray(lengths_stream)),
-            PlainStream(StreamKind.DICTIONARY_DATA, bytearray(content)),
+            PlainStream.of(StreamKind.LENGTH, lengths_stream),
+            PlainStream.of(StreamKind.DICTIONARY_DATA, content),
         ]
 
     def _encoding(self) -> bytes:
