@@ -78,15 +78,18 @@ class RowGroups:
 
 
 class RowWriter:
-    """Writes row groups of full ACID events."""
+    """Writes row groups."""
 
-    def __init__(self, sink: Sink, layout: Layout, clock: str) -> None:
+    def __init__(
+        self, sink: Sink, layout: Layout, clock: str, *, stripe_size: int = _STRIPE_SIZE
+    ) -> None:
         """Begin a file.
 
         Args:
             sink: Receives the file.
             layout: The layout of the file.
             clock: The time zone of its timestamps, which are split.
+            stripe_size: The number of bytes from which a stripe ends, before their compression.
 
         Raises:
             BeyondArrow: A column has a type that Arrow does not hold.
@@ -98,6 +101,7 @@ class RowWriter:
         self._compression = Compression(layout.codec, block_size)
         self._layout = layout
         self._clock = clock
+        self._stripe_size = stripe_size
         self._stride = layout.stride or _USUAL_STRIDE
         self._root = encoder_of(layout.types, clock)
         self._output = Output(sink)
@@ -110,7 +114,7 @@ class RowWriter:
         """Write the rows of a row group; one with fewer rows than others ends its stripe."""
         self._root.add(group.to_struct_array())
         self._rows += group.num_rows
-        if group.num_rows < self._stride or self._root.size >= _STRIPE_SIZE:
+        if group.num_rows < self._stride or self._root.size >= self._stripe_size:
             self._end_stripe()
 
     def close(self) -> OrcTail:

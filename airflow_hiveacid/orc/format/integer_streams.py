@@ -184,7 +184,7 @@ def _packed(values: NDArray[np.uint64], width: int) -> NDArray[np.uint8]:
         size = width // 8
         room = 1 if size == 1 else 2 if size == 2 else 4 if size <= 4 else 8
         octets = values.astype(f">u{room}").view(np.uint8)
-        return octets.reshape(-1, room)[:, room - size :]
+        return octets.reshape(-1, room)[:, room - size :].reshape(-1)
     small = values.astype(np.uint8).reshape(-1)
     while width < 8:
         small = small[0::2] << width | small[1::2]

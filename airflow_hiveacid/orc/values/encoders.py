@@ -60,7 +60,7 @@ def encoder_of(types: Sequence[bytes], clock: str, column: int = 0) -> ColumnEnc
     if kind == TypeKind.DECIMAL:
         return _Decimals(column, type_.number(TypeField.SCALE))
     if kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
-        return _Timestamps(column, in_utc=kind == TypeKind.TIMESTAMP_INSTANT or clock == UTC)
+        return TimestampEncoder(column, in_utc=kind == TypeKind.TIMESTAMP_INSTANT or clock == UTC)
     if kind not in _NESTED:
         raise BeyondArrow(f"There are columns of the ORC type {kind}, which are not written.")
     encoder = _NESTED[TypeKind(kind)](column)
@@ -165,10 +165,16 @@ class _Decimals(RunEncoder):
         return f"{sign}{digits[: -self._scale]}.{digits[-self._scale :]}".encode()
 
 
-class _Timestamps(RunEncoder):
-    """Timestamps as structs of their seconds and nanoseconds; see `split_timestamps`."""
+class TimestampEncoder(RunEncoder):
+    """Encodes timestamps that are structs of seconds and nanoseconds; see `split_timestamps`."""
 
     def __init__(self, column: int, *, in_utc: bool) -> None:
+        """Begin with an empty stripe.
+
+        Args:
+            column: The number of the column.
+            in_utc: Whether the clock of the seconds is that of the statistics.
+        """
         super().__init__(column)
         self._in_utc = in_utc
 
