@@ -65,7 +65,7 @@ class ColumnEncoder(ABC):
         self.groups: list[Message] = []
         # Of a row group without nulls only the number of rows.
         self._known: list[NDArray[np.bool_] | int] = []
-        self._has_null = False
+        self._has_null = self._shows_null = False
         self._streams: dict[StreamKind, PlainStream] = {}
 
     @property
@@ -74,8 +74,13 @@ class ColumnEncoder(ABC):
         own = sum(stream.size for stream in self._streams.values())
         return own + sum(child.size for child in self.children)
 
-    def add(self, values: Any) -> None:
-        """Encode the values of the next row group."""
+    def add(self, values: Any, *, in_nulls: bool = False) -> None:
+        """Encode the values of the next row group.
+
+        Args:
+            values: An Arrow array.
+            in_nulls: Whether the column also lacks a value in structs that are null.
+        """
         nulls = values.null_count
         if nulls:
             self._has_null = True
@@ -83,8 +88,9 @@ class ColumnEncoder(ABC):
             values = values.drop_null()
         else:
             self._known.append(len(values))
+        self._shows_null = bool(nulls) or in_nulls
         self.groups.append(self._add(values))
-        if nulls:
+        if self._shows_null:
             self.groups[-1] = self.groups[-1].with_numbers({HAS_NULL: 1})
 
     @abstractmethod

@@ -208,7 +208,7 @@ def _without_zeros(nanos: Integers) -> Integers:
 class _Structs(ColumnEncoder):
     def _add(self, values: Any) -> Message:
         for child, part in zip(self.children, values.flatten(), strict=True):
-            child.add(part)
+            child.add(part, in_nulls=self._shows_null)
         return count_statistics(len(values))
 
 

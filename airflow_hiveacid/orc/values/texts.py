@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from airflow_hiveacid.orc.format.integer_streams import encode_integers
 from airflow_hiveacid.orc.format.protobuf import Message
-from airflow_hiveacid.orc.format.statistics import BINARIES, STRINGS, count_statistics
+from airflow_hiveacid.orc.format.statistics import BINARIES, HAS_NULL, STRINGS, count_statistics
 from airflow_hiveacid.orc.format.streams import Encoding, Integers, StreamKind
 from airflow_hiveacid.orc.values.column_encoder import (
     PlainStream,
@@ -95,8 +95,8 @@ class TextEncoder(BinaryEncoder):
                 detailed = _text_statistics(
                     len(codes), texts[first].as_py(), texts[last].as_py(), size
                 )
-                nulls = self.groups[number].number(10)
-                self.groups[number] = detailed.with_numbers({10: nulls})
+                nulls = self.groups[number].number(HAS_NULL)
+                self.groups[number] = detailed.with_numbers({HAS_NULL: nulls})
         self._encoded_dictionary = len(texts)
         lengths_stream = encode_integers(lengths, signed=False).runs
         return [
