@@ -15,9 +15,7 @@ NUMBERS = st.lists(
 )
 
 
-@given(
-    NUMBERS | st.lists(st.integers(-_SMALL, _SMALL), min_size=1, max_size=50), st.integers(0, 3)
-)
+@given(NUMBERS | st.lists(st.integers(-_SMALL, _SMALL), min_size=1, max_size=50), st.integers(0, 3))
 def test_numbers_are_encoded_as_by_the_format(values, skipped):
     decimals = [Decimal(value).scaleb(-2) for value in [0] * skipped + values]
     # Arrays may begin in the middle of a buffer.

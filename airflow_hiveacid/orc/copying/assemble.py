@@ -23,11 +23,13 @@ class Part:
         source: The file.
         tail: Its tail.
         stripes: The numbers of the stripes; by default all.
+        reencoded: Whether `reencode` made the file, from stripes that have been checked.
     """
 
     source: Source
     tail: OrcTail
     stripes: Sequence[int] | None = None
+    reencoded: bool = False
 
     @property
     def chosen(self) -> Sequence[int]:

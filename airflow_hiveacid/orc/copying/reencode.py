@@ -28,6 +28,7 @@ from airflow_hiveacid.orc.values.timestamps import split_timestamps, split_types
 # Rows that are kept in longer runs than this are joined faster than they are filtered.
 _ROWS_OF_A_SLICE = 256
 
+
 @dataclass(frozen=True, slots=True)
 class Reencoded:
     """The result of rewriting the rows of some stripes.
@@ -122,7 +123,8 @@ def reencoded_part(source: Source, done: Reencoded, types: tuple[bytes, ...]) ->
     """
     tail = OrcTail.read(source)
     metadata = mark(tail.rows) if done.microseconds else {}
-    return Part(source, replace(tail, types=types, user_metadata=metadata))
+    tail = replace(tail, types=types, user_metadata=metadata)
+    return Part(source, tail, reencoded=True)
 
 
 def values_of(part: Part) -> Tally:

@@ -55,14 +55,14 @@ class RowGroups:
             size: About the memory of them.
         """
         for part in parts:
-            while self._rows + part.num_rows >= self._stride:
-                missing = self._stride - self._rows
-                self._parts.append(part.slice(0, missing))
-                yield from self.rest()
-                part = part.slice(missing)
-            if part.num_rows:
-                self._parts.append(part)
-                self._rows += part.num_rows
+            start = 0
+            while start < part.num_rows:
+                taken = part.slice(start, self._stride - self._rows)
+                self._parts.append(taken)
+                self._rows += taken.num_rows
+                start += taken.num_rows
+                if self._rows == self._stride:
+                    yield from self.rest()
         self._bytes += size
         if self._bytes > _GROUP_SIZE:
             yield from self.rest()
@@ -160,7 +160,9 @@ class RowWriter:
             self._output.write(stream.data)
         self._output.write(footer)
         index_length, data_length = (sum(len(each.data) for each in part) for part in (index, data))
-        self._stripes.append(Stripe(offset, index_length, data_length, len(footer), self._rows, Message()))
+        self._stripes.append(
+            Stripe(offset, index_length, data_length, len(footer), self._rows, Message())
+        )
         self._statistics.append(tuple(statistics))
         self._rows = 0
 

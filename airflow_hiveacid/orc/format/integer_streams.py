@@ -89,7 +89,7 @@ def encode_integers(values: Integers, *, signed: bool) -> EncodedIntegers:
 
 def exact_sum(values: Integers, smallest: int, largest: int) -> int:
     """Add up integers between two bounds, also if the sum has more than 64 bits."""
-    if -_SUMMABLE <= smallest and largest < _SUMMABLE:
+    if smallest >= -_SUMMABLE and largest < _SUMMABLE:
         return int(values.sum())
     # In halves, because the sum of 64-bit numbers need not fit 64 bits.
     return int((values >> 32).sum()) * _HALF + int((values & (_HALF - 1)).sum())
@@ -117,9 +117,7 @@ def _zigzag(table: Integers, smallest: int, signed: bool) -> NDArray[np.uint64]:
     return (doubled if smallest >= 0 else doubled ^ (table >> 63)).view(np.uint64)
 
 
-def _special_runs(
-    table: Integers, count: int, widths: list[int], signed: bool
-) -> dict[int, bytes]:
+def _special_runs(table: Integers, count: int, widths: list[int], signed: bool) -> dict[int, bytes]:
     """Return the encoded blocks whose steps take less room than their values."""
     special: dict[int, bytes] = {}
     # Few steps exclude most of the others.
@@ -185,8 +183,8 @@ def _packed(values: NDArray[np.uint64], width: int) -> NDArray[np.uint8]:
         room = 1 if size == 1 else 2 if size == 2 else 4 if size <= 4 else 8
         octets = values.astype(f">u{room}").view(np.uint8)
         return octets.reshape(-1, room)[:, room - size :].reshape(-1)
-    small = values.astype(np.uint8).reshape(-1)
+    small: NDArray[np.uint8] = values.astype(np.uint8).reshape(-1)
     while width < 8:
-        small = small[0::2] << width | small[1::2]
+        small = (small[0::2] << width | small[1::2]).astype(np.uint8, copy=False)
         width *= 2
     return small

@@ -16,32 +16,21 @@ from typing import TypeVar
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.format.batches import (
     OtherStripe,
-    Piece,
-    length_of,
     with_other_stripes,
     with_stripes,
 )
-from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.compression import Compression
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.format.statistics import (
-    COUNT,
-    HAS_NULL,
-    count_statistics,
-    integer_range,
-    timestamp_statistics,
-)
 from airflow_hiveacid.orc.format.streams import (
     Encoding,
     StreamKind,
     describe_encoding,
     describe_stream,
-    row_index,
 )
 from airflow_hiveacid.orc.format.stripe_footer import (
     UTC,
-    PlacedStream,
     StripeFooter,
     clock_of,
     new_footer,
