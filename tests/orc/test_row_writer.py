@@ -283,7 +283,8 @@ def test_the_output_of_the_faster_library_is_readable_by_zlib():
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZLIB, Codec.LZ4])
 def test_java_finds_the_rows_of_each_row_group(spark, tmp_path, codec):
-    content = many_kinds(5200, 3)
+    # The bytes may break the lines that Java prints.
+    content = many_kinds(5200, 3).drop_columns(["blob"])
     theirs = flat_file(content, "zlib")
     (tmp_path / "theirs").write_bytes(theirs.getvalue())
     ours = written(content, codec, block_size=4 << 10, stripe_size=256 << 10)

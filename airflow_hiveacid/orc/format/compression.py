@@ -68,19 +68,21 @@ class Compression:
         """Compress a stream and remember the chunk starts, which row index positions need."""
         if self.codec is Codec.NONE:
             return Chunks(plain, (0,))
-        encoded = bytearray()
+        parts: list[bytes | memoryview] = []
         starts = []
+        position = 0
+        view = memoryview(plain)
         for offset in range(0, len(plain), self.chunk_size):
-            starts.append(len(encoded))
-            block = plain[offset : offset + self.chunk_size]
+            starts.append(position)
+            block = view[offset : offset + self.chunk_size]
             compressed = self._compress_block(block)
             # A block that does not shrink is stored unchanged. That is valid for every codec, so
             # rare codecs need no compressor.
             original = len(compressed) >= len(block)
             body = block if original else compressed
-            encoded += (len(body) << 1 | original).to_bytes(3, "little")
-            encoded += body
-        return Chunks(bytes(encoded), tuple(starts))
+            parts += [(len(body) << 1 | original).to_bytes(3, "little"), body]
+            position += 3 + len(body)
+        return Chunks(b"".join(parts), tuple(starts))
 
     def compress(self, plain: bytes) -> bytes:
         """Compress a stream."""
@@ -147,7 +149,7 @@ class Compression:
                 )
             yield block
 
-    def _compress_block(self, block: bytes) -> bytes:
+    def _compress_block(self, block: memoryview) -> bytes | memoryview:
         if self.codec is Codec.ZLIB:
             return _deflated(block)
         if self.codec in _ARROW_NAMES:
@@ -196,7 +198,7 @@ def fast_zlib() -> Any:
     return isal_zlib
 
 
-def _deflated(block: bytes) -> bytes:
+def _deflated(block: memoryview) -> bytes:
     isal = fast_zlib()
     if isal is not None:
         compressed: bytes = isal.compress(block, wbits=-zlib.MAX_WBITS)
