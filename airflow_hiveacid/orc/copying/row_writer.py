@@ -30,8 +30,7 @@ from airflow_hiveacid.orc.values.encoders import all_encoders, encoder_of
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 4 << 10, 256 << 10
 _USUAL_STRIDE = 10_000
 # The size of a stripe before its compression, and the decoded rows that wait for their row group.
-_STRIPE_SIZE = 32 << 20
-_GROUP_SIZE = 16 << 20
+_STRIPE_SIZE = _GROUP_SIZE = 32 << 20
 
 
 class RowGroups:
@@ -93,7 +92,7 @@ class RowWriter:
 
         Raises:
             BeyondArrow: A column has a type that Arrow does not hold.
-            UnsupportedFile: The codec is not supported.
+            UnsupportedFile: The codec is not supported, or the columns are in another order.
         """
         if layout.codec is Codec.LZO:
             raise UnsupportedFile(f"ORC files compressed with {layout.codec.name} are not written.")
@@ -104,6 +103,11 @@ class RowWriter:
         self._stripe_size = stripe_size
         self._stride = layout.stride or _USUAL_STRIDE
         self._root = encoder_of(layout.types, clock)
+        self._encoders = tuple(all_encoders(self._root))
+        if [encoder.column for encoder in self._encoders] != list(range(len(layout.types))):
+            raise UnsupportedFile(
+                "The columns of the ORC file are not in the order of their types."
+            )
         self._output = Output(sink)
         self._output.write(MAGIC)
         self._rows = 0
@@ -137,7 +141,7 @@ class RowWriter:
         data: list[Stream] = []
         encodings: list[bytes] = []
         statistics: list[bytes] = []
-        for encoder in all_encoders(self._root):
+        for encoder in self._encoders:
             column = encoder.finish()
             encodings.append(column.encoding)
             statistics.append(column.statistics)

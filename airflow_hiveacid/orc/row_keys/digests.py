@@ -149,7 +149,9 @@ class ValueDigest:
         elif shape in (_Shape.TEXTS, _Shape.LARGE_TEXTS):
             _, starts, data = column.buffers()
             integer = np.int32 if shape is _Shape.TEXTS else np.int64
-            offsets = np.frombuffer(starts, integer)[column.offset : column.offset + len(column) + 1]
+            offsets = np.frombuffer(starts, integer)[
+                column.offset : column.offset + len(column) + 1
+            ]
             self._update(f"{name}#", np.diff(offsets).astype(np.int64))
             if data is not None:
                 self._update(name, data[int(offsets[0]) : int(offsets[-1])])

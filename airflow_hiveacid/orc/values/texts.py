@@ -43,33 +43,41 @@ class TextEncoder(BinaryEncoder):
 
     def _begin(self) -> None:
         super()._begin()
-        # Row groups of texts with a dictionary each; without any, no row group has values so far.
-        self._coded: list[Any] = []
-        self._has_dictionary: bool | None = None
-        self._dictionary_size = 0
+        # The distinct texts of each row group, and the places of its texts among them.
+        self._coded: list[tuple[Any, NDArray[Any]]] = []
+        self._coded_size = 0
+        # Unknown while no row group has values.
+        self._repeats: bool | None = None
+        self._dictionary_length: int | None = None
 
     @property
     def size(self) -> int:
         """See the base class."""
-        return super().size + self._dictionary_size
+        return super().size + self._coded_size
 
     def _add(self, values: Any) -> Message:
         import pyarrow as pa
 
         values = values.view(pa.binary())
-        if self._has_dictionary is False:
+        if self._repeats is False:
             return self._add_direct(values)
         coded = values.dictionary_encode()
-        if self._has_dictionary is None and len(values):
-            self._has_dictionary = len(coded.dictionary) <= len(values) * _DICTIONARY_SHARE
-            if not self._has_dictionary:
-                for empty in self._coded:
-                    self._append_bytes(empty.dictionary)
+        distinct = coded.dictionary
+        if self._repeats is None and len(values):
+            self._repeats = len(distinct) <= len(values) * _DICTIONARY_SHARE
+            if not self._repeats:
+                self._append_empty_groups()
                 return self._add_direct(values)
-        self._coded.append(coded)
-        self._dictionary_size += coded.dictionary.nbytes + len(coded)
+        places = coded.indices.to_numpy().astype(np.min_scalar_type(len(distinct)))
+        self._coded.append((distinct, places))
+        self._coded_size += distinct.nbytes + places.nbytes
         # The rest follows when the whole dictionary is known.
         return count_statistics(len(values))
+
+    def _append_empty_groups(self) -> None:
+        """Append the row groups without values."""
+        for nothing, _ in self._coded:
+            self._append_bytes(nothing)
 
     def _add_direct(self, values: Any) -> Message:
         from pyarrow import compute
@@ -81,35 +89,33 @@ class TextEncoder(BinaryEncoder):
         return _text_statistics(len(values), bounds["min"].as_py(), bounds["max"].as_py(), size)
 
     def _finish(self) -> list[PlainStream]:
-        self._encoded_dictionary = None
-        if not self._has_dictionary:
-            for empty in self._coded if self._has_dictionary is None else ():
-                self._append_bytes(empty.dictionary)
+        if not self._repeats:
+            if self._repeats is None:
+                self._append_empty_groups()
             return super()._finish()
         texts, groups = _united(self._coded)
         content, lengths = _parts(texts)
-        for number, codes in enumerate(groups):
-            first, last = self._append_integers(StreamKind.DATA, codes, signed=False)
-            if len(codes):
-                size = int(lengths[codes].sum())
-                detailed = _text_statistics(
-                    len(codes), texts[first].as_py(), texts[last].as_py(), size
-                )
+        for number, places in enumerate(groups):
+            first, last = self._append_integers(StreamKind.DATA, places, signed=False)
+            if len(places):
+                size = int(lengths[places].sum())
+                bounds = texts[first].as_py(), texts[last].as_py()
                 nulls = self.groups[number].number(HAS_NULL)
-                self.groups[number] = detailed.with_numbers({HAS_NULL: nulls})
-        self._encoded_dictionary = len(texts)
-        lengths_stream = encode_integers(lengths, signed=False).runs
+                statistics = _text_statistics(len(places), *bounds, size)
+                self.groups[number] = statistics.with_numbers({HAS_NULL: nulls})
+        self._dictionary_length = len(texts)
+        encoded_lengths = encode_integers(lengths, signed=False).runs
         return [
             *super()._finish(),
-            PlainStream.of(StreamKind.LENGTH, lengths_stream),
+            PlainStream.of(StreamKind.LENGTH, encoded_lengths),
             PlainStream.of(StreamKind.DICTIONARY_DATA, content),
         ]
 
     def _encoding(self) -> bytes:
-        if self._encoded_dictionary is None:
+        if self._dictionary_length is None:
             return super()._encoding()
         encoding = Message().add_number(1, Encoding.DICTIONARY_V2)
-        return encoding.add_number(2, self._encoded_dictionary).encode()
+        return encoding.add_number(2, self._dictionary_length).encode()
 
 
 def _parts(values: Any) -> tuple[bytes, Integers]:
@@ -122,17 +128,22 @@ def _parts(values: Any) -> tuple[bytes, Integers]:
     return content, np.diff(offsets).astype(np.int64)
 
 
-def _united(coded: list[Any]) -> tuple[Any, list[Integers]]:
+def _united(coded: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, list[Integers]]:
     """Return the sorted texts of all row groups, and for each row group their places there."""
     import pyarrow as pa
     from pyarrow import compute
 
-    chunks = pa.chunked_array(coded).unify_dictionaries().chunks
-    texts = chunks[0].dictionary
-    order = compute.array_sort_indices(texts).to_numpy()
-    places: NDArray[np.int64] = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    return texts.take(pa.array(order)), [places[chunk.indices.to_numpy()] for chunk in chunks]
+    joined = pa.concat_arrays([distinct for distinct, _ in coded]).dictionary_encode()
+    order = compute.array_sort_indices(joined.dictionary)
+    ranks: Integers = np.empty(len(order), np.int64)
+    ranks[order.to_numpy()] = np.arange(len(order))
+    ranks = ranks[joined.indices.to_numpy()]
+    groups: list[Integers] = []
+    start = 0
+    for distinct, places in coded:
+        groups.append(ranks[start : start + len(distinct)][places])
+        start += len(distinct)
+    return joined.dictionary.take(order), groups
 
 
 def _text_statistics(count: int, smallest: bytes, largest: bytes, size: int) -> Message:
