@@ -1,4 +1,4 @@
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 from hypothesis import given
@@ -17,7 +17,8 @@ NUMBERS = st.lists(
 
 @given(NUMBERS | st.lists(st.integers(-_SMALL, _SMALL), min_size=1, max_size=50), st.integers(0, 3))
 def test_numbers_are_encoded_as_by_the_format(values, skipped):
-    decimals = [Decimal(value).scaleb(-2) for value in [0] * skipped + values]
+    exact = Context(prec=40)
+    decimals = [Decimal(value).scaleb(-2, exact) for value in [0] * skipped + values]
     # Arrays may begin in the middle of a buffer.
     numbers = Numbers.of(pa.array(map(str, decimals)).cast(pa.decimal128(38, 2))[skipped:])
     encoded = numbers.encode()
