@@ -208,7 +208,7 @@ live: setup ## Kill Airflow's processes and YARN applications, run backfills, ch
 snippets: setup ## Run every snippet of the docs (minutes)
 	@$(RUN) python -m pytest -m snippets --numprocesses $(WORKERS) --dist worksteal tests/snippets
 
-bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run all measurements (an hour)
+bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run all measurements (hours)
 	@mkdir -p build
 	@$(BENCH) bench/peers.py --courses works first --rows $(call scaled,4000000) --json build/peers.json
 	@$(BENCH) bench/chart.py build/peers.json build/peers.svg
@@ -221,6 +221,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/peers.py --courses growth --rounds 1 --engines iceberg hiveacid \
 		--rows $(call scaled,4000000) --json build/growth.json
 	@$(BENCH) bench/peers.py --courses tiny --rounds 2 --engines iceberg hiveacid --rows 20000 --json build/tiny.json
+	@$(BENCH) bench/lst.py --scale $(SCALE) --json build/lst.json
 	@$(BENCH) bench/memory_figures.py --json build/memory.json
 	@$(BENCH) bench/spark_versions.py --rows $(call scaled,4000000) --json build/spark_versions.json
 	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.assets import table_asset, to_openlineage
 from airflow_hiveacid.column_lineage import TARGET, column_origins
 from airflow_hiveacid.errors import HiveAcidError

@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.foreground import until_ended
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.cluster.packaged import example_dags, package_zip, spark_app_path

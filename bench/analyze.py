@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.analysis.analyze import analyze
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob

@@ -25,7 +25,8 @@ from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructField, StructType
 from session import CODEC, TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import spark_app_path
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.acid_snapshot import ACID_FIELDS

@@ -22,7 +22,7 @@ import json, sys, time
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
 from airflow_hiveacid.acid.compaction_value import CostRates, value_of
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import ASSUMED
 from airflow_hiveacid.compaction.forecast import forecast
 from airflow_hiveacid.compaction.table import TableCompactor
@@ -30,7 +30,7 @@ from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.maintenance.past_compactions import past_compactions
+from airflow_hiveacid.compaction.past_compactions import past_compactions
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot

@@ -20,7 +20,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--reads-per-hour", type=int, default=5000)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.1, 0.2, 0.3, 0.5, 0.75])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--strict", action="store_true", help="no order may exceed its budget")
     parser.add_argument("--decided", type=int, default=100_000, help="0: do not measure its time")
     parser.add_argument("--real", type=int, default=0, help="the number of real compactions")
     parser.add_argument("--json", type=Path)
@@ -272,9 +273,16 @@ class Outcome:
 
 
 def replayed(
-    trace: Trace, rounds: int, order: str, budget: Budget | None, rates: Sequence[ReadSamples]
+    trace: Trace,
+    rounds: int,
+    order: str,
+    budget: Budget | None,
+    rates: Sequence[ReadSamples],
+    *,
+    strict: bool = False,
 ) -> Outcome:
     warehouse, outcome = Warehouse.of(trace), Outcome()
+    limit = math.inf if budget is None else budget.max_core_seconds or 0.0
     noise = np.random.default_rng(trace.seed + 3)
     waits: dict[int, int] = {}
     due_waits: dict[int, int] = {}
@@ -285,32 +293,26 @@ def replayed(
             decisions = [_with_reads(each, rates[hour]) for each in warehouse.decisions(hour)]
             outcome.candidates += len(decisions)
             ready = [replace(each, value=valued(each)) for each in decisions]
+            # One above the whole budget runs alone, after a longer time, or never.
+            fitting = [each for each in ready if each.value.cost <= limit]
+            eligible = fitting if strict else ready
             if budget is None:
                 taken = ready
             elif order == "value":
-                taken = [each for each in choose(decisions, budget) if each.type is not None]
-            else:
-                assert budget.max_core_seconds is not None
-                taken = in_threshold_order(ready, budget.max_core_seconds)
-            if budget is not None and order == "value" and ready:
-                best = exact_knapsack(ready, budget.max_core_seconds or 0.0)
+                taken = [each for each in choose(eligible, budget) if each.type is not None]
+                best = exact_knapsack(eligible, limit)
                 of_exact.append((sum(each.value.benefit for each in taken), best))
+            elif order == "deadlines":
+                taken = in_order_of_deadlines(fitting, due_waits, limit)
+            else:
+                taken = in_threshold_order(eligible, limit)
             chosen = {number_of(each) for each in taken}
-            for each in ready:
-                number = number_of(each)
-                waits[number] = 0 if number in chosen else waits.get(number, 0) + 1
-                is_due = bool(each.value.benefit >= each.value.cost)
-                # One above the whole budget runs alone, after a longer time.
-                huge = budget is not None and each.value.cost > (budget.max_core_seconds or 0)
-                late = is_due and number not in chosen and not huge
-                outcome.huge += int(is_due and huge)
-                due_waits[number] = due_waits.get(number, 0) + 1 if late else 0
-                outcome.due += int(is_due)
-                outcome.due_late += due_waits[number] > 3
-            current = {number_of(each) for each in ready}
-            for number in [*waits]:
-                if number not in current:
-                    del waits[number]
+            deferred = [each for each in fitting if number_of(each) not in chosen]
+            waits = _deferred_again(waits, deferred)
+            due_waits = _deferred_again(due_waits, filter(_is_due, deferred))
+            outcome.due += sum(map(_is_due, ready))
+            outcome.huge += sum(map(_is_due, ready)) - sum(map(_is_due, fitting))
+            outcome.due_late += sum(count > 3 for count in due_waits.values())
             outcome.longest = max(outcome.longest, *waits.values(), 0)
             outcome.longest_due = max(outcome.longest_due, *due_waits.values(), 0)
             outcome.left += len(ready) - len(taken)
@@ -321,6 +323,30 @@ def replayed(
         outcome.extra_seconds += float(reads @ warehouse.seconds_per_read())
     outcome.of_exact = tuple(of_exact)
     return outcome
+
+
+def _is_due(decision: Decision) -> bool:
+    return bool(decision.value.benefit >= decision.value.cost)
+
+
+def _deferred_again(before: dict[int, int], deferred: Iterable[Decision]) -> dict[int, int]:
+    return {number: before.get(number, 0) + 1 for number in map(number_of, deferred)}
+
+
+def in_order_of_deadlines(
+    decisions: Sequence[Decision], deferred: dict[int, int], limit: float
+) -> list[Decision]:
+    """Take due candidates within the limit, those that have been deferred most often first."""
+    due = sorted(
+        filter(_is_due, decisions),
+        key=lambda each: (-deferred.get(number_of(each), 0), each.value.cost),
+    )
+    taken, room = [], limit
+    for each in due:
+        if each.value.cost <= room:
+            room -= each.value.cost
+            taken.append(each)
+    return taken
 
 
 def _with_reads(decision: Decision, samples: ReadSamples) -> Decision:
@@ -362,10 +388,11 @@ def replay(arguments: argparse.Namespace) -> dict[str, Any]:
         "budgets": {},
     }
     for share in arguments.shares:
-        # Served in the third round, if the budget is sufficient.
-        budget = Budget(max_core_seconds=share * demand, max_wait_hours=2.0)
-        by_value = replayed(trace, rounds, "value", budget, rates)
-        before = replayed(trace, rounds, "thresholds", budget, rates)
+        budget = Budget(max_core_seconds=share * demand, max_wait_hours=3.0)
+        by_value, before, reference = (
+            replayed(trace, rounds, order, budget, rates, strict=arguments.strict)
+            for order in ("value", "thresholds", "deadlines")
+        )
         result["budgets"][f"{share:.0%}"] = own = {
             "core_seconds_per_round": round(share * demand, 1),
             "saved_per_core_second_by_value": round(_saved(none, by_value), 1),
@@ -381,6 +408,10 @@ def replay(arguments: argparse.Namespace) -> dict[str, Any]:
             "due_deferred_longer_than_3": by_value.due_late,
             "due": by_value.due,
             "due_above_the_whole_budget": by_value.huge,
+            "feasible": not reference.due_late,
+            "longest_deferral_of_due_by_deadlines": reference.longest_due,
+            "due_deferred_longer_than_3_by_deadlines": reference.due_late,
+            "saved_per_core_second_by_deadlines": round(_saved(none, reference), 1),
             "longest_deferral": by_value.longest,
             "longest_deferral_of_due_by_thresholds": before.longest_due,
             "left_by_value": round(by_value.left / rounds, 1),

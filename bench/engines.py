@@ -9,7 +9,7 @@ from delta_and_iceberg import ICEBERG_CATALOG
 from lineitem import COLUMNS, TYPES
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveTable

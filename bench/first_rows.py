@@ -27,8 +27,7 @@ import pyarrow as pa
 from pyarrow import orc
 from scale import COLUMNS, DAY, PER_CALL, Write, _folder, metastore
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

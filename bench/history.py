@@ -24,7 +24,6 @@ from typing import Any
 from scale import metastore
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
     ACID_VERSION_FILE,
     RUN_NOTES,
@@ -32,6 +31,7 @@ from airflow_hiveacid.acid.names import (
     Base,
     BucketFile,
     Delta,
+    TableRef,
 )
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
 from airflow_hiveacid.acid.write_facts import taken_over

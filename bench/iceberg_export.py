@@ -23,7 +23,7 @@ from lineitem import lineitem
 from pyiceberg.catalog import load_catalog
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore

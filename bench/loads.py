@@ -21,8 +21,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from session import TASKS, session
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.job import Job

@@ -20,8 +20,7 @@ from pyarrow import fs
 
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -17,7 +17,7 @@ from lineitem import COLUMNS, lineitem
 from pyspark.sql import SparkSession, functions
 from session import TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveTable

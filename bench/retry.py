@@ -21,7 +21,7 @@ from engines import ON
 from lineitem import COLUMNS
 from session import seconds_of, session
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.jobs.reports.report import CommitRetry, RunReport

@@ -28,8 +28,8 @@ from pyspark.sql import SparkSession
 from session import session
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import ACID_VERSION_FILE, Base, BucketFile, Delta, TableRef
 from airflow_hiveacid.cli.main import main as command_line
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import MAX_PARTITION_LOCKS

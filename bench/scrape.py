@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.maintenance.metric_collection import metastore_samples
 from airflow_hiveacid.maintenance.prometheus_text import prometheus_text
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.names import Delta, TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

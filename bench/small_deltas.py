@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.names import Delta, TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -16,7 +16,7 @@ from lineitem import COLUMNS, lineitem
 from pyspark.sql import SparkSession
 from session import CODEC, TASKS, seconds_of, session
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

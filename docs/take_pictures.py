@@ -4,6 +4,8 @@ These are the address and the password that `hiveacid demo` has printed; let it 
 hour before. Pictures with large tables, many tables or streams come from a separate Airflow, with
 the tables of the tests.
 
+The picture of the dashboard is not among them: its panels are drawn by Perses.
+
 Each picture is taken wide and narrow, light and dark, as docs/images/NAME[-narrow][-dark].png. Look at all of them.
 Besides Java, it needs Chromium and pngquant from the packages of the system.
 """
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -25,7 +27,14 @@ from airflow_hiveacid.records.stream_places import StreamPlaces
 from airflow_hiveacid.storage.folder import Storage
 from tests.live.chromium import Chromium
 from tests.live.page_airflow import DETAILS, FRAME, ROWS, PageAirflow
-from tests.live.page_tables import held, make_busy, make_many, make_streams, make_three
+from tests.live.page_tables import (
+    held,
+    make_busy,
+    make_many,
+    make_mirrors,
+    make_streams,
+    make_three,
+)
 
 IMAGES = Path(__file__).parent / "images"
 Screen = tuple[tuple[int, int], str]
@@ -187,7 +196,7 @@ def of_tests_tables(folder: Path) -> None:
 
 
 def of_three(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:
-    """Take a table with a past, streams beside another one, and a DAG."""
+    """Take a table with a past, streams and mirrors of others, and two DAGs."""
     with MetastoreClient(options) as client:
         make_three(client)
         customers = Storage.of(client.get_table(TableRef("default", "customers")).folder)
@@ -199,8 +208,17 @@ def of_three(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) ->
     told = f"{FRAME}.querySelector('#streams')?.innerText.includes('40,000 rows in 2.6 s')"
     path = f"{PAGE}?table=default.customers"
     camera.take("page-streams", path, f"{OPENED} && {told}", to_streams)
+    with MetastoreClient(options) as client:
+        make_mirrors(client, TableRef("default", "orders"))
+    told = f"{FRAME}.querySelector('#mirrors')?.innerText.includes('2 versions behind')"
+    path = f"{PAGE}?table=default.orders"
+    camera.take("page-mirrors", path, f"{OPENED} && {told}", to_mirrors)
     button = "document.querySelector('button')"
-    camera.take("dag", "/dags/automatic_compaction", button, to_graph, SCREENS[:1])
+    for name, dag in (
+        ("dag", "automatic_compaction"),
+        ("dag-maintenance", "warehouse_maintenance"),
+    ):
+        camera.take(name, f"/dags/{dag}", button, to_graph, SCREENS[:1])
 
 
 def of_many(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> None:
@@ -218,6 +236,11 @@ def of_many(camera: Camera, airflow: PageAirflow, options: MetastoreOptions) -> 
 def to_streams(browser: Chromium) -> None:
     """Scroll to the streams."""
     browser.evaluate(f"{FRAME}.querySelector('#streams').scrollIntoView()")
+
+
+def to_mirrors(browser: Chromium) -> None:
+    """Scroll to the mirrors."""
+    browser.evaluate(f"{FRAME}.querySelector('#mirrors').scrollIntoView()")
 
 
 def to_graph(browser: Chromium) -> None:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

@@ -18,8 +18,7 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, Base, parse_directory
+from airflow_hiveacid.acid.names import FLUSH_LENGTH_SUFFIX, Base, TableRef, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

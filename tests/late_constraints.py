@@ -3,7 +3,7 @@
 from thrift.protocol.TBase import TBase
 
 from airflow_hiveacid.acid.constraints import Constraint
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs
 from airflow_hiveacid.metastore.thrift import idl_tables

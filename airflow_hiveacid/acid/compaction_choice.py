@@ -3,10 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.acid.compaction_selection import Candidate, select
-from airflow_hiveacid.acid.compaction_value import CompactionValue, CostRates, value_of
+from airflow_hiveacid.acid.compaction_value import (
+    CompactionValue,
+    CostRates,
+    hours_worth,
+    value_of,
+)
 from airflow_hiveacid.acid.read_rates import ASSUMED
 from airflow_hiveacid.text.quantities import bytes_in_words
 
@@ -101,6 +107,12 @@ def _by_value(decisions: Sequence[Decision], budget: Budget, rates: CostRates) -
                 cost=value.cost,
                 bytes=decision.bytes,
                 waited_hours=decision.waited_hours,
+                worth_hours=hours_worth(
+                    decision.size,
+                    value,
+                    # That of a minor one grows with the deltas, that of a major one is mostly that of the base.
+                    rates.start if decision.type is CompactionType.MINOR else value.cost,
+                ),
                 required=decision.required,
             )
             for decision, value in called

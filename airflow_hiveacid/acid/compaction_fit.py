@@ -66,16 +66,6 @@ def fitted_rates(runs: Iterable[PastRun], default: CostRates | None = None) -> C
     return rates
 
 
-def errors_of(runs: Sequence[PastRun], rates: CostRates) -> float | None:
-    """Return the median of the relative error of predictions; None without runs."""
-    found = [
-        abs(rates.seconds(run.work, run.directories) / run.seconds - 1)
-        for run in runs
-        if run.is_valid
-    ]
-    return median(found) if found else None
-
-
 def _fitted(name: str, runs: Sequence[PastRun], rates: CostRates, default: float) -> float:
     """Fit one rate, with the current values of all others."""
     now: float = getattr(rates, name)

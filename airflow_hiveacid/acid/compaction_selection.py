@@ -8,13 +8,13 @@ from heapq import nlargest
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
-# The share of the budget for compactions that have waited for too long: all of them, if they fit into
-# the first one. Otherwise the budget is too small to limit the wait, and would soon be spent in the
-# order of age alone.
-_OVERDUE_SHARE, _OVERLOADED_SHARE = 0.5, 0.05
-# The longest wait is multiplied by this number before a compaction counts twice. A faster growth
-# would also lead to an order of age.
-_SLOW = 10
+# If those that must run now cost more than this number of budgets, no order can limit the wait. They
+# receive a small share then, as the budget would be spent in the order of age alone.
+_OVERLOADED, _OVERLOADED_SHARE = 2, 0.05
+# The share of the benefit for which compactions that save less than they cost run.
+_SUFFICIENT = 0.95
+# After this wait, ten days, a compaction counts twice. A faster growth would lead to an order of age.
+_DOUBLED_HOURS = 240.0
 # A swap with others changes the sum by less than the swap of one of these.
 _SWAPPED = 200
 
@@ -28,6 +28,7 @@ class Candidate:
         cost: Its core-seconds; more than 0.
         bytes: The size of its input.
         waited_hours: The time since it became necessary.
+        worth_hours: The time since it became worth its cost.
         required: It corrects what readers see, and is not subject to the limit of core-seconds.
     """
 
@@ -35,11 +36,18 @@ class Candidate:
     cost: float
     bytes: int = 0
     waited_hours: float = 0.0
+    worth_hours: float = math.inf
     required: bool = False
 
-    def aged(self, max_wait_hours: float) -> float:
+    @property
+    def aged(self) -> float:
         """The benefit, which grows without limit while the compaction waits."""
-        return self.benefit * (1 + self.waited_hours / max_wait_hours / _SLOW)
+        return self.benefit * (1 + self.waited_hours / _DOUBLED_HOURS)
+
+    def runs_left(self, budget: Budget) -> int:
+        """Return the number of later runs before it has waited for too long."""
+        left = budget.max_wait_hours - min(self.waited_hours, self.worth_hours)
+        return max(0, math.floor(left / budget.hours_between_runs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +64,19 @@ class Selection:
 
 
 def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
-    """Select compactions: required ones, overdue ones, then those with the most benefit per cost.
+    """Select compactions: required ones, urgent ones, then those with the most benefit per cost.
 
     The last step takes them one by one, and then replaces some by one that did not fit if this
-    increases the benefit. The result has at least half of the largest possible benefit.
+    increases the benefit. Those that save less than they cost are left out if almost all of the
+    benefit remains. Without urgent ones, the result has at least 0.95 / 2 of the largest possible
+    benefit.
 
     Args:
         candidates: The compactions.
         budget: The limits.
     """
     limit = math.inf if budget.max_core_seconds is None else budget.max_core_seconds
-    aged = [each.aged(budget.max_wait_hours) for each in candidates]
+    aged = [each.aged for each in candidates]
     room = _Room(limit, budget)
     required = [number for number, each in enumerate(candidates) if each.required]
     taken = [
@@ -74,28 +84,22 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
         for number in sorted(required, key=lambda number: candidates[number].cost)
         if room.take(candidates[number], free=True)
     ]
-    overdue = [
+    worth = [
         number
         for number, each in enumerate(candidates)
-        if not each.required
-        and each.waited_hours >= budget.max_wait_hours
-        and aged[number] >= each.cost
+        if not each.required and aged[number] >= each.cost
     ]
-    taken += _longest_waiting(candidates, overdue, limit, room)
-    urgent = {*taken, *required}
-    rest = [number for number in range(len(candidates)) if number not in urgent]
+    urgent = _urgent(candidates, [n for n in worth if candidates[n].cost <= limit], limit, room)
+    before = {*urgent, *required}
+    rest = [number for number in range(len(candidates)) if number not in before]
     rest.sort(key=lambda number: -aged[number] / candidates[number].cost)
-    if (
-        rest
-        and rest[0] in overdue
-        and candidates[rest[0]].cost > limit
-        and len(taken) == len(required)
-    ):
-        # It would never run otherwise.
+    if rest and not urgent and _runs_alone(candidates[rest[0]], limit, budget):
         taken += [rest[0]] if room.take(candidates[rest[0]], free=True) else []
     else:
         greedy = [number for number in rest if room.take(candidates[number])]
-        taken += _swapped(candidates, aged, rest, greedy, room)
+        greedy = _swapped(candidates, aged, rest, greedy, room)
+        enough = _SUFFICIENT * sum(aged[number] for number in [*urgent, *greedy])
+        taken += [*urgent, *_without_costly(candidates, aged, urgent, greedy, enough, room)]
     chosen = set(taken)
     return Selection(
         taken=tuple(taken),
@@ -107,18 +111,68 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
     )
 
 
-def _longest_waiting(
-    candidates: Sequence[Candidate], overdue: Sequence[int], limit: float, room: "_Room"
+def _urgent(
+    candidates: Sequence[Candidate], worth: Sequence[int], limit: float, room: "_Room"
 ) -> list[int]:
-    """Take overdue compactions within their share of the budget, the longest waiting first."""
-    costs = sum(candidates[number].cost for number in overdue if candidates[number].cost <= limit)
-    share = _OVERDUE_SHARE if costs <= _OVERDUE_SHARE * limit else _OVERLOADED_SHARE
-    return [
-        number
-        for number in sorted(overdue, key=lambda number: -candidates[number].waited_hours)
-        if limit - room.seconds + candidates[number].cost <= share * limit
-        and room.take(candidates[number])
-    ]
+    """Take compactions for which the budgets of later runs are not sufficient, the last run first.
+
+    Args:
+        candidates: All candidates.
+        worth: Those that are worth their cost, and fit into a budget.
+        limit: The budget of each run.
+        room: The rest of this budget.
+    """
+    left = {number: candidates[number].runs_left(room.budget) for number in worth}
+    order = sorted(worth, key=lambda n: (left[n], -candidates[n].aged / candidates[n].cost))
+    total = needed = overdue = 0.0
+    for number in order:
+        total += candidates[number].cost
+        needed = max(needed, total - left[number] * limit)
+        overdue = total if left[number] == 0 else overdue
+    share = limit if overdue <= _OVERLOADED * limit else _OVERLOADED_SHARE * limit
+    taken: list[int] = []
+    spent = 0.0
+    for number in order:
+        if spent >= needed:
+            break
+        if spent + candidates[number].cost <= share and room.take(candidates[number]):
+            spent += candidates[number].cost
+            taken.append(number)
+    return taken
+
+
+def _runs_alone(own: Candidate, limit: float, budget: Budget) -> bool:
+    """Whether a compaction above the whole budget has waited for so long that it runs regardless."""
+    return own.cost > limit and own.waited_hours >= budget.max_wait_hours and own.aged >= own.cost
+
+
+def _without_costly(
+    candidates: Sequence[Candidate],
+    aged: Sequence[float],
+    urgent: Sequence[int],
+    greedy: Sequence[int],
+    enough: float,
+    room: "_Room",
+) -> list[int]:
+    """Leave out compactions that save less than they cost, and are not needed for most of the benefit.
+
+    Args:
+        candidates: All candidates.
+        aged: Their benefits.
+        urgent: Those that run regardless.
+        greedy: The others that were taken, the best first.
+        enough: The benefit that is sufficient.
+        room: The rest of the budget.
+    """
+    reached = sum(aged[number] for number in urgent)
+    kept = []
+    for number in greedy:
+        if aged[number] >= candidates[number].cost or reached < enough:
+            reached += aged[number]
+            kept.append(number)
+        else:
+            room.put_back(candidates[number])
+    return kept
 
 
 @dataclass(slots=True)
@@ -216,4 +270,7 @@ def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:
             f"It waits: it costs {own.cost:.2g} core-seconds, and saves readers only"
             f" {own.benefit:.2g} s until the next one is due."
         )
-    return f"It waits: this run's budget of {limit} is used up by compactions with more benefit per cost."
+    return (
+        f"It waits: this run's budget of {limit} is used up by compactions that have waited for longer,"
+        " or have more benefit per cost."
+    )

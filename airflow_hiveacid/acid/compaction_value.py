@@ -250,3 +250,20 @@ def hours_waited(size: PartitionSize, max_deltas: int | None, max_ratio: float |
     if max_ratio is not None and size.base_bytes and size.delta_bytes:
         share = min(share, max_ratio * size.base_bytes / size.delta_bytes)
     return oldest - share * (oldest - newest)
+
+
+def hours_worth(size: PartitionSize, value: CompactionValue, fixed_cost: float) -> float:
+    """Estimate how long a compaction has been worth its cost, from the ages of the deltas.
+
+    The benefit, and the cost that is not fixed, are assumed to be proportional to the number of deltas.
+
+    Args:
+        size: The measurements.
+        value: Its benefit and its cost now.
+        fixed_cost: The part of the cost that does not depend on the number of deltas.
+    """
+    newest, oldest = size.newest_delta_hours, size.oldest_delta_hours
+    gain = value.benefit - value.cost
+    if newest is None or oldest is None or gain < 0:
+        return 0.0
+    return oldest - fixed_cost / (fixed_cost + gain) * (oldest - newest)

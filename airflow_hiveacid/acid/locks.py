@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Self
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.acid.names import TableRef
 
 
 class LockType(IntEnum):
@@ -46,39 +46,6 @@ class Operation(StrEnum):
     UPDATE = "update"
     DELETE = "delete"
     MERGE = "merge"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TableRef:
-    """Table by database and name, both as the metastore stores them: in lower case."""
-
-    database: str
-    name: str
-
-    @property
-    def full_name(self) -> str:
-        """The name in the lists of the metastore: "db.table"."""
-        return f"{self.database}.{self.name}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse "db.table".
-
-        Raises:
-            InvalidJob: The text has another form.
-        """
-        database, dot, name = text.partition(".")
-        clean = all(
-            part and part == part.strip() and part.isprintable() for part in (database, name)
-        )
-        if not dot or "." in name or "`" in text or not clean:
-            raise InvalidJob(
-                f"{text!r} is not the name of a table.", remedy='Write it as "database.table".'
-            )
-        return cls(database.lower(), name.lower())
-
-    def __str__(self) -> str:
-        return self.full_name
 
 
 @dataclass(frozen=True, slots=True)

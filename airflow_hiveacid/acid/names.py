@@ -1,4 +1,4 @@
-"""Names of directories, files and partitions of Hive tables: parsed to values and formatted.
+"""Names of Hive tables, and of their directories, files and partitions: parsed and formatted.
 
 All a reader knows about a directory is in its name, so names are parsed strictly: a name that
 starts like an ACID name but does not parse is an error, and is never interpreted in another way.
@@ -8,10 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 from urllib.parse import quote
 
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
-from airflow_hiveacid.errors import MalformedName
+from airflow_hiveacid.errors import InvalidJob, MalformedName
 
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
@@ -51,6 +52,39 @@ _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))}
 # Characters that Java does not escape in the path of a URI.
 _PLAIN_IN_URI = "/;:@&=+$,_-!.~'()*"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableRef:
+    """Table by database and name, both as the metastore stores them: in lower case."""
+
+    database: str
+    name: str
+
+    @property
+    def full_name(self) -> str:
+        """The name in the lists of the metastore: "db.table"."""
+        return f"{self.database}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse "db.table".
+
+        Raises:
+            InvalidJob: The text has another form.
+        """
+        database, dot, name = text.partition(".")
+        clean = all(
+            part and part == part.strip() and part.isprintable() for part in (database, name)
+        )
+        if not dot or "." in name or "`" in text or not clean:
+            raise InvalidJob(
+                f"{text!r} is not the name of a table.", remedy='Write it as "database.table".'
+            )
+        return cls(database.lower(), name.lower())
+
+    def __str__(self) -> str:
+        return self.full_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from airflow_hiveacid.acid.column_statistics import kind_of_statistics
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive, TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.analysis.partition_statistics import (

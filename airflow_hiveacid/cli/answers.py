@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import parse_partition_name, partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name, partition_name
 from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.options.run_token import unmarked_token

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli.foreground import interrupted_by_kill
 from airflow_hiveacid.errors import HiveAcidError

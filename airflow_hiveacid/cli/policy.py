@@ -71,8 +71,14 @@ def add_value(parser: argparse.ArgumentParser) -> None:
         "--max-wait",
         default="24h",
         metavar="TIME",
-        help="compactions that are worth their cost and have waited for this time come first "
-        "(default: %(default)s)",
+        help="compactions that are worth their cost run before they have waited for longer than "
+        "this time, if the budget is sufficient (default: %(default)s)",
+    )
+    value.add_argument(
+        "--every",
+        default="1h",
+        metavar="TIME",
+        help="the time between runs with this budget (default: %(default)s)",
     )
     value.add_argument(
         "--read-samples",
@@ -115,6 +121,7 @@ def budget(arguments: argparse.Namespace) -> Budget:
             budget,
             max_core_seconds=parse_duration(arguments.budget, "--budget").total_seconds(),
             max_wait_hours=parse_duration(arguments.max_wait, "--max-wait") / timedelta(hours=1),
+            hours_between_runs=parse_duration(arguments.every, "--every") / timedelta(hours=1),
         )
     budget.validate()
     return budget

@@ -35,9 +35,9 @@ def print_ranking(arguments: argparse.Namespace, budget: Budget) -> int:
     Returns:
         0, or the exit code of unreadable data when a partition cannot be read.
     """
+    from airflow_hiveacid.cli.read_sample_file import load_samples, save_samples
     from airflow_hiveacid.compaction.ranking import rank
     from airflow_hiveacid.maintenance.read_evidence import with_sample
-    from airflow_hiveacid.maintenance.read_sample_file import load_samples, save_samples
     from airflow_hiveacid.maintenance.survey import Survey
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.many_tables import tables_of

@@ -64,7 +64,7 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
     """Return the rows from our own reader; None if only Spark can read them."""
     import pyarrow as pa
 
-    from airflow_hiveacid.acid.locks import TableRef
+    from airflow_hiveacid.acid.names import TableRef
     from airflow_hiveacid.acid.schema import TableKind
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.formats import StorageFormat

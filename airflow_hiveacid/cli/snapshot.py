@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 from airflow_hiveacid.acid import names
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.errors import UserError

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.cli.connection import connection_options
 from airflow_hiveacid.errors import UserError

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SCRIPT_NOTES
+from airflow_hiveacid.acid.names import SCRIPT_NOTES, TableRef
 from airflow_hiveacid.cluster.applications import Application, ApplicationState
 from airflow_hiveacid.cluster.run_files import RunFiles, Started
 from airflow_hiveacid.cluster.spark_master import applications_of

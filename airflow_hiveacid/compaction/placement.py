@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.compaction.forecast import forecast, reason_for_spark
 from airflow_hiveacid.compaction.table import joint_report
 from airflow_hiveacid.errors import DataError, SparkNeeded, StorageError

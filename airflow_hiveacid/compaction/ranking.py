@@ -8,11 +8,11 @@ from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_fit import PastRun, fitted_rates
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.acid.compaction_value import CostRates
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import ReadSamples
+from airflow_hiveacid.compaction.past_compactions import past_compactions
 from airflow_hiveacid.compaction.placement import forecasts_of
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.maintenance.past_compactions import past_compactions
 from airflow_hiveacid.maintenance.read_evidence import run_reads, with_rate
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.metastore.client import MetastoreClient

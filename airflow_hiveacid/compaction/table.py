@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_choice import choose
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sort_order import split_order_by
 from airflow_hiveacid.compaction.acid import AcidCompactor

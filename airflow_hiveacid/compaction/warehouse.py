@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.compaction.placement import partitions_for_spark, why_spark
 from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.scheduling import Scheduler

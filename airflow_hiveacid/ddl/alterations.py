@@ -5,7 +5,8 @@ from typing import Any
 
 from airflow_hiveacid.acid.column_changes import ChangeRules, Column
 from airflow_hiveacid.acid.constraints import constrained_columns
-from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.locks import LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
     InvalidJob,

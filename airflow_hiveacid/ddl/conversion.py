@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import is_hidden, original_bucket
+from airflow_hiveacid.acid.names import TableRef, is_hidden, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob

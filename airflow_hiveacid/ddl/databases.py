@@ -1,6 +1,6 @@
 """CREATE DATABASE and DROP DATABASE."""
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.ddl.drops import drop_held
 from airflow_hiveacid.errors import MetastoreCallFailed, TableNotFound, UserError

@@ -1,6 +1,6 @@
 """DROP TABLE and DROP VIEW."""
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import MetastoreError, TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.catalog_jobs import DropTableJob

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED, DroppedPartitions
-from airflow_hiveacid.acid.locks import LockType, TableRef
-from airflow_hiveacid.acid.names import parse_directory, parse_partition_name
+from airflow_hiveacid.acid.locks import LockType
+from airflow_hiveacid.acid.names import TableRef, parse_directory, parse_partition_name
 from airflow_hiveacid.acid.partition_filter import (
     KeyComparison,
     matching_partitions,

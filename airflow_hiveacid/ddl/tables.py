@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.constraints import typed_default
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.creation import create_once
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable

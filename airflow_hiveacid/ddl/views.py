@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import create, find_table
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob

@@ -6,7 +6,7 @@ from functools import partial, singledispatch
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.script_progress import run_script
 from airflow_hiveacid.engine.compaction.table import compact_table

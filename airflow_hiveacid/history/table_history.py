@@ -12,8 +12,7 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import FileStatus, acid_state
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import METADATA_FILE
+from airflow_hiveacid.acid.names import METADATA_FILE, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id, without
 from airflow_hiveacid.acid.write_facts import WriteFacts, merged_writes

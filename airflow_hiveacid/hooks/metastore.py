@@ -15,7 +15,8 @@ from airflow.providers.common.compat.sdk import (
 from airflow.sdk import BaseHook
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.authorizer import program_user, require_access

@@ -10,7 +10,7 @@ class HiveAcidTaskFailure(Exception):
     """A task of ours has failed; a callback or a notifier finds it as ``context["exception"]``.
 
     It isn't an AirflowException, which sensors with ``soft_fail`` take for the end of the waiting:
-    a failure of the metastore must not skip the task like a task without work.
+    a failure must not skip the task like a task without work. ``never_fail`` skips it.
 
     :param error: The error, with its ``id``, ``message``, ``remedy`` and ``retryable``.
     """
@@ -32,7 +32,10 @@ class HiveAcidTaskTrouble(HiveAcidTaskFailure):
 
 
 class HiveAcidTaskRefused(HiveAcidTaskFailure, AirflowFailException):
-    """The same job will fail again, so that Airflow doesn't retry it."""
+    """The same job will fail again, so that Airflow doesn't retry it.
+
+    Our sensors fail with it also with ``soft_fail``.
+    """
 
 
 def task_failure(error: HiveAcidError | ErrorReport) -> HiveAcidTaskFailure:

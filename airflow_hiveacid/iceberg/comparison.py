@@ -17,8 +17,7 @@ from pyiceberg.table import Table
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.acid.versions import without
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import (

@@ -17,8 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.names import Base, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import (

@@ -47,6 +47,19 @@ class HadoopCatalog(MetastoreCatalog, NoopCatalog):
                 remedy="Set the option warehouse, for example hdfs://namenode/warehouse.",
             )
 
+    def require_commits(self) -> None:
+        """Check that only one of several concurrent commits succeeds.
+
+        Raises:
+            IcebergRefused: The store of the warehouse lets two programs create the same file.
+        """
+        warehouse = self.properties[WAREHOUSE_LOCATION]
+        if not Storage.of(warehouse).creates_once:
+            raise IcebergRefused(
+                f"The store of {warehouse} lets two programs create the same file.",
+                remedy="Use another catalog: of two concurrent commits, one would be lost here.",
+            )
+
     def load_table(self, identifier: str | Identifier) -> Table:
         """Load the newest version of a table."""
         path = Catalog.identifier_to_tuple(identifier)
@@ -77,12 +90,8 @@ class HadoopCatalog(MetastoreCatalog, NoopCatalog):
         metadata = self._update_and_stage_table(current, path, requirements, updates).metadata
         version = 1 if current is None else _version(current.metadata_location) + 1
         content = metadata.model_dump_json().encode()
+        self.require_commits()
         storage = Storage.of(f"{folder}/{_METADATA}")
-        if not storage.creates_once:
-            raise IcebergRefused(
-                f"The store of {folder} lets two programs create the same file.",
-                remedy="Use another catalog: of two concurrent commits, one would be lost here.",
-            )
         try:
             storage.write_file(_file(version), content)
         except StorageError as error:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.mirror_lag import MirrorLag, missing_versions
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.versions import newest_version
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
 from airflow_hiveacid.errors import MirrorRefused, StorageError, TableNotFound, VersionUnknown

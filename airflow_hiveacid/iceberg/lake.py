@@ -340,7 +340,8 @@ def open_catalog(job: IcebergJob) -> Catalog:
         job: The export, or the comparison.
 
     Raises:
-        IcebergRefused: pyiceberg does not support its type.
+        IcebergRefused: pyiceberg does not support its type, or its store cannot keep concurrent
+            commits apart.
     """
     known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
     options: dict[str, Any] = {**known, **job.catalog_options}
@@ -358,5 +359,9 @@ def open_catalog(job: IcebergJob) -> Catalog:
         return load_catalog(job.catalog, **{**files, **job.catalog_options})
     own = {**files, **{name: value for name, value in options.items() if name != _TYPE}}
     if kind == "hadoop":
-        return HadoopCatalog(job.catalog, **own)
+        hadoop = HadoopCatalog(job.catalog, **own)
+        if isinstance(job, IcebergExportJob):
+            # Before any file is written, which the refused commit would leave unused.
+            hadoop.require_commits()
+        return hadoop
     return MetastoreCatalog(job.catalog, **{_URI: job.connection.uris, **own})

@@ -1,5 +1,6 @@
 """The rows of an Iceberg table, as pyiceberg reads them, summed up batch by batch."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyiceberg.io.pyarrow
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.manifest import DataFileContent, FileFormat
@@ -74,7 +76,7 @@ class TableRows:
             DataError: The file is damaged.
         """
         try:
-            with self._errors():
+            with self._errors(file), _quiet_casts():
                 return _sum(keys, observed(self._batches(file)))
         except IcebergRefused as error:
             is_own = file.file.file_format is FileFormat.ORC and _deletes_positions_only(file)
@@ -103,7 +105,7 @@ class TableRows:
 
     def _deleted(self, file: FileScanTask) -> pa.ChunkedArray:
         """Read the positions of the deleted rows of a file."""
-        with self._errors():
+        with self._errors(file):
             found = _read_all_delete_files(self._table.io, [file]).get(file.file.file_path, [])
         chunks = [chunk for positions in found for chunk in positions.chunks]
         return pa.chunked_array(chunks, pa.int64())
@@ -123,16 +125,36 @@ class TableRows:
         ]
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, file: FileScanTask | None = None) -> Iterator[None]:
+        read = self._name if file is None else f"{file.file.file_path} of {self._name}"
         try:
             yield
         except HiveAcidError:
             raise
         except Exception as error:
             raise IcebergRefused(
-                f"pyiceberg cannot read {self._name}: {type(error).__name__}: {error}",
+                f"pyiceberg cannot read {read}: {type(error).__name__}: {error}",
                 remedy="Compare the tables with Spark, as docs/to-iceberg.md describes.",
             ) from error
+
+
+@contextmanager
+def _quiet_casts() -> Iterator[None]:
+    """Omit pyiceberg's warnings about the precision of timestamps.
+
+    Arrow reads the timestamps of all ORC files as nanoseconds, although those of Iceberg's tables
+    have microseconds.
+    """
+    log = logging.getLogger(pyiceberg.io.pyarrow.__name__)
+    log.addFilter(_is_no_cast)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_no_cast)
+
+
+def _is_no_cast(record: logging.LogRecord) -> bool:
+    return "Downcasting to 'us'" not in record.getMessage()
 
 
 def _deletes_positions_only(file: FileScanTask) -> bool:

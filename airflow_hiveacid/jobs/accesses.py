@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.errors import InvalidJob, MalformedName
 from airflow_hiveacid.text.spelling import did_you_mean
 from airflow_hiveacid.text.sql_tokens import require_expression

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed

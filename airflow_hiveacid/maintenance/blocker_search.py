@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.blockers import Blocker
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, TxnInfo, TxnState

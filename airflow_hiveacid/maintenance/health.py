@@ -8,7 +8,7 @@ from functools import partial
 from airflow_hiveacid.acid.blockers import Blocker
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import HiveAcidError, TableNotFound
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from airflow_hiveacid.acid.compaction_decision import Decision
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.maintenance.health import measured

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import rate_of_property
 from airflow_hiveacid.acid.schema import TableKind

@@ -11,8 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import KeptPath
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Base, parse_directory
+from airflow_hiveacid.acid.names import Base, TableRef, parse_directory
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,

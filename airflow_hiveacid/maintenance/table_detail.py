@@ -8,8 +8,13 @@ from functools import partial
 
 from airflow_hiveacid.acid.directory import acid_state
 from airflow_hiveacid.acid.dropped_partitions import DroppedPartitions
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Delta, parse_directory
+from airflow_hiveacid.acid.names import (
+    METADATA_FILE,
+    SIDECAR_FILE,
+    Delta,
+    TableRef,
+    parse_directory,
+)
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.versions import newest_version

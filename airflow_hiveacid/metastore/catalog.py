@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, TableRef, partition_name
 from airflow_hiveacid.acid.schema import (
     LOCAL_ZONE,
     ColumnMapping,

@@ -6,8 +6,9 @@ from copy import copy
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled

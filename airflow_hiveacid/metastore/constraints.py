@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.constraints import (
     NotNull,
     TableConstraints,
 )
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_constraints, idl_tables
 

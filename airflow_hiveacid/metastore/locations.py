@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -1,6 +1,6 @@
 """Rules for cleaning on replicated databases: files that no dump has copied yet must stay."""
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_events
 

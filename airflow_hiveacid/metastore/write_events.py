@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedMetastore
 from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, AUTO, NEVER
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable

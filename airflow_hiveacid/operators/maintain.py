@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.cluster.abort import abort_run

@@ -67,7 +67,7 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
 
 def _places_of(job: StreamJob) -> "StreamPlaces":
     # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-    from airflow_hiveacid.acid.locks import TableRef
+    from airflow_hiveacid.acid.names import TableRef
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.records.stream_places import StreamPlaces
     from airflow_hiveacid.storage.folder import Storage

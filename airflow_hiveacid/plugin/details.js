@@ -75,7 +75,7 @@ function needs(wanted) {
   return make("section", {},
     make("h3", {}, "Needs a compaction"),
     grid(["Partition", "Type", "Why"], wanted.slice(0, SHOWN_NEEDS).map((need) =>
-      [need.partition || "—", need.type, need.reason])),
+      [need.partition || "—", make("span", { class: "word" }, need.type), need.reason])),
     more > 0 ? make("p", { class: "quiet" }, `And ${plural(more, "more partition", "more partitions")}.`) : null);
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.history.directories import HistoryDirectory
 from airflow_hiveacid.history.entries import HistoryEntry

@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import singledispatchmethod
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedUpdate,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     AuthenticationFailed,

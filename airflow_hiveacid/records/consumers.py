@@ -16,8 +16,7 @@ from airflow_hiveacid.acid.consumers import (
     require_consumer,
 )
 from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX
+from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
 from airflow_hiveacid.jobs import codec

@@ -7,8 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.cleaning import stale_staging
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import staging_txn
+from airflow_hiveacid.acid.names import TableRef, staging_txn
 from airflow_hiveacid.errors import ConflictError, StorageError, TableNotFound, UnprovenRun
 from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.jobs.reports.report import RunReport

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.located_table import LocatedTable
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.mirror_lag import MirrorLag
-from airflow_hiveacid.acid.names import MIRROR_NOTES
+from airflow_hiveacid.acid.names import MIRROR_NOTES, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MalformedSnapshot
 from airflow_hiveacid.jobs import codec

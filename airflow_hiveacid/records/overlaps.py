@@ -18,12 +18,13 @@ from airflow_hiveacid.acid.conflicts import (
     kind_of,
     refusing,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import (
     METADATA_FILE,
     SIDECAR_FILE,
     Base,
     Delta,
+    TableRef,
     parse_directory,
 )
 from airflow_hiveacid.acid.sidecar import parse_note, replaced_by

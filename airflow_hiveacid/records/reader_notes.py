@@ -6,8 +6,7 @@ names later readers as well, so it is equally safe.
 """
 
 from airflow_hiveacid.acid.cleaning import ReaderNote
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import READER_NOTE_FILE
+from airflow_hiveacid.acid.names import READER_NOTE_FILE, TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 

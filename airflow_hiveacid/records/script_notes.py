@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SCRIPT_NOTES
+from airflow_hiveacid.acid.names import SCRIPT_NOTES, TableRef
 from airflow_hiveacid.errors import ScriptOvertaken, StorageError, TableNotFound
 from airflow_hiveacid.jobs.definitions.catalog_jobs import DatabaseJob
 from airflow_hiveacid.jobs.script_job import ScriptJob

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.errors import UnknownColumn, UserError
 from airflow_hiveacid.jobs.job import READ, Access

@@ -1,28 +1,24 @@
 """HiveAcidCompactionSensor: the common base of the compaction sensors."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import PokeReturnValue
-
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.errors import AccessRefused, HiveAcidError
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
-from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
+    from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
 
 
 ExpandBy = Literal["table", "partition"]
@@ -53,7 +49,6 @@ class HiveAcidCompactionSensor(PatientSensor):
     """
 
     template_fields: Sequence[str] = ("table", "partitions")
-    ui_color = "#e8f1d9"
 
     def __init__(
         self,
@@ -61,8 +56,6 @@ class HiveAcidCompactionSensor(PatientSensor):
         table: str,
         partitions: Sequence[str] | None = None,
         expand_by: ExpandBy = "table",
-        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,21 +66,13 @@ class HiveAcidCompactionSensor(PatientSensor):
         self.table = table
         self.partitions = partitions
         self.expand_by = expand_by
-        self.metastore_conn_id = metastore_conn_id
-        self.deferrable = deferrable
         self._poll: CompactionPoll | None = None
 
-    def poke(self, context: "Context") -> PokeReturnValue:
-        """Look once."""
+    def _find(self, context: "Context") -> list[Any] | None:
         # Since Airflow 3.3: the state shared by the processes of a rescheduled sensor.
         store: Any = context.get("task_state_store") if self.reschedule else None
-        try:
-            poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
-            result = poll.survey([self.table], self.partitions, self._require_access)
-        except HiveAcidError as error:
-            self._tolerate(error, context)
-            return PokeReturnValue(False)
-        self._patience_in(context).answered()
+        poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
+        result = poll.survey([self.table], self.partitions, self._require_access)
         if store is not None:
             store.set(_QUIET, poll.quiet)
         for line in result.log:
@@ -95,38 +80,22 @@ class HiveAcidCompactionSensor(PatientSensor):
         for line in result.problems:
             self.log.warning("%s", line)
         emit(lambda: result.samples)
-        return PokeReturnValue(
-            bool(result.needs), self._grouped([need.to_dict() for need in result.needs])
-        )
+        needs = [need.to_dict() for need in result.needs]
+        return self._grouped(needs) if needs else None
 
-    def execute(self, context: "Context") -> Any:
-        """Wait on the worker or, when deferrable, in the triggerer."""
-        if not self.deferrable:
-            return super().execute(context)
-        poked = self.poke(context)
-        if poked.is_done:
-            return poked.xcom_value
+    def _trigger(self, context: "Context", **waiting: Any) -> "HiveAcidCompactionTrigger":
         # Like the poll, it is needed only when a task runs.
         from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger
 
-        self.defer(
-            trigger=HiveAcidCompactionTrigger(
-                table=self.table,
-                partitions=self.partitions and list(self.partitions),
-                policy=codec.encode(self._policy()),
-                budget=codec.encode(self._budget()),
-                metastore_conn_id=self.metastore_conn_id,
-                poke_interval=self.poke_interval,
-                patience=self.metastore_patience.total_seconds(),
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
+        return HiveAcidCompactionTrigger(
+            table=self.table,
+            partitions=self.partitions and list(self.partitions),
+            policy=codec.encode(self._policy()),
+            budget=codec.encode(self._budget()),
+            **waiting,
         )
 
-    def execute_complete(self, context: "Context", event: dict[str, Any]) -> list[Any]:
-        """Return the trigger's result."""
-        if event["status"] == "error":
-            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+    def _result(self, event: dict[str, Any]) -> list[Any]:
         try:
             # A table may be newer than the first poll, which the triggerer does not check.
             self._require_access(need["table"] for need in event["needs"])

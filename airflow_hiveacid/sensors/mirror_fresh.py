@@ -5,21 +5,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import PokeReturnValue
-
 from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
-from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
-from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
-from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
 
 
 class HiveAcidMirrorFreshSensor(PatientSensor):
@@ -62,7 +59,6 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
     """
 
     template_fields: Sequence[str] = ("target", "table", "catalog", "version")
-    ui_color = "#e8f1d9"
 
     def __init__(
         self,
@@ -74,8 +70,6 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         version: int | str | None = None,
         max_versions: int = 0,
         max_lag: timedelta | None = None,
-        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -86,72 +80,45 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         self.version = version
         self.max_versions = max_versions
         self.max_lag = max_lag
-        self.metastore_conn_id = metastore_conn_id
-        self.deferrable = deferrable
         if max_versions < 0 or (max_lag is not None and max_lag < timedelta(0)):
             raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
         self._job(catalog_options or {}).validate()
         if not is_template(str(version)):
             self._required_version()
 
-    def poke(self, context: "Context") -> PokeReturnValue:
-        """Look once."""
-        found = self._fresh(context)
-        return PokeReturnValue(found is not None, found)
-
-    def execute(self, context: "Context") -> Any:
-        """Wait on the worker or, when deferrable, in the triggerer."""
-        if not self.deferrable:
-            return super().execute(context)
-        if (found := self._fresh(context)) is not None:
-            return found
-        # It is needed only when a task runs.
-        from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
-
-        self.defer(
-            trigger=HiveAcidMirrorFreshTrigger(
-                target=self.target,
-                table=self.table,
-                catalog=self.catalog,
-                catalog_options=self._rendered_options(context),
-                version=self._required_version(),
-                max_versions=self.max_versions,
-                max_lag=self._limits.seconds,
-                metastore_conn_id=self.metastore_conn_id,
-                poke_interval=self.poke_interval,
-                patience=self.metastore_patience.total_seconds(),
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
-        )
-
-    def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
-        """Return the trigger's result."""
-        if event["status"] == "error":
-            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
-        lag: dict[str, Any] = codec.encode(codec.from_record(MirrorLag, event["lag"], "event"))
-        return lag
-
-    def _fresh(self, context: "Context") -> dict[str, Any] | None:
-        """Return the lag of a fresh mirror; None for another one, or while a server is unreachable."""
+    def _find(self, context: "Context") -> dict[str, Any] | None:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.iceberg.run import lag_of_mirror
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        try:
-            job, version = self._job(self._rendered_options(context)), self._required_version()
-            job.validate()
-            self._require_access([self.target])
-            options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-            with MetastoreClient(options) as client:
-                lag = lag_of_mirror(client, replace(job, metastore=options), version)
-        except HiveAcidError as error:
-            self._tolerate(error, context)
-            return None
-        self._patience_in(context).answered()
+        job, version = self._job(self._rendered_options(context)), self._required_version()
+        job.validate()
+        self._require_access([self.target])
+        options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        with MetastoreClient(options) as client:
+            lag = lag_of_mirror(client, replace(job, metastore=options), version)
         self.log.info("%s, the mirror of %s, is %s.", self.table, self.target, lag)
         found: dict[str, Any] = codec.encode(lag)
         return found if self._limits.tolerate(lag) else None
+
+    def _trigger(self, context: "Context", **waiting: Any) -> "HiveAcidMirrorFreshTrigger":
+        # It is needed only when a task runs.
+        from airflow_hiveacid.triggers.mirror_fresh import HiveAcidMirrorFreshTrigger
+
+        return HiveAcidMirrorFreshTrigger(
+            target=self.target,
+            table=self.table,
+            catalog=self.catalog,
+            catalog_options=self._rendered_options(context),
+            version=self._required_version(),
+            max_versions=self.max_versions,
+            max_lag=self._limits.seconds,
+            **waiting,
+        )
+
+    def _result(self, event: dict[str, Any]) -> dict[str, Any]:
+        lag: dict[str, Any] = codec.encode(codec.from_record(MirrorLag, event["lag"], "event"))
+        return lag
 
     def _rendered_options(self, context: "Context") -> dict[str, str]:
         options: dict[str, str] = self.render_template(dict(self.catalog_options or {}), context)

@@ -1,32 +1,117 @@
-"""PatientSensor: a sensor that outlasts a short absence of the metastore."""
+"""PatientSensor: a sensor that outlasts a short absence of the metastore, also in the triggerer."""
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator
+from airflow.providers.common.compat.sdk import AirflowSkipException, conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
-from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused, task_failure
 from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
+from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_hiveacid.triggers.waiting import WaitingTrigger
+
 
 class PatientSensor(NamedTemplateFields, BaseSensorOperator):
-    """Polls again after a short outage of the metastore.
+    """Waits on the worker or in the triggerer, and polls again after a short outage of the metastore.
 
-    :param metastore_patience: How long that may be, see the sensors.
+    :param metastore_conn_id: The metastore.
+    :param metastore_patience: How long the outage may be, see the sensors.
+    :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
-    def __init__(self, *, metastore_patience: timedelta = PATIENCE, **kwargs: Any) -> None:
+    ui_color = "#e8f1d9"
+
+    def __init__(
+        self,
+        *,
+        metastore_conn_id: str = HiveAcidMetastoreHook.default_conn_name,
+        metastore_patience: timedelta = PATIENCE,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        self.metastore_conn_id = metastore_conn_id
         self.metastore_patience = metastore_patience
+        self.deferrable = deferrable
         self._patience: Patience | None = None
+
+    def poke(self, context: "Context") -> PokeReturnValue:
+        """Look once."""
+        try:
+            found = self._find(context)
+        except HiveAcidError as error:
+            self._tolerate(error, context)
+            return PokeReturnValue(False)
+        self._patience_in(context).answered()
+        return PokeReturnValue(found is not None, found)
+
+    def execute(self, context: "Context") -> Any:
+        """Wait on the worker or, when deferrable, in the triggerer."""
+        if not self.deferrable:
+            with _refusals_fail(soft_fail=self.soft_fail):
+                return super().execute(context)
+        poked = self.poke(context)
+        if poked.is_done:
+            return poked.xcom_value
+        self.defer(
+            trigger=self._trigger(
+                context,
+                metastore_conn_id=self.metastore_conn_id,
+                poke_interval=self.poke_interval,
+                patience=self.metastore_patience.total_seconds(),
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
+    ) -> Any:
+        """Continue after a deferral."""
+        with _refusals_fail(soft_fail=self.soft_fail):
+            return super().resume_execution(next_method, next_kwargs, context)
+
+    def execute_complete(self, context: "Context", event: dict[str, Any]) -> Any:
+        """Return the trigger's result."""
+        if event["status"] == "error":
+            raise task_failure(codec.from_record(ErrorReport, event["error"], "event"))
+        return self._result(event)
+
+    @abstractmethod
+    def _find(self, context: "Context") -> Any:
+        """Return the XCom value; None as long as the sensor has to wait.
+
+        :param context: The task's.
+        """
+
+    @abstractmethod
+    def _trigger(self, context: "Context", **waiting: Any) -> "WaitingTrigger":
+        """Return the trigger that waits for the same result.
+
+        :param context: The task's.
+        :param waiting: The parameters of every WaitingTrigger.
+        """
+
+    @abstractmethod
+    def _result(self, event: dict[str, Any]) -> Any:
+        """Return the XCom value.
+
+        :param event: The event of the trigger with its result.
+        """
 
     def _tolerate(self, error: HiveAcidError, context: "Context") -> None:
         """Tolerate an unreachable metastore until the next poke.
@@ -55,3 +140,18 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
             forgets = self.reschedule and store is None
             self._patience = Patience(timedelta(0) if forgets else self.metastore_patience, store)
         return self._patience
+
+
+@contextmanager
+def _refusals_fail(*, soft_fail: bool) -> Iterator[None]:
+    """Fail a task that Airflow skips because of a refusal.
+
+    With ``soft_fail``, Airflow skips the task for every AirflowFailException, which also prevents
+    retries.
+    """
+    try:
+        yield
+    except AirflowSkipException as skip:
+        if soft_fail and isinstance(skip.__cause__, HiveAcidTaskRefused):
+            raise skip.__cause__ from None
+        raise

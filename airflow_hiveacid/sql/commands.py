@@ -1,8 +1,7 @@
 """ANALYZE, COMMENT, CONVERT, MSCK, OPTIMIZE and RESTORE as jobs, read word by word."""
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.definitions.catalog_jobs import AlterColumnsJob, TablePropertiesJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob

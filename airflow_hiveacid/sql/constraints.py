@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.constraints import Check, Constraint, Default, Key, NotNull
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.sql.statement import SqlStatement
 from airflow_hiveacid.sql.words import Words
 

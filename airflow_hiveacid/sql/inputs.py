@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
 from airflow_hiveacid.sql.statement import Edit, SqlStatement

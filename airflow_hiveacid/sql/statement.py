@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError, UnsupportedError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.jobs.parameters import Parameters, partition_text
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.acid.partition_filter import OPERATORS, KeyComparison
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import HiveAcidError, InvalidJob

@@ -13,11 +13,13 @@ from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.compaction_value import (
+    CompactionValue,
     CostRates,
     ReadCosts,
     estimated_work,
     hours_until_due,
     hours_waited,
+    hours_worth,
     seconds_saved,
     value_of,
 )
@@ -165,6 +167,42 @@ def test_without_thresholds_the_next_compaction_is_due_after_the_longest_time():
 )
 def test_the_wait_begins_with_the_delta_that_exceeded_a_threshold(measured, hours):
     assert hours_waited(measured, 10, 0.1) == pytest.approx(hours)
+
+
+@pytest.mark.parametrize(
+    ("measured", "benefit", "fixed", "hours"),
+    [
+        # With half of the deltas, it saved as much as it costs.
+        (size(22), 20, 10, 24 - 0.5 * 22),
+        # Half of the deltas saved 6.25, and cost 2.5 and half of 7.5.
+        (size(22), 12.5, 2.5, 24 - 0.5 * 22),
+        (size(22), 10, 10, 2.0),
+        (size(22), 9, 10, 0.0),
+        (size(12, newest_delta_hours=None), 20, 10, 0.0),
+    ],
+)
+def test_a_compaction_is_worth_its_cost_since_its_deltas_were_enough(
+    measured, benefit, fixed, hours
+):
+    value = CompactionValue(
+        benefit=benefit, cost=10, seconds_per_read=1, reads=READ_OFTEN, hours=24
+    )
+    assert hours_worth(measured, value, fixed) == pytest.approx(hours)
+
+
+def test_a_compaction_is_not_urgent_before_it_is_worth_its_cost_for_long():
+    """Both have exceeded the threshold for eleven hours."""
+    rate = ReadRate(100.0, "property", "")
+    barely = size(22, name="barely", newest_delta_hours=0.0, reads=rate)
+    ratio = valued(called(barely)[0]).ratio
+    barely = replace(barely, reads=replace(rate, per_hour=1.02 * 100 / ratio))
+    clearly = replace(barely, partition="clearly", reads=replace(rate, per_hour=2 * 100 / ratio))
+    fresh = {"oldest_delta_hours": 1.0, "newest_delta_hours": 0.0, "reads": READ_OFTEN}
+    often = [size(12, name=f"often{number}", **fresh) for number in range(40)]
+    budget = Budget(max_core_seconds=2 * valued(called(often[0])[0]).cost, max_wait_hours=3.0)
+    taken = [each for each in choose(called(barely, clearly, *often), budget) if each.type]
+    assert taken[0].size.partition == "clearly"
+    assert "barely" not in [each.size.partition for each in taken]
 
 
 def test_compactions_of_tables_that_are_read_come_first_within_a_budget():

@@ -5,12 +5,12 @@ from airflow_hiveacid.acid.locks import (
     LockLevel,
     LockType,
     Operation,
-    TableRef,
     blocks,
     lock_components,
     read_lock_components,
 )
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 
 HMS3, HMS4 = MetastoreVersion

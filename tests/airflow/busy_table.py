@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid import AcidTable, ChangesSource, HiveAcidChangesOperator, QuerySource
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.names import Delta, TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Base
+from airflow_hiveacid.acid.names import Base, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -8,7 +8,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, task
 
 from airflow_hiveacid import ChangesSource, QuerySource
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import InsertJob, codec
 from tests.engine.acid_tables import create

@@ -12,8 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES
+from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES, TableRef
 from airflow_hiveacid.cluster.applications import application_tag
 from airflow_hiveacid.cluster.run_files import RunFiles
 from airflow_hiveacid.ddl.run import run_ddl

@@ -22,7 +22,7 @@ from airflow_hiveacid import (
     NotMatchedInsert,
     PathSource,
 )
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.jobs.job_json import to_json

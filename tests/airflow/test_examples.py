@@ -11,7 +11,7 @@ except ImportError:  # Before Airflow 3.2.
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness

@@ -21,7 +21,8 @@ from airflow_hiveacid import (
     QuerySource,
     TableSource,
 )
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import (
     CompactJob,

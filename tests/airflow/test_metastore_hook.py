@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidConnection
 from airflow_hiveacid.hooks import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs.options.tokens import kept_tokens, token_of

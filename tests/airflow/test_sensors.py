@@ -2,10 +2,12 @@
 
 import json
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from airflow.providers.common.compat.sdk import (
     AirflowFailException,
+    AirflowSkipException,
     TaskDeferred,
 )
 from airflow.sdk import DAG
@@ -25,8 +27,13 @@ from airflow_hiveacid.errors import (
     StorageUnreachable,
     UnsupportedMetastore,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.hooks.task_failures import (
+    HiveAcidTaskRefused,
+    HiveAcidTaskTrouble,
+    task_failure,
+)
 from airflow_hiveacid.jobs.compaction_need import parse_needs
+from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.sensors import (
     HiveAcidCompactionNeededSensor,
@@ -313,6 +320,40 @@ def test_a_short_outage_of_the_metastore_is_not_an_empty_result():
     event = {"status": "error", "error": error}
     with pytest.raises(HiveAcidTaskTrouble, match="It is away"):
         sensor.resume_execution("execute_complete", {"event": event}, {})
+
+
+@pytest.mark.parametrize(
+    ("flags", "outcome"),
+    [
+        ({}, HiveAcidTaskRefused),
+        ({"soft_fail": True}, HiveAcidTaskRefused),
+        ({"never_fail": True}, AirflowSkipException),
+    ],
+)
+def test_only_never_fail_skips_a_refused_task(monkeypatch, flags, outcome):
+    refused = {"id": "TableNotFound", "message": "It is gone.", "retryable": False}
+
+    def poke(sensor, context):
+        raise task_failure(ErrorReport(**refused))
+
+    monkeypatch.setattr(HiveAcidDeltaCountSensor, "poke", poke)
+    sensor = HiveAcidDeltaCountSensor(task_id="t", table="shop.orders", **flags)
+    with pytest.raises(outcome):
+        sensor.execute({})
+    event = {"status": "error", "error": refused}
+    with pytest.raises(outcome):
+        sensor.resume_execution("execute_complete", {"event": event}, {})
+
+
+@pytest.mark.parametrize("mode", ["poke", "reschedule"])
+def test_soft_fail_skips_a_task_whose_time_is_over(monkeypatch, mode):
+    monkeypatch.setattr(HiveAcidDeltaCountSensor, "poke", lambda *_: False)
+    sensor = HiveAcidDeltaCountSensor(
+        task_id="t", table="shop.orders", soft_fail=True, timeout=0, mode=mode
+    )
+    ti = SimpleNamespace(get_first_reschedule_date=lambda _: None)
+    with pytest.raises(AirflowSkipException, match="timed out"):
+        sensor.execute({"ti": ti})
 
 
 def test_the_table_and_the_policy_are_templates():

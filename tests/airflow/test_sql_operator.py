@@ -5,7 +5,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid import HiveAcidSqlOperator
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import InvalidJob, SqlError
 from airflow_hiveacid.jobs.codec import encode

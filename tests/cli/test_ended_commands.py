@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.foreground import interrupted_by_kill
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

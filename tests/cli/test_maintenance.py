@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.conflicts import matrix_rows
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.errors import AccessRefused, DataError
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

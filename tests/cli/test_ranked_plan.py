@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef, read_lock_components
+from airflow_hiveacid.acid.locks import read_lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import READS_PROPERTY
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -77,7 +78,7 @@ def test_tables_are_ranked_by_reading_time_for_each_core_second(tables, hiveacid
     assert status == 0
     assert planned(printed) == [
         ("default.often", "major", 1),
-        ("default.never", "major", 2),
+        ("default.never", None, None),
         ("default.quiet", None, None),
     ]
     often, never, quiet = json.loads(printed)["partitions"]
@@ -89,6 +90,7 @@ def test_tables_are_ranked_by_reading_time_for_each_core_second(tables, hiveacid
     assert often["value"]["benefit"] > 0
     assert often["work"]["encoded_bytes"] > 0
     assert never["value"]["benefit"] == 0
+    assert "saves readers only 0 s until the next one is due" in never["reason"]
     assert quiet["value"] is None
 
 
@@ -97,7 +99,7 @@ def test_a_plan_with_a_budget_prints_the_first_partitions(tables, hiveacid):
     status, printed = hiveacid(*arguments, "1")
     title, _, first, rest = printed.splitlines()
     assert status == 0
-    assert title.startswith("default.*: 2 of 3 to compact ")
+    assert title.startswith("default.*: 1 of 3 to compact ")
     assert first.split()[:3] == ["1", "major", "default.often/day=mon"]
     assert rest == "2 more partitions; --limit N shows more."
     assert hiveacid(*arguments, "2")[1].splitlines()[-1].startswith("1 more partition;")
@@ -187,6 +189,7 @@ def test_a_file_without_samples_is_refused_and_left_unchanged(client, hiveacid, 
         (["--budget", "soon"], "--budget cannot be 'soon'"),
         (["--budget", "0"], "budget.max_core_seconds must be more than 0"),
         (["--budget", "10m", "--max-wait", "0"], "budget.max_wait_hours must be more than 0"),
+        (["--budget", "10m", "--every", "0"], "budget.hours_between_runs must be more than 0"),
     ],
 )
 def test_impossible_arguments_are_refused(client, hiveacid, arguments, message):

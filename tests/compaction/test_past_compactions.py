@@ -7,13 +7,12 @@ import pytest
 from airflow_hiveacid.acid.compaction_fit import FEWEST_RUNS
 from airflow_hiveacid.acid.compaction_policy import Budget
 from airflow_hiveacid.acid.compaction_value import CostRates
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.acid.names import SIDECAR_FILE, TableRef
+from airflow_hiveacid.compaction.past_compactions import past_compactions, past_run
 from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.maintenance.past_compactions import past_compactions, past_run
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

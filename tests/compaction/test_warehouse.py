@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.read_rates import READS_PROPERTY
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer

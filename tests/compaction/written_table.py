@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.names import Delta, TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
+from airflow_hiveacid.acid.locks import Operation, lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.metastore.alteration import (
     DDL_TIME,

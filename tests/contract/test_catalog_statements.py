@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.ddl.run import run_ddl, run_script_of_ddl

@@ -6,14 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    LockType,
-    Operation,
-    TableRef,
-    lock_components,
-)
+from airflow_hiveacid.acid.locks import DataOperation, LockType, Operation, lock_components
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import (

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.locks import MetastoreVersion, TableRef
+from airflow_hiveacid.acid.locks import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import LockTimeout, UnknownColumn, UnsupportedTable
 from airflow_hiveacid.metastore.client import MetastoreClient

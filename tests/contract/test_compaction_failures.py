@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AlreadyCompacting, CommitUncertain, MetastoreError
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
@@ -39,7 +39,7 @@ from tests.versions import NEWER
 DYING = """
 import os, signal, sys
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -1,11 +1,13 @@
 """The compaction queue of HMS 4: the assignment of requests, and their results."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import MetastoreCallFailed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -14,6 +16,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from tests.fakes.compactions import Compactions
 from tests.fakes.metastore import FakeMetastore
 
 MINOR, MAJOR = CompactionType.MINOR, CompactionType.MAJOR
@@ -114,6 +117,52 @@ def test_a_request_goes_to_a_worker_of_its_pool_and_is_shown_all_the_way(
 
     queue.cleaned(done)
     assert states(queue, table) == ["succeeded"]
+
+
+@pytest.fixture
+def compacted(
+    client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
+) -> QueuedCompaction:
+    """A request that is ready for cleaning."""
+    queue.request(table, DAY, MAJOR, pool=pool)
+    claimed = queue.claim("worker-1", pool)
+    assert claimed is not None
+    compact(client, queue, claimed)
+    (ready,) = queue.show(table)
+    return ready
+
+
+def test_the_cleaning_of_a_dropped_table_is_accepted(
+    client: MetastoreClient, queue: CompactionQueue, compacted: QueuedCompaction
+) -> None:
+    client.drop_table(compacted.table)
+    assert queue.show(compacted.table) == []
+    queue.cleaned(compacted)
+
+
+@pytest.mark.parametrize("hms", ["fake4"], indirect=True)
+@pytest.mark.parametrize("shown", ["ready for cleaning", "succeeded", None])
+def test_only_a_request_that_succeeded_is_known_to_be_cleaned(
+    queue: CompactionQueue,
+    compacted: QueuedCompaction,
+    monkeypatch: pytest.MonkeyPatch,
+    shown: str | None,
+) -> None:
+    def fails(server: Compactions, info: Any) -> None:
+        if shown is None:
+            server.forget_table(info.dbname, info.tablename)
+        else:
+            server._entries[info.id].state = shown
+        raise RuntimeError("The database has ended the transaction.")
+
+    monkeypatch.setattr(Compactions, "mark_cleaned", fails)
+    monkeypatch.setattr("airflow_hiveacid.metastore.compaction.queue._PAUSES_OF_CLEANING", ())
+    if shown == "succeeded":
+        queue.cleaned(compacted)
+        return
+    what = "is ready for cleaning" if shown else "unknown whether request"
+    with pytest.raises(MetastoreCallFailed, match=what):
+        queue.cleaned(compacted)
 
 
 def test_the_queue_is_shown_by_table_and_by_partition(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from airflow_hiveacid.acid.constraints import Check, Default, Key, NotNull, TableConstraints
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import ConsumerMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.client import MetastoreClient

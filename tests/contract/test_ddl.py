@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.errors import TableExists, UnsupportedTable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.answers import answer
 from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl

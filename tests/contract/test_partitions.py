@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.acid.names import RUN_DROPS
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import RUN_DROPS, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.explained.statement import explain
 from airflow_hiveacid.ddl.run import run_ddl

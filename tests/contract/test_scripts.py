@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SCRIPT_NOTES
+from airflow_hiveacid.acid.names import SCRIPT_NOTES, TableRef
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.run import run_ddl, run_script_of_ddl
 from airflow_hiveacid.errors import (

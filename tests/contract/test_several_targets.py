@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import LockType, Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import LockType, Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import LockTimeout
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob

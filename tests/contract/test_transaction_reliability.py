@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    Operation,
-    TableRef,
-    Target,
-    lock_components,
-)
+from airflow_hiveacid.acid.locks import DataOperation, Operation, Target, lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.abort import abort_transactions
 from airflow_hiveacid.errors import CommitUncertain, MetastoreTroubled, TransactionAborted
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.answers import answer
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.ddl.views import create_view

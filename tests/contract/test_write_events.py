@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import MetastoreTroubled, UnsupportedMetastore
 from airflow_hiveacid.jobs.options.metastore_options import ALWAYS, NEVER
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList
 from airflow_hiveacid.engine.compaction.bucket_sorting import SortingCompactor

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.history.entries import HistoryState
 from airflow_hiveacid.history.table_history import table_history

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run

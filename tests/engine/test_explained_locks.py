@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedDelete,
@@ -14,6 +13,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceDelete,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.jobs.sources import TableSource

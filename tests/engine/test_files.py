@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Base, Delta, parse_directory, parse_file
+from airflow_hiveacid.acid.names import Base, Delta, TableRef, parse_directory, parse_file
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import NO_OPEN, ValidTxnList, ValidWriteIdList

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.errors import UnsupportedTable
 from airflow_hiveacid.jobs.sources import TableSource

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.write import atomic_write
 from airflow_hiveacid.errors import AnswerLost, TableNotFound

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid import TableSource, register_views
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import NotTransactional, UserError, VersionUnknown

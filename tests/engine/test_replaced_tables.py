@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.statements.row_expressions import require_row_expression
 from airflow_hiveacid.errors import BadCondition, HiveAcidError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.export import _Export
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.jobs.export_job import ExportChangesJob

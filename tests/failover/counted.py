@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

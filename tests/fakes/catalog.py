@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, TableRef, partition_name
 from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.fakes.constraints import Constraints
 from tests.places import place_of, remove_all

@@ -144,7 +144,9 @@ class Compactions:
         entry.next_txn = self._transactions.get_open_txns().txn_high_water_mark
 
     def mark_cleaned(self, info: Any) -> None:
-        entry = self._entries[info.id]
+        entry = self._entries.get(info.id)
+        if entry is None:
+            return
         entry.state = "succeeded"
         self._transactions.forget_aborted(entry.place, info.highestWriteId)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from tests.faults.after import After
 from tests.faults.driver import ESCAPED, Told

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (

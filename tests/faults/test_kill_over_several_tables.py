@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import InsertJob, MergeJob, UpdateJob

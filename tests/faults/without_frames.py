@@ -9,7 +9,7 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.proof import Tally
 from airflow_hiveacid.acid.row_id import RowId, first_rebalanced_row
 from airflow_hiveacid.engine import export

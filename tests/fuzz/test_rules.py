@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from airflow_hiveacid.acid.cleaning import ReaderNote
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import FileStatus, Rules, acid_state, parse_metadata_file
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.names import (
+    TableRef,
     parse_directory,
     parse_file,
     parse_partition_name,

@@ -10,9 +10,9 @@ from pyarrow import orc, parquet
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.names import Base, Delta, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList

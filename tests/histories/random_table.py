@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.errors import MetastoreCallFailed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

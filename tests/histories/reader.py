@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import (
     RUN_NOTES,
     Base,
     BucketFile,
+    TableRef,
     is_hidden,
     parse_directory,
     parse_file,

@@ -14,24 +14,19 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta, partition_name
+from airflow_hiveacid.acid.names import Delta, TableRef, partition_name
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     IcebergDiffers,
-    IcebergLibraryMissing,
-    IcebergRefused,
     InvalidJob,
-    NotTransactional,
-    TableNotFound,
     VersionGone,
 )
 from airflow_hiveacid.iceberg.row_hash import TableSum
 from airflow_hiveacid.iceberg.run import compare_with_iceberg
 from airflow_hiveacid.iceberg.table_rows import TableRows
 from airflow_hiveacid.jobs import IcebergCompareJob
-from airflow_hiveacid.jobs.reports.iceberg_report import ComparedPartition, IcebergCompareReport
+from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.scan.columns import TableColumns
@@ -365,6 +360,23 @@ def test_deleted_rows_of_files_that_arrow_cannot_read_are_omitted(
     assert require_equal(mirror).hive_rows == 117
 
 
+@fake
+def test_timestamps_are_compared_without_warnings(
+    client: MetastoreClient, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = TableRef(database, "moments")
+    columns = [HiveColumn("id", "int"), HiveColumn("moment", "timestamp")]
+    client.create_table(HiveTable.new(ref, columns, kind=TableKind.FULL_ACID))
+    moments = pa.array([datetime(2026, 11, 20, 12)], pa.timestamp("us"))
+    rows = pa.table({"id": pa.array([1], pa.int32()), "moment": moments})
+    (place_of(client.get_table(ref).folder) / "000000_0").write_bytes(flat_file(rows).getvalue())
+    mirror = Mirror(WrittenTable(client, ref), tmp_path)
+    mirror.run()
+    caplog.clear()
+    assert require_equal(mirror).hive_rows == 1
+    assert "Downcasting" not in caplog.text
+
+
 @pytest.fixture
 def partitioned(tmp_path: Path) -> Any:
     from tests.golden_versions import adopted
@@ -417,7 +429,9 @@ def test_the_command_reports_the_result_by_its_exit_code(mirror: Mirror) -> None
     report = json.loads(found.stdout)
     assert (report["equal"], report["version"]) == (False, "requested")
     assert report["different"][0]["iceberg_rows"] == 2
-    assert "1 more partitions differ" in command(mirror, "--limit=0").stdout
+    without = command(mirror, "--limit=0").stdout
+    assert "1 more partitions differ" in without
+    assert "Hive hash" not in without
     assert command(mirror, "--as-of-write-id=9").returncode == 20
 
 
@@ -429,65 +443,3 @@ def test_the_method_compares_without_spark(mirror: Mirror) -> None:
         assert table.compare_iceberg("ns.t", **options).equal
         with pytest.raises(InvalidJob, match="no field 'catalogue'"):
             table.compare_iceberg("ns.t", catalogue="lake")
-
-
-@fake
-def test_missing_tables_and_files_are_named(mirror: Mirror, database: str) -> None:
-    with pytest.raises(TableNotFound, match=r"ns\.none does not exist in the catalog lake"):
-        compare(mirror, table="ns.none")
-    with pytest.raises(TableNotFound, match="nowhere"):
-        compare(mirror, target=f"{database}.nowhere")
-    plain = HiveTable.new(
-        TableRef(database, "plain"), [HiveColumn("id", "int")], kind=TableKind.NOT_ACID
-    )
-    mirror.client.create_table(plain)
-    with pytest.raises(NotTransactional):
-        compare(mirror, target=f"{database}.plain")
-    for file in mirror.iceberg.scan().plan_files():
-        Path(file.file.file_path.removeprefix("file:").replace("//", "/")).unlink()
-    with pytest.raises(IcebergRefused, match=r"pyiceberg cannot read ns\.t") as raised:
-        compare(mirror)
-    assert "with Spark" in raised.value.remedy
-
-
-@fake
-def test_damaged_files_are_errors(mirror: Mirror) -> None:
-    (file,) = mirror.iceberg.scan().plan_files()
-    path = Path(file.file.file_path.removeprefix("file:").replace("//", "/"))
-    path.write_bytes(path.read_bytes()[:-20] + b"\0" * 20)
-    with pytest.raises(IcebergRefused, match=r"pyiceberg cannot read ns\.t: OSError"):
-        compare(mirror)
-    assert not mirror.client.show_locks()
-
-
-def test_the_job_is_validated() -> None:
-    for fields in (
-        {"table": "t"},
-        {"table": "a.t", "catalog_options": {"a": 1}},
-        {"table": "a.t", "as_of_write_id": -1},
-        {"table": "a.t", "as_of_write_id": "1"},
-    ):
-        with pytest.raises(InvalidJob):
-            IcebergCompareJob(target="db.t", **fields).validate()  # type: ignore[arg-type]
-
-
-@fake
-def test_a_missing_library_is_an_error(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(IcebergLibraryMissing, match="The comparison of"):
-        compare(mirror)
-
-
-def test_an_error_names_a_few_partitions() -> None:
-    partitions = [
-        ComparedPartition(partition=f"p={n}", hive_rows=2, iceberg_rows=n) for n in range(9)
-    ]
-    report = IcebergCompareReport(
-        target="a.b", table="c.d", equal=False, different=tuple(partitions), partitions=20
-    )
-    with pytest.raises(IcebergDiffers) as raised:
-        report.require_equal()
-    assert "in 9 of 20 partitions" in raised.value.what
-    assert "p=1 (1 instead of 2 rows), p=2 (other values)" in raised.value.what
-    assert raised.value.what.endswith("and 4 more.")
-    assert "look for the program" in raised.value.remedy

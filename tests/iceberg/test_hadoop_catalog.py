@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.errors import IcebergConflict, IcebergRefused
+from airflow_hiveacid.iceberg.attempt import Attempt
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.storage.folder import Storage
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.test_mirror import Mirror
@@ -97,3 +99,17 @@ def test_a_catalog_without_a_folder_is_refused(mirror: Mirror) -> None:
     assert "warehouse" in raised.value.remedy
     with pytest.raises(IcebergRefused, match="has no folder"):
         mirror.run(catalog_options={"type": "hadoop"})
+
+
+def test_a_store_without_conditional_writes_is_refused_before_a_file_is_written(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Storage, "creates_once", False)
+    # Its note is the first file of each attempt.
+    monkeypatch.setattr(Attempt, "begin", lambda *_: pytest.fail("a file is written"))
+    mirror.hive.insert(4)
+    for table in ("ns.t", "ns.other"):
+        with pytest.raises(IcebergRefused, match="lets two programs create") as raised:
+            mirror.run(table=table)
+        assert "Use another catalog" in raised.value.remedy
+    assert mirror.rows() == [1, 2, 3]

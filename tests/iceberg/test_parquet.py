@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 from pyiceberg.expressions import EqualTo
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import InvalidJob, MirrorRefused, NanosecondsLost, UnsupportedFile
 from airflow_hiveacid.iceberg import parquet_data_file

@@ -13,7 +13,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta, parse_partition_name
+from airflow_hiveacid.acid.names import Delta, TableRef, parse_partition_name
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes

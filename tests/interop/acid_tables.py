@@ -2,7 +2,7 @@
 
 import shutil
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.orc.copying.transplant import transplant
 from tests.interop.making import Making
 from tests.interop.phrases import ACID, COLUMNS, TO_ACID, UNION, values

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob

@@ -5,13 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    LockComponent,
-    LockLevel,
-    LockType,
-    TableRef,
-)
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.run import run

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from airflow_hiveacid import AcidTable
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.transaction import AcidTransaction
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

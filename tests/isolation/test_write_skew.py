@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps
 from airflow_hiveacid.errors import HiveAcidError, LockTimeout, OverlapRefused, TransactionAborted

@@ -9,8 +9,9 @@ from typing import Any
 from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.row_id import RowId
 from airflow_hiveacid.engine.read.files import AcidFile, partition_files
 from airflow_hiveacid.engine.write.atomic_write import run_statements

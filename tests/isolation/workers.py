@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import CommitUncertain, HiveAcidError, VersionGone, VersionUnknown

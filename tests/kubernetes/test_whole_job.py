@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid import HiveAcidInsertOperator, PathSource
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs import InsertJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

@@ -5,8 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SIDECAR_FILE
+from airflow_hiveacid.acid.names import SIDECAR_FILE, TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 

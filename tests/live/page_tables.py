@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -11,14 +12,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta
+from airflow_hiveacid.acid.names import SIDECAR_FILE, Base, Delta, TableRef
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.same_table import located
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
+from airflow_hiveacid.records.mirror_notes import MirrorNote, write_mirror_note
 from airflow_hiveacid.records.stream_state import StreamState
 from tests.places import place_of
 
@@ -243,6 +246,26 @@ def make_streams(batch_id: int = 17) -> list[StreamState]:
             told_at=now - 90_000,
         ),
     ]
+
+
+def make_mirrors(client: MetastoreClient, ref: TableRef) -> None:
+    """Write notes on two mirrors of a table: an hourly one, and one that has fallen behind."""
+    table = client.get_table(ref)
+    now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    for name, catalog, behind, seconds in (
+        ("analytics.orders", "polaris", 0, 540),
+        ("archive.orders", "s3_archive", 2, 9300),
+    ):
+        note = MirrorNote(
+            mirror=name,
+            catalog=catalog,
+            location=f"s3://{name.replace('.', '/')}",
+            table=located(table),
+            write_ids=replace(now, high_watermark=now.high_watermark - behind).format(),
+            complete_at=time.time() - seconds,
+            run_token="iceberg_mirror/scheduled__2026-11-20T02:00:00+00:00/to_iceberg/-1",
+        )
+        write_mirror_note(table, note, is_new=True)
 
 
 def _orders(orders: PageTable, begin: datetime, dice: random.Random) -> None:

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from airflow_hiveacid.acid.locks import DataOperation, Operation, TableRef, lock_components
+from airflow_hiveacid.acid.locks import DataOperation, Operation, lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from tests.live.airflow_api import wait_until

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.cluster.packaged import example_dags
 from airflow_hiveacid.metastore.client import MetastoreClient

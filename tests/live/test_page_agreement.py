@@ -325,3 +325,22 @@ def test_empty_columns_leave_their_space_to_the_reason(
     assert not {"Queue", "Oldest transaction"} & set(browser.evaluate(heads))
     cut = "[...document.querySelectorAll('.clamped')].filter((e) => e.scrollHeight > e.clientHeight + 1)"
     assert browser.evaluate(f"{cut}.length") == 0
+
+
+def test_on_a_narrow_screen_a_type_of_compaction_is_one_line(
+    browser: Chromium, address: str, answers: Answers
+) -> None:
+    size = {"width": 420, "height": 860, "deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    reason = "17 delta directories (limit 10) of 31.8 MiB, 16.6 % of the base's 191.7 MiB."
+    need = {"table": "shop.orders", "partition": None, "type": "major", "reason": reason}
+    answers.details["shop.orders"] = replace(BUSY, needs=(need,))
+    show(browser, address)
+    cell = (
+        "[...document.querySelectorAll('#details .grid td')].find((td) => td.innerText === 'major')"
+    )
+    browser.wait_until(cell)
+    lines = (
+        f"(() => {{ const all = document.createRange(); all.selectNodeContents({cell}.firstChild);"
+    )
+    assert browser.evaluate(f"{lines} return all.getClientRects().length; }})()") == 1

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from airflow_hiveacid import ChangesSource
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import (
     ConsumerMismatch,
     InvalidJob,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.maintenance.known_problems import (
     CLEANER_ON,
     FETCH_SIZE,

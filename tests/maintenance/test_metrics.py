@@ -7,8 +7,8 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import LockType, Operation, TableRef, Target
-from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.acid.locks import LockType, Operation, Target
+from airflow_hiveacid.acid.names import Delta, TableRef
 from airflow_hiveacid.history.entries import HistoryEntry, HistoryState
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll

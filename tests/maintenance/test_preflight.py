@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     MatchedDelete,
     MatchedUpdate,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     HiveAcidError,

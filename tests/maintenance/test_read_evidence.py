@@ -5,7 +5,8 @@ import time
 import pytest
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.acid.locks import LockType, TableRef, read_lock_components
+from airflow_hiveacid.acid.locks import LockType, read_lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll

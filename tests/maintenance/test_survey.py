@@ -13,8 +13,8 @@ from pyarrow.orc import ORCFile, write_table
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
-from airflow_hiveacid.acid.names import Base, Delta
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import Base, Delta, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import (

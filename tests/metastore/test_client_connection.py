@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.acid.locks import Operation, TableRef, lock_components
+from airflow_hiveacid.acid.locks import Operation, lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AnswerLost, InvalidJob, MetastoreUnreachable
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable

@@ -2,7 +2,8 @@
 
 import pytest
 
-from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.locks import LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockState
 from airflow_hiveacid.metastore.txn import lock_request
 from airflow_hiveacid.metastore.txn.lock_request import Pauses, holders

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import (
     RUN_NOTES,
+    TableRef,
     is_hidden,
     parse_directory,
     staging_txn,

@@ -6,8 +6,7 @@ from typing import Any, Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import STAGING_PREFIX
+from airflow_hiveacid.acid.names import STAGING_PREFIX, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.write.statement import WriteOptions

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import TokenRefused
 from airflow_hiveacid.jobs import MergeJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob

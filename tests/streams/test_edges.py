@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.errors import (

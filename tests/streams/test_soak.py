@@ -21,9 +21,8 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
-from airflow_hiveacid.acid.names import Delta, parse_directory
+from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.streaming.run import StreamRun
 from airflow_hiveacid.errors import CheckpointMismatch, StreamOvertaken, UnknownColumn
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob

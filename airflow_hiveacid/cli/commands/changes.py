@@ -3,7 +3,8 @@
 import argparse
 import json
 
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.selection import print_answer, selected

@@ -82,9 +82,9 @@ def _print(report: IcebergCompareReport, limit: int) -> None:
         )
         for each in report.different[:limit]
     ]
-    print_table(
-        ("partition", "Hive rows", "Iceberg rows", "Hive hash", "Iceberg hash"), rows, right=[1, 2]
-    )
+    heads = ("partition", "Hive rows", "Iceberg rows", "Hive hash", "Iceberg hash")
+    if rows:
+        print_table(heads, rows, right=[1, 2])
     if more := len(report.different) - len(rows):
         print(f"{more} more partitions differ")
 

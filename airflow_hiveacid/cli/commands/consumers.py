@@ -5,7 +5,7 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta
+from airflow_hiveacid.acid.names import STAGING_PREFIX, Delta, TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command

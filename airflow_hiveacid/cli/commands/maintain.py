@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import may_access, system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command

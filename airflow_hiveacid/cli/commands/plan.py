@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.conflicts import MATRIX, matrix_rows
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.ranked_plan import print_ranking

@@ -4,14 +4,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    LockComponent,
-    LockLevel,
-    LockType,
-    Operation,
-    TableRef,
-)
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import values_of_partition
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows

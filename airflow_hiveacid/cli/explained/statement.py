@@ -3,13 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 
-from airflow_hiveacid.acid.locks import (
-    LockType,
-    Operation,
-    TableRef,
-    lock_components,
-    read_lock_components,
-)
+from airflow_hiveacid.acid.locks import LockType, Operation, lock_components, read_lock_components
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedDelete,
@@ -18,7 +12,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained.definitions import explain_definition, explain_partitions

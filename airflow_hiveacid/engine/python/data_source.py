@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.spark_versions import python_data_sources
 from airflow_hiveacid.errors import UserError

@@ -9,10 +9,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
-from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.engine.failures import CORRUPT
-from airflow_hiveacid.engine.few_calls import read_orc, select_texts
 from airflow_hiveacid.engine.read.delete_events import MOST_EVENTS, DeletedBits, read_events
 from airflow_hiveacid.engine.read.files import AcidFile, FileTails, KeyRange, PartitionFiles
 from airflow_hiveacid.engine.read.originals import numbered_rows
@@ -24,8 +22,8 @@ from airflow_hiveacid.engine.rows.columns import (
     layout,
     quoted,
     spark_struct,
-    within,
 )
+from airflow_hiveacid.engine.rows.frames import read_files, select_texts
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
     PATH,
@@ -33,7 +31,6 @@ from airflow_hiveacid.engine.rows.partition_values import (
     of_one_partition,
     with_partition,
 )
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
 from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.metastore.catalog import HiveTable
 
@@ -243,7 +240,7 @@ class AcidSnapshot:
         if not exact:
             frame = frame.where(self._is_visible())
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
-        columns = self._of_envelope(stored, keyed)
+        columns = [*(_ROW_ID if keyed else ()), *stored.shown("row.")]
         # Every step costs driver time, and every path costs task time.
         if not keys and len(self.partitions) == 1:
             return select_texts(frame, [*columns, f"0 AS {PARTITION}"])
@@ -258,7 +255,8 @@ class AcidSnapshot:
     ) -> DataFrame:
         """Read files without row ids, and add the row ids that Hive assigns to their rows."""
         frame = numbered_rows(spark, spark_struct(stored.read), self.partitions, files)
-        return self._with_values(spark, frame.selectExpr(PATH, *self._of_envelope(stored)), files)
+        frame = frame.selectExpr(PATH, *_ROW_ID, *stored.shown("row."))
+        return self._with_values(spark, frame, files)
 
     def _raw(
         self,
@@ -270,20 +268,8 @@ class AcidSnapshot:
         """Read files without row ids, if row ids are not needed."""
         frame = read_orc_files(spark, spark_struct(stored.read), [f.path for _, f in files], search)
         path = metadata_column(frame, "_metadata").getField("file_path").alias(PATH)
-        frame = frame.select(path, *map(F.expr, self._columns("", stored)))
+        frame = frame.select(path, *map(F.expr, stored.shown()))
         return self._with_values(spark, frame, files)
-
-    def _of_envelope(self, stored: FileColumns, keyed: bool = True) -> list[str]:
-        """The table's columns, and the row id."""
-        columns = self._columns("row.", stored)
-        return [*_ROW_ID, *columns] if keyed else columns
-
-    def _columns(self, prefix: str, stored: FileColumns) -> list[str]:
-        # As texts, since every expression object costs the driver several Java calls.
-        return [
-            f"{within(prefix + quoted(source), parse_type(column.type))} AS {quoted(column.name)}"
-            for column, source in zip(self.table.columns, stored.sources, strict=True)
-        ]
 
     def _with_values(
         self, spark: SparkSession, frame: DataFrame, files: Sequence[_NumberedFile]
@@ -448,5 +434,4 @@ def read_orc_files(
         search: The search argument that ORC uses to skip row groups.
     """
     options = {} if search is None else search.read_options()
-    reader = file_reader(spark).schema(schema).options(**options)
-    return read_orc(spark, reader, list(map(escape_glob, paths)))
+    return read_files(spark, "orc", paths, schema, **options)

@@ -79,6 +79,11 @@ class PartitionFiles:
     noted: frozenset[str] = frozenset()
     read_from: frozenset[str] = frozenset()
 
+    @property
+    def files(self) -> tuple[AcidFile, ...]:
+        """All its files."""
+        return (*self.inserts, *self.deletes)
+
     def deletes_of(self, file: AcidFile) -> list[AcidFile]:
         """The delete files that may contain events for rows of a file; see ``may_delete``."""
         clustered = bool(self.clustered_by)
@@ -282,13 +287,15 @@ def with_copies(
     of the file. The copies are in a hidden folder of the partition that any cleaner recognizes.
     """
     local_times = bool(table.local_time_columns)
+    if not local_times and not any(file.cut_off for part in partitions for file in part.files):
+        return list(partitions)
     return in_threads(lambda partition: _with_copies(partition, txn, local_times), partitions)
 
 
 def _with_copies(
     partition: PartitionFiles, txn: ReadingTransaction, local_times: bool
 ) -> PartitionFiles:
-    files = (*partition.inserts, *partition.deletes)
+    files = partition.files
     strange = [file for file in files if file.cut_off or local_times]
     tails = dict(zip(strange, read_tails(strange), strict=True))
     copied = {file for file, tail in tails.items() if file.cut_off or readable(tail) is not tail}

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
+from airflow_hiveacid.engine.rows.frames import read_files
 from airflow_hiveacid.engine.session import evaluating_session, in_session, scan_session
 from airflow_hiveacid.engine.spark_versions import FILES_HOLD_VOID, is_calendar_interval
 from airflow_hiveacid.errors import TypeMismatch
@@ -124,9 +124,7 @@ def keep_rows(
         ]
     )
     root = table.folder.rstrip("/")
-    files = [escape_glob(f"{root}/{path}") for path in paths]
-    # Paths are named one by one: a missing file is then an error instead of a smaller result.
-    read = file_reader(reading).schema(schema).parquet(*files)
+    read = read_files(reading, "parquet", [f"{root}/{path}" for path in paths], schema)
     kept = in_session(read, spark).select(
         *[
             _stored(n, f).alias(f.name, **({"metadata": f.metadata} if f.metadata else {}))

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written_by
 from airflow_hiveacid.engine.read.files import AcidFile, PartitionFiles, read_tails
 from airflow_hiveacid.engine.rows.columns import quoted
+from airflow_hiveacid.engine.rows.frames import read_files, spellings
 from airflow_hiveacid.engine.rows.partition_values import PATH
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader, spellings
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.spark_versions import metadata_column
 from airflow_hiveacid.errors import UnsupportedFile
@@ -74,7 +74,7 @@ def numbered_rows(
     session, split_bytes = _split_by_split(spark)
     splits = _splits(partitions, files, split_bytes)
     paths = [file.path for _, file in files]
-    scan = file_reader(session).schema(schema).orc([escape_glob(path) for path in paths])
+    scan = read_files(session, "orc", paths, schema)
     source = metadata_column(scan, "_metadata")
     counted = scan.select(
         "*",

@@ -13,9 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.schema import LOCAL_ZONE, Char, Primitive, Varchar, parse_type
-from airflow_hiveacid.engine.few_calls import java_texts
 from airflow_hiveacid.engine.read.spark_trees import conjuncts, kind, nodes
 from airflow_hiveacid.engine.rows.columns import spark_struct
+from airflow_hiveacid.engine.rows.frames import java_texts
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.metastore.catalog import HiveColumn
 

@@ -112,12 +112,14 @@ class FileColumns:
     """The columns to read from files that have the same names for the columns of a table.
 
     Attributes:
+        columns: The requested columns of the table.
         read: The columns to read, under their names in the files.
-        sources: The name of each table column in ``read``.
+        sources: The name of each requested column in ``read``.
         whole: Whether all columns must be read, in order: the files have no names, and Spark's
             reader then uses positions.
     """
 
+    columns: tuple[HiveColumn, ...]
     read: tuple[HiveColumn, ...]
     sources: tuple[str, ...]
     whole: bool = False
@@ -140,9 +142,9 @@ class FileColumns:
         """
         names = tuple(column.name for column in columns)
         if not stored:
-            return cls(columns, names)
+            return cls(columns, columns, names)
         if is_unnamed(stored):
-            return cls(every, names, whole=True)
+            return cls(columns, every, names, whole=True)
         mapped = MappedColumns(tuple(column.name for column in every), mapping)
         fields = dict(zip(mapped.names, mapped.fields(stored), strict=True))
         # No file has a field of such a name, so that the column is null.
@@ -150,7 +152,21 @@ class FileColumns:
             f"#{name}" if (field := fields.get(name)) is None else stored[field] for name in names
         )
         read = zip(columns, sources, strict=True)
-        return cls(tuple(replace(column, name=source) for column, source in read), sources)
+        renamed = tuple(replace(column, name=source) for column, source in read)
+        return cls(columns, renamed, sources)
+
+    def shown(self, prefix: str = "") -> list[str]:
+        """The requested columns as readers show them, in SQL.
+
+        Args:
+            prefix: The prefix of the columns of the files, such as ``row.``.
+        """
+        # As texts, since every expression object costs the driver several Java calls.
+        return [
+            f"{_within(prefix + quoted(source), schema.parse_type(column.type))}"
+            f" AS {quoted(column.name)}"
+            for column, source in zip(self.columns, self.sources, strict=True)
+        ]
 
 
 def layout(columns: MappedColumns, stored: Sequence[str]) -> Stored:
@@ -310,7 +326,7 @@ def padded(value: str, hive_type: schema.HiveType) -> str:
     return _with_texts(value, hive_type, fill) if contains_type(_is_char, hive_type) else value
 
 
-def within(value: str, hive_type: schema.HiveType) -> str:
+def _within(value: str, hive_type: schema.HiveType) -> str:
     """A value as readers show it, in SQL: texts are cut to their type's length, chars are trimmed.
 
     A file may contain longer texts if the column had a longer type when the file was written.

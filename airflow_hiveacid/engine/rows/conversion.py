@@ -36,7 +36,6 @@ from airflow_hiveacid.acid.schema import (
     parse_type,
 )
 from airflow_hiveacid.engine.failures import MISMATCH, translated_spark_errors
-from airflow_hiveacid.engine.few_calls import select_texts
 from airflow_hiveacid.engine.rows.columns import (
     all_columns,
     as_operand,
@@ -44,6 +43,7 @@ from airflow_hiveacid.engine.rows.columns import (
     quoted,
     spark_type,
 )
+from airflow_hiveacid.engine.rows.frames import select_texts
 from airflow_hiveacid.errors import TypeMismatch
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.table_rules import find_columns

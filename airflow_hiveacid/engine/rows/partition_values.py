@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.engine.rows.columns import quoted
-from airflow_hiveacid.engine.rows.spark_files import spellings
+from airflow_hiveacid.engine.rows.frames import spellings
 
 # The path of a row's file in Spark, and the number of the partition. No Hive column can have such a
 # name: the metastore stores names in lower case.

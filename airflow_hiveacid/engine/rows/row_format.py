@@ -20,11 +20,11 @@ from airflow_hiveacid.engine.rows.columns import (
     spark_struct,
     spark_type,
 )
+from airflow_hiveacid.engine.rows.frames import read_files
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_json import JsonText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.spark_versions import metadata_column, try_cast
 from airflow_hiveacid.errors import UnsupportedFile
@@ -149,14 +149,13 @@ class RowFormat:
         self, spark: SparkSession, columns: FileColumns, paths: Sequence[str]
     ) -> DataFrame:
         """Read ORC or Parquet files that have the same names for the columns."""
-        reader = file_reader(spark).schema(spark_struct(columns.read))
+        schema = spark_struct(columns.read)
         if self.format is StorageFormat.ORC:
-            frame = reader.orc([escape_glob(path) for path in paths])
+            frame = read_files(spark, "orc", paths, schema)
             return frame.select(_path(frame).alias(PATH), *self._shown(columns))
         frames = []
         for zone, files in by_zone(self.columns, paths).items():
-            names = [escape_glob(path) for path in files]
-            frame = reader.options(**_HYBRID_CALENDAR).parquet(*names)
+            frame = read_files(spark, "parquet", files, schema, **_HYBRID_CALENDAR)
             frame = frame.select(_path(frame).alias(PATH), *self._shown(columns))
             frames.append(in_zone(frame, self.columns, zone))
         return reduce(DataFrame.unionByName, frames)
@@ -192,7 +191,7 @@ class RowFormat:
         session = scan_session(spark) if edges else spark
         for key, value in _WHOLE_FILES.items() if edges else ():
             session.conf.set(key, value)
-        frame = file_reader(session).text([escape_glob(path) for path in paths])
+        frame = read_files(session, "text", paths)
         frame = frame.select(_path(frame).alias(PATH), F.col("value").alias(LINE))
         if edges:
             frame = frame.mapInArrow(_without_edges(self.header, self.footer), frame.schema)

@@ -5,8 +5,8 @@ from functools import singledispatch
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.as_of import AsOf
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import validate_clauses
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.statements.conditions import Expressions
 from airflow_hiveacid.engine.statements.insert import InsertPlan, InsertStatement, TruncateStatement
 from airflow_hiveacid.engine.statements.merge import MergeStatement

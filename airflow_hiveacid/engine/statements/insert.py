@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import partition_name
-from airflow_hiveacid.engine.few_calls import select_as
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
+from airflow_hiveacid.engine.rows.frames import select_as
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.schema_growth import SchemaGrowth
 from airflow_hiveacid.engine.statements.source import SourceFrame

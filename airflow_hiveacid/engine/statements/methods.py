@@ -8,7 +8,6 @@ from typing import Generic, Self, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedDelete,
@@ -18,6 +17,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
     validate_clauses,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
 from airflow_hiveacid.engine.statements.insert import (
     InsertPlan,

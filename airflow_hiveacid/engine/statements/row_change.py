@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.acid.constraints import with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.few_calls import select_as, select_texts
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, AcidSnapshot
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import Scope, matching_partitions, without_subqueries
 from airflow_hiveacid.engine.read.search_argument import search_argument
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import assignments
+from airflow_hiveacid.engine.rows.frames import select_as, select_texts
 from airflow_hiveacid.engine.statements.source import SourceInputs
 from airflow_hiveacid.engine.statements.source_rows import grouped, is_scattered
 from airflow_hiveacid.engine.write.context import Counts, WriteContext

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql.types import DataType, StructType
 
 from airflow_hiveacid.acid.column_changes import is_number, wider
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.rows.columns import hive_type
 from airflow_hiveacid.engine.rows.table_support import check_writable

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import create_table, find_table
 from airflow_hiveacid.ddl.views import create_view, existing_view
 from airflow_hiveacid.engine.session import scan_session

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.read.spark_trees import kind
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.engine.statements.schema_growth import new_columns

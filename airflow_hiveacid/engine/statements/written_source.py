@@ -18,13 +18,13 @@ from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.few_calls import select_as, select_texts
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.pruning import tied_partition_columns
 from airflow_hiveacid.engine.read.value_pruning import ColumnValues, only_with
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted, spark_struct
 from airflow_hiveacid.engine.rows.conversion import assignments
+from airflow_hiveacid.engine.rows.frames import select_as, select_texts
 from airflow_hiveacid.engine.rows.partition_values import PATH, PartitionedFile, with_partition
 from airflow_hiveacid.engine.session import evaluating_session, in_session
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin

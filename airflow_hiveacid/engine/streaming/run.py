@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.failures import translate, translated_spark_errors
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.statements.from_job import statement_of

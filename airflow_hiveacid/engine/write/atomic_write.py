@@ -10,7 +10,8 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.conflicts import kind_of
-from airflow_hiveacid.acid.locks import TableRef, Target
+from airflow_hiveacid.acid.locks import Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import TableReader

@@ -19,11 +19,10 @@ from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.few_calls import read_orc
 from airflow_hiveacid.engine.file_writer import file_writer
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
-from airflow_hiveacid.engine.rows.spark_files import escape_glob, file_reader
+from airflow_hiveacid.engine.rows.frames import read_files
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.spark_versions import rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
@@ -105,13 +104,11 @@ class FlatRows:
             files: The files to read; all by default.
         """
         chosen = StructType([self.schema[name] for name in names])
-        # Paths are named one by one: a missing file is then an error instead of a smaller result.
         given = self.files if files is None else files
-        paths = [escape_glob(file.full_path) for file in given]
+        paths = [file.full_path for file in given]
         if not paths:
             return spark.createDataFrame([], chosen)
-        reader = file_reader(spark).schema(chosen)
-        return read_orc(spark, reader.option("recursiveFileLookup", "true"), paths)
+        return read_files(spark, "orc", paths, chosen, recursiveFileLookup="true")
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:
         """Read some columns of some files in the driver; the files must be few and small."""

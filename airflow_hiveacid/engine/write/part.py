@@ -10,7 +10,8 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.acid.conflicts import WriteKind, kind_of
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.statement import Statement

@@ -28,8 +28,8 @@ from airflow_hiveacid.engine.read.acid_snapshot import (
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
 from airflow_hiveacid.engine.read.files import PartitionFiles
 from airflow_hiveacid.engine.read.kept_rows import keep_rows
+from airflow_hiveacid.engine.rows.frames import spellings
 from airflow_hiveacid.engine.rows.partition_values import PARTITION, PATH
-from airflow_hiveacid.engine.rows.spark_files import spellings
 from airflow_hiveacid.engine.spark_versions import from_arrow, to_arrow
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows
 from airflow_hiveacid.engine.write.table_output import TableOutput

@@ -13,8 +13,7 @@ from functools import partial
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.conflicts import Finished, describe_renumbered, describe_shared_rows
-from airflow_hiveacid.acid.locks import TableRef
-from airflow_hiveacid.acid.names import Delta, parse_directory, parse_file
+from airflow_hiveacid.acid.names import Delta, TableRef, parse_directory, parse_file
 from airflow_hiveacid.acid.row_identity import trace_row_ids
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import WRITE_ID

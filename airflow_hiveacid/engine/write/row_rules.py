@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.acid.constraints import TableConstraints, WriteRules
 from airflow_hiveacid.acid.hive_expression import Moment
 from airflow_hiveacid.engine.failures import VIOLATED
-from airflow_hiveacid.engine.few_calls import select_texts
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted
 from airflow_hiveacid.engine.rows.conversion import text_as_sql
+from airflow_hiveacid.engine.rows.frames import select_texts
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient

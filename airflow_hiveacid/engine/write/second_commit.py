@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.read.table_reader import TableReader
 from airflow_hiveacid.engine.write.part import Part
 from airflow_hiveacid.engine.write.row_overlaps import RowOverlaps

@@ -9,8 +9,9 @@ from typing import get_args
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.constraints import WriteRules
-from airflow_hiveacid.acid.locks import Operation, TableRef
+from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
-from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.locks import LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ColumnSpec
 from airflow_hiveacid.jobs.definitions.table_properties import require_settable

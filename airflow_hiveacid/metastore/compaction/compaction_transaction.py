@@ -15,10 +15,10 @@ from airflow_hiveacid.acid.locks import (
     LockComponent,
     LockType,
     Operation,
-    TableRef,
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
 from airflow_hiveacid.errors import AlreadyCompacting, AnswerLost, SnapshotMoved

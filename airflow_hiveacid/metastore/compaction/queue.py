@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -250,7 +250,7 @@ class CompactionQueue:
             entry: A request that is ready for cleaning, as returned by `show`.
 
         Raises:
-            MetastoreCallFailed: The request is still not cleaned.
+            MetastoreCallFailed: The request is still not cleaned, or not shown any more.
         """
         # With no write id the metastore would forget everything about the table.
         assert entry.highest_write_id
@@ -262,20 +262,27 @@ class CompactionQueue:
             except MetastoreCallFailed as failure:
                 # Of simultaneous reports, the metastore refuses all but one: each inserts a row of
                 # the same number into the history.
-                if self._is_cleaned(entry):
+                state = self._state_of(entry)
+                if state == SUCCEEDED:
                     return
                 if pause is None:
+                    unknown = (
+                        f"It is unknown whether request {entry.id} of {entry.table} is cleaned"
+                    )
+                    found = unknown if state is None else f"{entry} after its files were removed"
                     raise type(failure)(
-                        f"{entry} after its files were removed: {failure.what}",
+                        f"{found}: {failure.what}",
                         remedy="Clean the table again, which only repeats this report. If it fails"
                         " again, look into the metastore's log.",
                     ) from failure
             time.sleep(random.uniform(0, pause))
 
-    def _is_cleaned(self, entry: QueuedCompaction) -> bool:
-        """Whether a request that was ready for cleaning is cleaned, and perhaps forgotten since."""
-        states = [shown.state for shown in self.show(entry.table) if shown.id == entry.id]
-        return states in ([], [SUCCEEDED])
+    def _state_of(self, entry: QueuedCompaction) -> str | None:
+        """Return the current state of a request; None if the metastore does not show it any more.
+
+        That is no evidence of a cleaning: it also forgets the requests of dropped tables.
+        """
+        return next((shown.state for shown in self.show(entry.table) if shown.id == entry.id), None)
 
     def show(
         self, ref: TableRef | None = None, partition: str | None = None

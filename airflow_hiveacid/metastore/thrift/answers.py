@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
-from airflow_hiveacid.acid.locks import LockType, TableRef
+from airflow_hiveacid.acid.locks import LockType
+from airflow_hiveacid.acid.names import TableRef
 
 
 class LockState(IntEnum):

@@ -6,7 +6,8 @@ queried beforehand. On HMS 3 the answer is derived from locks and write ids.
 
 from collections.abc import Sequence
 
-from airflow_hiveacid.acid.locks import LockComponent, LockType, TableRef
+from airflow_hiveacid.acid.locks import LockComponent, LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest, collides

@@ -9,9 +9,9 @@ from airflow_hiveacid.acid.locks import (
     LockComponent,
     LockLevel,
     LockType,
-    TableRef,
     exclusively_locked,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction

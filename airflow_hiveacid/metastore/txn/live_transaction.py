@@ -6,8 +6,9 @@ from enum import Enum, auto
 from functools import partial
 from types import TracebackType
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import (
     CommitUncertain,
     ConflictError,

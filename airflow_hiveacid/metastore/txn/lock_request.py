@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from airflow_hiveacid.acid.blockers import task_of_run
-from airflow_hiveacid.acid.locks import LockComponent, TableRef, blocks
+from airflow_hiveacid.acid.locks import LockComponent, blocks
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AnswerLost, LockTimeout, TransactionAborted
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.metastore.client import MetastoreClient

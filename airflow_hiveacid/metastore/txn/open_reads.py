@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Collection
 from contextlib import suppress
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient

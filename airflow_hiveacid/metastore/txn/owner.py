@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import TransactionAborted
 from airflow_hiveacid.jobs.options.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient

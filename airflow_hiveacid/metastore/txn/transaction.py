@@ -9,12 +9,12 @@ from typing import Protocol, Self
 from airflow_hiveacid.acid.locks import (
     DataOperation,
     LockComponent,
-    TableRef,
     Target,
     exclusively_locked,
     lock_components,
     read_lock_components,
 )
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType

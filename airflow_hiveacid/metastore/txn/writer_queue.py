@@ -18,7 +18,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockType, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockType
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import LockTimeout, MetastoreError, TransactionAborted
 from airflow_hiveacid.jobs.options.run_token import agent_info
 from airflow_hiveacid.metastore.client import MetastoreClient

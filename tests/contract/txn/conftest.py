@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import (
-    Operation,
-    TableRef,
-    Target,
-)
+from airflow_hiveacid.acid.locks import Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction

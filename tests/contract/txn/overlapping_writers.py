@@ -8,9 +8,9 @@ from typing import Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.conflicts import WriteKind
-from airflow_hiveacid.acid.locks import Operation, TableRef, Target
+from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
-from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Base, Delta
+from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, Base, Delta, TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue

@@ -6,12 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    Operation,
-    TableRef,
-    Target,
-)
+from airflow_hiveacid.acid.locks import DataOperation, Operation, Target
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import (
     LockTimeout,
     SnapshotMoved,

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, TableRef
+from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import WriteConflict
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState

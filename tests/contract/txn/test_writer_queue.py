@@ -10,13 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.locks import (
-    DataOperation,
-    Operation,
-    TableRef,
-    Target,
-    lock_components,
-)
+from airflow_hiveacid.acid.locks import DataOperation, Operation, Target, lock_components
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AnswerLost, LockTimeout
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import LockState

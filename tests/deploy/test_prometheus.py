@@ -1,0 +1,308 @@
+"""Alerts and panels in a real Prometheus, which scrapes `hiveacid metrics` of a real metastore."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.names import Delta
+from airflow_hiveacid.cli.metrics_server import MetricsServer
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.deploy.prometheus import Prometheus, PrometheusMissing, program
+from tests.deploy.test_monitoring import DASHBOARD, RULES, from_airflow, rules, targets
+from tests.maintenance.acid_folders import AcidFolders
+
+DATABASE = "monitored"
+TABLES = ("orders", "visits")
+# Between the values of a situation.
+STEP = "5m"
+# Names in Grafana's templates, and their values here.
+VARIABLES = {"$table": ".*", "$__rate_interval": "30s"}
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return installed("promtool")
+
+
+def installed(name: str) -> Path:
+    try:
+        return program(name)
+    except PrometheusMissing as error:
+        pytest.skip(str(error))
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A situation in which an alert fires.
+
+    Attributes:
+        series: The values of series, in the notation of promtool: one each `STEP`.
+        pending: The last time at which the alert does not fire.
+        fires: A time at which it fires.
+        summary: The message.
+        labels: The labels of the alert.
+    """
+
+    series: Mapping[str, str]
+    pending: str
+    fires: str
+    summary: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def of_table(metric: str, values: str, pending: str, fires: str, summary: str, **more: str) -> Any:
+    labels = {"table": "sales.orders"}
+    series = {f'{name}{{table="sales.orders"}}': each for name, each in more.items()}
+    series[f'{metric}{{table="sales.orders"}}'] = values
+    return Situation(series, pending, fires, summary, labels)
+
+
+SITUATIONS = {
+    "HiveAcidMetastoreDown": Situation(
+        {"hiveacid_metastore_up": "1x2 0x10"}, "15m", "20m", "The metastore does not answer."
+    ),
+    "HiveAcidLockWait": Situation(
+        {"hiveacid_waiting_locks": "0 3x10"}, "30m", "35m", "3 locks have waited for half an hour."
+    ),
+    "HiveAcidOldTransaction": Situation(
+        {"hiveacid_oldest_open_txn_age_in_sec": "86100+300x10"},
+        *("15m", "20m", "A transaction is open for 1d 0h 15m 0s."),
+    ),
+    "HiveAcidSameOldestTransaction": Situation(
+        {"hiveacid_oldest_open_txn_id": "0 41 42x300"},
+        *("24h", "24h10m", "Transaction 42 has been the oldest open one for a day."),
+    ),
+    "HiveAcidManyAborts": Situation(
+        {"num_aborted_transactions": "1000 1500x20"},
+        *("1h", "65m", "The metastore remembers 1500 aborted transactions."),
+    ),
+    "HiveAcidOldAbort": Situation(
+        {"oldest_aborted_txn_age_in_sec": "86400+300x20"},
+        *("1h", "65m", "An aborted transaction is 1d 1h 5m 0s old."),
+    ),
+    "HiveAcidRequestWaits": Situation(
+        {"compaction_oldest_enqueue_age_in_sec": "21600+300x20"},
+        *("10m", "15m", "A compaction request has waited for 6h 15m 0s."),
+    ),
+    "HiveAcidWorkerDied": Situation(
+        {"compaction_oldest_working_age_in_sec": "43200+300x20"},
+        *("10m", "15m", "A compaction has run for 12h 15m 0s."),
+    ),
+    "HiveAcidCompactionsFail": Situation(
+        {"compaction_num_failed": "0 1x20", "compaction_num_did_not_initiate": "0 1x20"},
+        *("1h", "65m", "The last compaction of 2 partitions has failed."),
+    ),
+    "HiveAcidCleaningWaits": Situation(
+        {"oldest_ready_for_cleaning_age_in_sec": "86400+300x20"},
+        *("1h", "65m", "Compacted files have waited for a cleaning for 1d 1h 5m 0s."),
+    ),
+    "HiveAcidManyDeltas": of_table(
+        *("hiveacid_table_max_deltas", "50 51x20", "1h", "65m"),
+        "A partition of sales.orders has 51 deltas.",
+    ),
+    "HiveAcidManyDeletes": of_table(
+        *("hiveacid_table_delete_ratio", "0.3 0.4x80", "6h", "365m"),
+        "Deletes are 40% of sales.orders.",
+    ),
+    "HiveAcidCompactionMissing": of_table(
+        *("hiveacid_table_needed_compactions", "0 2x300", "24h", "24h5m"),
+        "2 partitions of sales.orders have needed a compaction for a day.",
+    ),
+    "HiveAcidObsoleteFiles": of_table(
+        *("hiveacid_table_obsolete_bytes", "3072 4096x300", "24h", "24h5m"),
+        "sales.orders has 4kiB of obsolete files, more than data.",
+        hiveacid_table_base_bytes="2048x300",
+        hiveacid_table_delta_bytes="1024x300",
+    ),
+    "HiveAcidUnreadable": of_table(
+        *("hiveacid_table_unreadable_partitions", "0 1x10", "30m", "35m"),
+        "1 partitions of sales.orders cannot be measured or compacted.",
+    ),
+    "HiveAcidStaleMeasurement": of_table(
+        *("hiveacid_table_measured_timestamp_seconds", "0x20", "70m", "75m"),
+        "sales.orders was last measured 1h 15m 0s ago.",
+    ),
+    "HiveAcidTasksFail": Situation(
+        {
+            'airflow_hiveacid_run_failures_total{operation="merge",table="sales.orders",'
+            'error="LockTimeout",instance="worker"}': "0+1x10"
+        },
+        *("10m", "15m", "merge of sales.orders failed repeatedly: LockTimeout."),
+        {"operation": "merge", "table": "sales.orders", "error": "LockTimeout"},
+    ),
+}
+
+
+def test_the_rules_and_the_example_are_valid(promtool):
+    for command in (
+        ("check", "rules", RULES),
+        ("check", "config", RULES.parent / "prometheus.yml"),
+    ):
+        done = subprocess.run([promtool, *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_has_a_situation():
+    assert SITUATIONS.keys() == {rule["alert"] for rule in rules()}
+
+
+def test_each_alert_fires_in_its_situation_and_not_before(promtool, tmp_path):
+    by_name = {rule["alert"]: rule for rule in rules()}
+    tests = [alert_test(by_name[name], each) for name, each in SITUATIONS.items()]
+    file = tmp_path / "tests.yml"
+    suite = {"rule_files": [str(RULES)], "evaluation_interval": STEP, "tests": tests}
+    file.write_text(yaml.safe_dump(suite))
+    done = subprocess.run(
+        [promtool, "test", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def alert_test(rule: dict[str, Any], situation: Situation) -> dict[str, Any]:
+    described = rule["annotations"]["description"]
+    for name, value in situation.labels.items():
+        described = described.replace(f"{{{{ $labels.{name} }}}}", value)
+    fired = {
+        "exp_labels": {**rule["labels"], **situation.labels},
+        "exp_annotations": {
+            **rule["annotations"],
+            "summary": situation.summary,
+            "description": described,
+        },
+    }
+    return {
+        "interval": STEP,
+        "input_series": [
+            {"series": series, "values": values} for series, values in situation.series.items()
+        ],
+        "alert_rule_test": [
+            {"eval_time": situation.pending, "alertname": rule["alert"], "exp_alerts": []},
+            {"eval_time": situation.fires, "alertname": rule["alert"], "exp_alerts": [fired]},
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def prometheus(
+    hms4: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """A Prometheus with the figures of a busy metastore, and of Airflow's tasks."""
+    installed("prometheus")
+    with ExitStack() as stack:
+        client = stack.enter_context(MetastoreClient(hms4.options))
+        make_busy(client, stack)
+        command = [
+            *(sys.executable, "-m", "airflow_hiveacid.cli.main", "metrics", f"{DATABASE}.*"),
+            *("--runs", "--listen", "0", "--every", "1", "--metastore", hms4.uri),
+        ]
+        exporter = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(exporter.send_signal, signal.SIGTERM)
+        assert exporter.stdout is not None
+        urls = [exporter.stdout.readline().split()[-1]]
+        for by_opentelemetry in (False, True):
+            tasks = from_tasks(by_opentelemetry=by_opentelemetry)
+            server = stack.enter_context(MetricsServer(("127.0.0.1", 0), tasks))
+            Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            stack.callback(server.shutdown)
+            urls.append(server.url)
+        scraped = [re.sub(r"^http://|/metrics$", "", url) for url in urls]
+        folder = tmp_path_factory.mktemp("prometheus")
+        yield stack.enter_context(Prometheus(folder, scraped, [RULES]))
+
+
+def make_busy(client: MetastoreClient, stack: ExitStack) -> None:
+    """Make tables with deltas and runs, requests in several states, transactions and locks."""
+    client.create_database(DATABASE)
+    stack.callback(client.drop_database, DATABASE, cascade=True)
+    orders, visits = (AcidFolders.create(client, f"{DATABASE}.{name}") for name in TABLES)
+    for operation in ("merge", "delete"):
+        note = {
+            "format": 1,
+            "operation": operation,
+            "time": "2026-11-20T12:00:00+00:00",
+            "report": {"seconds": {"write": 2.5}, "rows_inserted": 4},
+        }
+        folder = orders.root / orders.insert()
+        (folder / "_hiveacid.json").write_text(json.dumps(note))
+    orders.compact(Delta(1, 2))
+    visits.insert()
+    queue = CompactionQueue(client)
+    queue.request(visits.ref, None, CompactionType.MAJOR)
+    claimed = queue.claim("worker")
+    assert claimed is not None
+    queue.failed(claimed, "No space left on the file system.")
+    queue.request(orders.ref, None, CompactionType.MINOR)
+    client.abort_txn(client.open_txn("writer", "localhost", None))
+    stack.enter_context(orders.reading())
+
+
+def from_tasks(*, by_opentelemetry: bool) -> Callable[[], str]:
+    """Return a function that returns counters of Airflow's tasks: merges end all the time, and all
+    cleanings have ended.
+
+    Args:
+        by_opentelemetry: Whether the names are those of OpenTelemetry, or of StatsD's exporter.
+    """
+    others = re.compile("_total|_milliseconds_")
+    names = [name for name in from_airflow() if bool(others.search(name)) is by_opentelemetry]
+    scrapes = count(1)
+
+    def scrape() -> str:
+        values = {"merge": next(scrapes), "clean": 1}
+        return "".join(
+            f'{name}{{operation="{operation}",table="sales.orders",error="LockTimeout"}} {value}\n'
+            for name in names
+            for operation, value in values.items()
+        )
+
+    return scrape
+
+
+def test_each_panel_shows_series(prometheus, eventually):
+    eventually("Prometheus answers", lambda: prometheus.is_ready)
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if "targets" in panel]
+    for panel in panels:
+        for target in targets(panel["targets"]):
+            expression = target["expr"]
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            eventually(
+                f"series of {expression}",
+                lambda expression=expression: prometheus.series(expression) != [],
+                30,
+            )
+            found = prometheus.series(expression)
+            assert all(each["value"][1] != "NaN" for each in found), expression
+            for label in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]):
+                assert all(label in each["metric"] for each in found), (panel["title"], label)
+            if panel["type"] == "stat":
+                assert len(found) == 1, panel["title"]
+            if panel["type"] == "table":
+                # Grafana merges rows of the queries only if all of their other columns are equal.
+                rows = sorted(found, key=lambda each: each["metric"]["table"])
+                expected = [{"table": f"{DATABASE}.{name}"} for name in TABLES]
+                assert [each["metric"] for each in rows] == expected, expression
+
+
+def test_each_alert_is_evaluated(prometheus, eventually):
+    eventually("Prometheus answers", lambda: prometheus.is_ready)
+    eventually(
+        "the rules were evaluated",
+        lambda: all(rule["health"] == "ok" for rule in prometheus.rules()),
+    )
+    assert {rule["name"] for rule in prometheus.rules()} == {*SITUATIONS}
