@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tpcds import FACTS, Fact
 
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
-from airflow_hiveacid.acid.locks import TableRef
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.python.read_together import read_together
