@@ -266,4 +266,6 @@ def hours_worth(size: PartitionSize, value: CompactionValue, fixed_cost: float) 
     gain = value.benefit - value.cost
     if newest is None or oldest is None or gain < 0:
         return 0.0
-    return oldest - fixed_cost / (fixed_cost + gain) * (oldest - newest)
+    # A fitted fixed cost can be 0.
+    share = fixed_cost / (fixed_cost + gain) if gain else 1.0
+    return oldest - share * (oldest - newest)
