@@ -13,6 +13,7 @@ from airflow_hiveacid.errors import (
     MetastoreError,
     TableExists,
     TableNotFound,
+    TableReplaced,
 )
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     AddColumnsJob,
@@ -25,7 +26,6 @@ from airflow_hiveacid.metastore.alteration import (
     change_columns,
     forget_row_count,
     mark_changed,
-    send_definition,
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -48,16 +48,22 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
     if find_table(client, new) is not None:
         raise TableExists(f"{new} is there already.", remedy="Choose another name, or drop it.")
     table = transactional_table(client, ref)
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        raw = require_same_table(client, table).raw
+
+    def change(raw: Any) -> bool:
+        if not HiveTable.from_thrift(raw).identity.is_same(table.identity):
+            raise TableReplaced(f"{ref} was replaced by another table meanwhile.")
         raw.tableName = new.name
         # Version 4 drops some of the statistics of a table that gets another name, and refuses that
         # where it has promised them.
         forget_row_count(raw)
+        return True
+
+    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
+        current = require_same_table(client, table)
         # Another attempt of the run ends the lock before it continues.
         held.confirm_alive()
         try:
-            send_definition(client, ref, raw)
+            alter_table(client, ref, change, current=current)
         except (MetastoreError, TableNotFound):
             # Perhaps only its answer got lost; then it was repeated, and did not find the table.
             renamed = None if find_table(client, ref) else find_table(client, new)

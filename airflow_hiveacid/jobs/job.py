@@ -185,12 +185,7 @@ class Job(RunOptions):
         """The names of all transactions that the job may open, for all of its statements."""
         if self.token is None:
             return ()
-        return (self.token, source_token(self.token)) if self.keeps_source else (self.token,)
-
-    @property
-    def keeps_source(self) -> bool:
-        """Whether a separate transaction keeps the rows of a source."""
-        return False
+        return self.token, source_token(self.token)
 
     def render(self, template: Callable[[str], str]) -> Self:
         """Return a copy with every text (but no key of a mapping) rendered by a template.

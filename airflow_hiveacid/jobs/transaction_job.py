@@ -72,11 +72,6 @@ class TransactionJob(StatementsJob, ScriptedJob):
 
     tag: ClassVar[str] = "transaction"
 
-    @property
-    def keeps_source(self) -> bool:
-        """Whether a separate transaction keeps the source of a statement."""
-        return any(statement.keeps_source for statement in self.statements)
-
     def validate(self) -> None:
         """Raise InvalidJob if the job is malformed; contacts no server."""
         require_list(self.statements, "statements", "statements=[InsertJob(...)]")

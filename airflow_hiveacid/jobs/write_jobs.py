@@ -296,11 +296,6 @@ class MergeJob(SourceJob):
         return Operation.MERGE
 
     @property
-    def keeps_source(self) -> bool:
-        """A merge evaluates its source before it requests locks."""
-        return True
-
-    @property
     def expressions(self) -> tuple[str, ...]:
         """The condition, and all conditions and values of the clauses."""
         clauses = (text for clause in self.when for _, text in expressions_of(clause, ""))

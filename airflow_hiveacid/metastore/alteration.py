@@ -68,8 +68,8 @@ def alter_table(
     Args:
         client: The metastore.
         ref: The table.
-        change: Changes the Thrift struct and returns whether a change was necessary. It is called
-            again after a concurrent change.
+        change: Changes the Thrift struct, also the name in it, and returns whether a change was
+            necessary. It is called again after a concurrent change.
         context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
         current: The table if it has just been read; its Thrift struct changes.
@@ -88,11 +88,11 @@ def alter_table(
         settings = {**_KEEP_STATISTICS, **(context or {})}
         expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
         try:
-            _send(client, raw, {**settings, **expected} if read else settings, writer)
+            _send(client, ref, raw, {**settings, **expected} if read else settings, writer)
             return True
         except MetastoreCallFailed as error:
             if any(code in error.what for code in _INCOMPARABLE):
-                _send(client, raw, settings, writer)
+                _send(client, ref, raw, settings, writer)
                 return True
             if _OVERTAKEN not in error.what:
                 raise
@@ -272,17 +272,20 @@ def send_definition(
 
 
 def _send(
-    client: MetastoreClient, raw: Any, settings: Mapping[str, str], writer: Writer | None
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str],
+    writer: Writer | None,
 ) -> None:
-    ref = TableRef(raw.dbName, raw.tableName)
     if writer is None or not client.version.versions_definitions:
         send_definition(client, ref, raw, settings)
         return
     raw.writeId = writer.write_id
     request = idl_tables.AlterTableRequest(
         catName=raw.catName,
-        dbName=raw.dbName,
-        tableName=raw.tableName,
+        dbName=ref.database,
+        tableName=ref.name,
         table=raw,
         environmentContext=idl_tables.EnvironmentContext(dict(settings)),
         writeId=writer.write_id,

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.definitions.catalog_jobs import RenameTableJob
+from airflow_hiveacid.metastore.alteration import DDL_TIME
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from tests.fakes.metastore import REAL_AND_FAKE
 
 pytestmark = REAL_AND_FAKE
@@ -77,3 +81,23 @@ def test_a_table_that_is_created_again_has_another_identity(
         return not identity(client, table).is_same(before)
 
     eventually("the creation has another second", is_another)
+
+
+def test_a_table_that_was_created_again_does_not_get_the_name_of_the_earlier_one(
+    client: MetastoreClient, table: TableRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metastore compares the time of the last change, also after the last check of the job."""
+    if client.version is MetastoreVersion.HMS3:
+        pytest.skip("This metastore renames without a condition.")
+
+    def replace_it(held: ExclusiveTable) -> None:
+        client.drop_table(table)
+        again = HiveTable.new(table, [HiveColumn("id", "bigint")])
+        again.raw.parameters[DDL_TIME] = "1"
+        client.create_table(again)
+
+    monkeypatch.setattr(ExclusiveTable, "confirm_alive", replace_it)
+    job = RenameTableJob(target=str(table), new_name=f"{table.database}.other")
+    with pytest.raises(TableReplaced):
+        run_ddl(client, job)
+    assert client.get_tables(table.database) == [table.name]

@@ -78,6 +78,21 @@ def test_a_reader_is_kept_alive_as_well(
     assert client.show_locks(TABLE) == []
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_reader_leaves_no_lock_when_its_commit_gets_lost(
+    hms: EmbeddedMetastore, client: MetastoreClient, arrives: bool
+) -> None:
+    proxy = Proxy(hms, "commit_txn", arrives=arrives, harm=Harm.LOSE)
+    options = replace(client.options, uris=proxy.uri)
+    with (
+        MetastoreClient(options) as unlucky,
+        Transaction(unlucky, reads=[TABLE], run_token=TOKEN) as reader,
+    ):
+        pass
+    proxy.close()
+    assert (client.show_locks(TABLE), reader.warnings) == ([], [])
+
+
 def test_a_silent_transaction_is_refused_clearly_when_it_commits(
     client: MetastoreClient, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,11 @@ class Catalog:
     def alter_table_with_environment_context(
         self, database: str, name: str, new: Any, context: Any
     ) -> None:
-        table = self._table(database, name)
+        table = self._tables.get((database, name))
+        if table is None:
+            raise idl_tables.InvalidOperationException(
+                f"table hive.{database}.{name} doesn't exist"
+            )
         told = context.properties
         if self._version is MetastoreVersion.HMS4 and "expected_parameter_key" in told:
             key, expected = told["expected_parameter_key"], told["expected_parameter_value"]
@@ -226,7 +230,12 @@ class Catalog:
         ]
 
     def add_partitions_req(self, request: Any) -> Any:
-        table = self._table(request.dbName, request.tblName)
+        table = self._tables.get((request.dbName, request.tblName))
+        if table is None:
+            name = f"hive.{request.dbName}.{request.tblName}"
+            raise idl_tables.InvalidObjectException(
+                f"Unable to add partitions because database or table {name} does not exist"
+            )
         for partition in request.parts:
             name = _partition_name(table, partition)
             if name not in table.partitions:

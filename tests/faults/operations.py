@@ -324,7 +324,7 @@ def _views(tables: Tables) -> Job:
 
 
 def _view(tables: Tables, name: str, number: int, mode: str) -> CreateViewJob:
-    text = f"SELECT {number} AS a, id, v, p FROM {tables.main}"
+    text = f"SELECT id, v, p FROM {tables.main} WHERE id > {number}"
     target = f"{tables.main.database}.{name}"
     return CreateViewJob(
         target=target, text=text, expanded=text, reads=(str(tables.main),), mode=mode

@@ -27,7 +27,6 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import SOURCE_ROW
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.errors import BadCondition, ConstraintViolated, TypeMismatch
-from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -144,12 +143,8 @@ class MergeStatement(Statement):
 
         Its rows belong to a separate transaction, since the writing transaction may restart.
         """
-        token = preparation.options.run_token
-        keeper = Transaction(
-            preparation.client,
-            keeps_files=True,
-            run_token=None if token is None else source_token(token),
-        )
+        token = preparation.options.reading_token
+        keeper = Transaction(preparation.client, keeps_files=True, run_token=token)
         preparation.stack.enter_context(keeper)
         with preparation.phases(Phase.READ, "the source"):
             self._rows = self._evaluated(self._source.frame(reader=None), keeper)
@@ -162,7 +157,8 @@ class MergeStatement(Statement):
         is wrong, the write restarts with a lock on the whole table.
         """
         self.reads = self._source.acid_tables
-        with Transaction(preparation.client, reads=self.reads) as estimate:
+        token = preparation.options.reading_token
+        with Transaction(preparation.client, reads=self.reads, run_token=token) as estimate:
             rows = self._source.frame(TableReader(preparation.client, estimate))
             with preparation.phases(Phase.READ, "the partitions of the source"):
                 self._touched = _touched_partitions(self._join_with(self.table, rows))

@@ -66,11 +66,16 @@ class RestoreStatement(Statement):
             as_of_write_id(now.write_ids[self.target.full_name], self.as_of.write_id)
         if not self._is_flat:
             return
-        client, wait = preparation.client, preparation.options.lock_wait_seconds
-        # An overwrite waits for all readers of the partitions that it locks.
+        # An overwrite waits for all readers of the partitions that it locks, also for those of
+        # earlier attempts that were not ended.
         if self.table.partition_keys:
-            with Transaction(client, reads=[self.target], lock_wait_seconds=wait) as txn:
-                restored = self._differing(TableReader(client, txn), self.table)
+            with Transaction(
+                preparation.client,
+                reads=[self.target],
+                run_token=preparation.options.reading_token,
+                lock_wait_seconds=preparation.options.lock_wait_seconds,
+            ) as txn:
+                restored = self._differing(TableReader(preparation.client, txn), self.table)
             self.partitions = [each.name for each in restored if each.name is not None]
 
     def stage(self, context: WriteContext) -> Counts:

@@ -30,7 +30,7 @@ from airflow_hiveacid.engine.write.statement import (
     look_up_constraints,
 )
 from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteConflict
-from airflow_hiveacid.jobs.options.run_token import source_token, unmarked_token
+from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.jobs.transaction_job import require_one_change
 from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
@@ -138,7 +138,7 @@ class AtomicWrite:
         """
         refs = [statement.table.ref for statement in self.statements]
         reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
-        token = self.options.run_token and source_token(self.options.run_token)
+        token = self.options.reading_token
         with Transaction(self.client, keeps_files=True, run_token=token) as keeper:
             with Transaction(
                 self.client,

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import require_choice, require_text
+from airflow_hiveacid.jobs.options.run_token import source_token
 
 OrcCodec = Literal["none", "zlib", "snappy", "lz4", "zstd"]
 
@@ -48,6 +49,14 @@ class RunOptions:
         if self.run_token is None:
             raise InvalidJob("The job has no run token.")
         return self.run_token
+
+    @property
+    def reading_token(self) -> str | None:
+        """The name of the run's transactions that only read or keep a source.
+
+        The next attempt ends them, so that it does not wait for their locks.
+        """
+        return None if self.run_token is None else source_token(self.run_token)
 
     def validate_options(self) -> None:
         """Raise InvalidJob if an option has an invalid value."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from types import TracebackType
@@ -10,6 +11,7 @@ from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel,
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import (
+    AnswerLost,
     CommitUncertain,
     ConflictError,
     HiveAcidError,
@@ -335,8 +337,21 @@ class LiveTransaction:
 
     def _release(self) -> None:
         """End a transaction that has nothing to make visible."""
-        self.attempt("release the locks", lambda: self._client.commit_txn(self.txn_id))
+        self.attempt("release the locks", self._commit_nothing)
         self._end()
+
+    def _commit_nothing(self) -> None:
+        """Commit a transaction without changes, or abort it if the answer gets lost.
+
+        Both are equal to others, and unlike a commit, an abort may be sent again: locks that stay
+        would block this process itself until the transaction times out.
+        """
+        try:
+            self._client.commit_txn(self.txn_id)
+        except (AnswerLost, MetastoreCallFailed):
+            # One that the metastore no longer has was committed.
+            with suppress(TransactionAborted):
+                self._abort_txn()
 
     def _abort_txn(self) -> None:
         self._client.abort_txn(self.txn_id)
