@@ -168,8 +168,8 @@ class AcidTable(TableChanges[RunReport]):
         """Return the visible rows of the current or an earlier version as a frame of the session.
 
         Rows that ``where`` excludes are not read if partition names, bucket numbers, or file
-        statistics show that they cannot match. A filter by the frame's own method ``where`` is
-        applied to rows after they are read.
+        statistics show that they cannot match. A filter by the frame's own method ``where`` skips
+        partitions, but other rows only after they are read.
 
         Example::
 

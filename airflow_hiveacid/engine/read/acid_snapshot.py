@@ -25,9 +25,11 @@ from airflow_hiveacid.engine.rows.columns import (
 )
 from airflow_hiveacid.engine.rows.frames import read_files, select_texts
 from airflow_hiveacid.engine.rows.partition_values import (
+    FILE_PATH,
     PARTITION,
     PATH,
     PartitionedFile,
+    keys_in_paths,
     of_one_partition,
     with_partition,
 )
@@ -236,18 +238,26 @@ class AcidSnapshot:
         search: SearchArgument | None,
         keyed: bool,
     ) -> DataFrame:
-        frame = read_acid_files(spark, stored, [file.path for _, file in files], search, ROWS)
+        partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
+        in_paths = None
+        if keys and len({number for number, _ in files}) > 1:
+            in_paths = keys_in_paths(self.table.folder, self.table.partition_keys, partitioned)
+        paths = [file.path for _, file in files]
+        frame = read_acid_files(spark, stored, paths, search, ROWS, prunes=in_paths is not None)
         if not exact:
             frame = frame.where(self._is_visible())
-        partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
         columns = [*(_ROW_ID if keyed else ()), *stored.shown("row.")]
         # Every step costs driver time, and every path costs task time.
         if not keys and len(self.partitions) == 1:
             return select_texts(frame, [*columns, f"0 AS {PARTITION}"])
         if (one := of_one_partition(partitioned, keys)) is not None:
             return select_texts(frame, columns).select("*", *one)
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
-        frame = select_texts(frame, [PATH, *columns])
+        if in_paths is not None:
+            columns += in_paths
+            keys = StructType([])
+            if not keyed:
+                return select_texts(frame, columns)
+        frame = select_texts(frame, [f"{FILE_PATH} AS {PATH}", *columns])
         return with_partition(spark, frame, partitioned, keys)
 
     def _numbered(
@@ -316,7 +326,7 @@ class AcidSnapshot:
         partitioned = self._in_partitions(deletes)
         if (one := of_one_partition(partitioned, StructType([]))) is not None:
             return events.selectExpr(*_ROW_ID, *more).select("*", *one)
-        events = events.selectExpr(*_ROW_ID, *more, f"_metadata.file_path AS {PATH}")
+        events = events.selectExpr(*_ROW_ID, *more, f"{FILE_PATH} AS {PATH}")
         return with_partition(spark, events, partitioned, StructType([]))
 
     def _without_deleted(
@@ -388,6 +398,8 @@ def read_acid_files(
     paths: Sequence[str],
     search: SearchArgument | None,
     operations: Sequence[int],
+    *,
+    prunes: bool = False,
 ) -> DataFrame:
     """Scan files of full ACID tables, with the columns of the envelope and the struct ``row``.
 
@@ -397,6 +409,7 @@ def read_acid_files(
         paths: The files.
         search: The search argument that ORC uses to skip row groups.
         operations: The valid operations of the rows; other operations are an error.
+        prunes: Whether Spark must be able to apply filters of queries to the paths of the files.
     """
     row = spark_struct(columns.read)
     frame = read_orc_files(
@@ -410,10 +423,11 @@ def read_acid_files(
     needed = row.names if columns.whole else [cheapest]
     names = [*[acid.name for acid in ACID_FIELDS], *[f"row.{quoted(name)}" for name in needed]]
     always = " OR ".join(f"{name} IS NOT NULL" for name in names)
-    # A delete file among row files would yield rows of nulls. Its name is read only in this case:
-    # as a metadata column it would be computed for every row.
+    # A delete file among row files would yield rows of nulls. The function reads the name only in
+    # this case, but as it is not deterministic, Spark applies no other filter before this one.
+    name = FILE_PATH if prunes else "input_file_name()"
     strange = (
-        f"concat('{CORRUPT}', input_file_name(), ' holds events of operation ', operation,"
+        f"concat('{CORRUPT}', {name}, ' holds events of operation ', operation,"
         " ', which do not belong into its directory.')"
     )
     fits = f"operation IN ({', '.join(map(str, operations))})"

@@ -14,7 +14,9 @@ from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.rows.partition_values import (
     PARTITION,
+    PATH,
     PartitionedFile,
+    keys_in_paths,
     with_partition,
 )
 from airflow_hiveacid.engine.rows.row_format import RowFormat
@@ -102,7 +104,7 @@ class FlatSnapshot:
             numbered: Whether to add PARTITION, the number of the part of the files.
         """
         columns = all_columns(self.table)
-        frames = list(self._scans(spark))
+        frames = list(self._scans(spark, numbered=numbered))
         if not frames:
             number = StructField(PARTITION, IntegerType())
             nothing = StructType([*spark_struct(columns).fields, number])
@@ -112,7 +114,7 @@ class FlatSnapshot:
             *names, *([PARTITION] if numbered else [])
         )
 
-    def _scans(self, spark: SparkSession) -> Iterator[DataFrame]:
+    def _scans(self, spark: SparkSession, *, numbered: bool) -> Iterator[DataFrame]:
         """Return one scan for all partitions of the same format."""
         alike: dict[RowFormat, list[PartitionedFile]] = {}
         for number, (partition, paths) in enumerate(self.files):
@@ -123,7 +125,16 @@ class FlatSnapshot:
         for stored, files in alike.items():
             if files:
                 scan = stored.scan(spark, [file.path for file in files])
-                yield with_partition(spark, scan, files, keys)
+                in_paths = None if numbered else self._keys_in_paths(files)
+                if in_paths is None:
+                    yield with_partition(spark, scan, files, keys)
+                else:
+                    yield scan.selectExpr("*", *in_paths)
+
+    def _keys_in_paths(self, files: Sequence[PartitionedFile]) -> list[str] | None:
+        if len({file.partition for file in files}) < 2:
+            return None
+        return keys_in_paths(self.table.folder, self.table.partition_keys, files, PATH)
 
 
 def text_counter(

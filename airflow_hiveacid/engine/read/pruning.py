@@ -1,10 +1,7 @@
 """Determines the partitions that a condition can affect, before locks are acquired or rows read."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from itertools import permutations
 from typing import Any
 
@@ -30,13 +27,11 @@ from airflow_hiveacid.engine.read.spark_trees import (
     parsed,
 )
 from airflow_hiveacid.engine.rows.columns import as_operand, quoted, spark_struct
+from airflow_hiveacid.engine.rows.partition_values import is_canonical
 from airflow_hiveacid.engine.spark_versions import try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = "_acid_partition_number"
-_WHOLE, _DATE = re.compile("0|[1-9][0-9]*"), re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Numbers with this many digits always fit into their type.
-_SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ def canonical_values(
     unclear = [
         number
         for number, values in enumerate(canonical)
-        if not all(map(_is_canonical, values, types))
+        if not all(map(is_canonical, values, types))
     ]
     if unclear:
         typed = _typed(spark, table, [canonical[number] for number in unclear])
@@ -135,18 +130,6 @@ def canonical_values(
         for row in typed.select(_NUMBER, *keys).collect():
             canonical[unclear[row[_NUMBER]]] = tuple(row)[1:]
     return canonical
-
-
-def _is_canonical(value: str | None, type: str) -> bool:
-    """Whether a text is certainly in the form that Spark produces; this is the usual case."""
-    if value is None or type == "string":
-        return True
-    if type in ("int", "bigint"):
-        return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
-    if type == "date" and _DATE.fullmatch(value):
-        with suppress(ValueError):
-            return bool(date.fromisoformat(value))
-    return False
 
 
 def _values(name: str) -> list[str | None]:

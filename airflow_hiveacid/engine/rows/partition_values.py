@@ -1,7 +1,10 @@
 """Adds partitions to rows, from the paths of their files."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -13,12 +16,24 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import spellings
+from airflow_hiveacid.metastore.catalog import HiveColumn
 
 # The path of a row's file in Spark, and the number of the partition. No Hive column can have such a
 # name: the metastore stores names in lower case.
 PATH, PARTITION = "_ACID_PATH", "_ACID_PARTITION"
+# The path of a row's file, in the column that Spark adds to scans.
+FILE_PATH = "_metadata.file_path"
+# A text that is the same in a name of a partition, in a path, and in a URI.
+_PLAIN = re.compile("[A-Za-z0-9_.-]+")
+# A folder that Spark spells in the same way, except for local ones.
+_PLAIN_FOLDER = re.compile("[a-z0-9]+:/[A-Za-z0-9_./:@-]*")
+_LOCAL = re.compile("^file:/+")
+_WHOLE, _DATE = re.compile("0|[1-9][0-9]*"), re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Numbers with this many digits always fit into their type.
+_SURE_DIGITS = {"int": 9, "bigint": 18}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,85 @@ class PartitionedFile:
     path: str
     partition: int
     values: tuple[str | None, ...]
+
+
+def keys_in_paths(
+    folder: str,
+    keys: Sequence[HiveColumn],
+    files: Sequence[PartitionedFile],
+    path: str = FILE_PATH,
+) -> list[str] | None:
+    """Return an expression of the file's path for each partition key.
+
+    By these expressions, Spark skips files by any filter of a query, also through views. To cut the
+    value out of the path takes half of the time of looking up the path.
+
+    Args:
+        folder: The folder of the table.
+        keys: The partition keys.
+        files: The files to read, of several partitions.
+        path: The expression of the path.
+
+    Returns:
+        The expressions; None if the path of a file does not certainly contain the values.
+    """
+    names, root = [key.name.lower() for key in keys], folder.rstrip("/")
+    partitions = {file.partition: file.values for file in files}
+    rows = [*partitions.values()]
+    if not all(map(_PLAIN.fullmatch, names)) or not all(
+        is_canonical(value, key.type) and (value is None or _PLAIN.fullmatch(value))
+        for values in rows
+        for value, key in zip(values, keys, strict=True)
+    ):
+        return None
+    folders = {at: f"{root}/{partition_name(names, own)}/" for at, own in partitions.items()}
+    if not all(file.path.startswith(folders[file.partition]) for file in files):
+        return None
+    starts, expressions = {len(_LOCAL.sub("file:/", root))}, []
+    for key, name, column in zip(keys, names, zip(*rows, strict=True), strict=True):
+        texts = {DEFAULT_PARTITION if value is None else value for value in column}
+        text = _last_value(path, name)
+        # Otherwise Spark may spell the folder in another way.
+        if len(starts) == 1 and _PLAIN_FOLDER.fullmatch(root):
+            text = _value_at(path, min(starts), name, {len(value) for value in texts})
+        if None in column:
+            text = f"nullif({text}, '{DEFAULT_PARTITION}')"
+        expressions.append(f"CAST({text} AS {key.type}) AS {quoted(key.name)}")
+        starts = {start + len(f"/{name}={value}") for start in starts for value in texts}
+    return expressions
+
+
+def _last_value(path: str, name: str) -> str:
+    """An expression for the value behind the last "/name=" of the path."""
+    # No name of a directory or file in the folder of a partition contains "=".
+    return f"substring_index(substring_index({path}, '/{name}=', -1), '/', 1)"
+
+
+def _value_at(path: str, start: int, name: str, lengths: Collection[int]) -> str:
+    """The same expression, evaluated in a tenth of the time if the path has "/name=" at a place.
+
+    Bytes have places, whereas characters of a text are counted.
+    """
+    binary, before = f"CAST({path} AS BINARY)", f"/{name}="
+    ahead = f"substring({binary}, {start + 1}, {len(before)}) = X'{before.encode().hex()}'"
+    # The value, and the "/" behind shorter ones.
+    length = max(lengths) + (len(lengths) > 1)
+    value = f"CAST(substring({binary}, {start + 1 + len(before)}, {length}) AS STRING)"
+    if len(lengths) > 1:
+        value = f"substring_index({value}, '/', 1)"
+    return f"CASE WHEN {ahead} THEN {value} ELSE {_last_value(path, name)} END"
+
+
+def is_canonical(value: str | None, type: str) -> bool:
+    """Whether a text is certainly in the form that Spark produces; this is the usual case."""
+    if value is None or type == "string":
+        return True
+    if type in ("int", "bigint"):
+        return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
+    if type == "date" and _DATE.fullmatch(value):
+        with suppress(ValueError):
+            return bool(date.fromisoformat(value))
+    return False
 
 
 def of_one_partition(

@@ -1,0 +1,138 @@
+"""Filters and joins of queries skip partitions, also where they are not part of ``to_df``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, keys_in_paths
+from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from tests.engine.acid_tables import create
+
+ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+def ids_and_files(frame: DataFrame) -> tuple[list[int], int]:
+    """The ids of the rows of a query, and the number of files that its scans read."""
+    ids = sorted(row.id for row in frame.collect())
+    plan = frame._jdf.queryExecution().executedPlan()
+    return ids, sum(scan.metrics().apply("numFiles").value() for scan in scans(plan))
+
+
+def scans(plan: Any) -> list[Any]:
+    name = plan.getClass().getSimpleName()
+    if name == "AdaptiveSparkPlanExec":
+        return scans(plan.executedPlan())
+    if name.endswith("QueryStageExec"):
+        return scans(plan.plan())
+    if name == "FileSourceScanExec":
+        return [plan]
+    children = plan.children()
+    return [scan for i in range(children.size()) for scan in scans(children.apply(i))]
+
+
+@pytest.fixture
+def table(
+    spark: SparkSession,
+    client: MetastoreClient,
+    database: str,
+    hms: EmbeddedMetastore,
+    kind: TableKind,
+) -> AcidTable:
+    create(client, f"{database}.t", {"id": "bigint"}, {"day": "date", "k": "int"}, kind=kind)
+    acid = AcidTable(f"{database}.t", hms.uri, spark=spark)
+    days = "date_add(DATE'2024-01-01', CAST(id % 4 AS INT)) AS day"
+    acid.append(spark.range(16).selectExpr("id", days, "CAST(id % 2 AS INT) AS k"))
+    return acid
+
+
+@ON_FAKE
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID, TableKind.INSERT_ONLY])
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("day = DATE'2024-01-03'", 1),
+        ("day > '2024-01-02' AND id >= 0", 2),
+        ("k = 1", 2),
+        ("k + 1 = 2 OR day = '2024-01-01'", 3),
+        ("k = 5", 0),
+    ],
+)
+def test_a_filter_on_a_view_reads_only_its_partitions(spark, table, where, files):
+    with table:
+        expected = sorted(row.id for row in table.to_df(where).collect())
+        table.to_df().createOrReplaceTempView("pruned")
+        frame = spark.sql(f"SELECT * FROM pruned WHERE {where}")
+        assert ids_and_files(frame) == (expected, files)
+
+
+@ON_FAKE
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID])
+def test_deletes_do_not_hinder_pruning(spark, table):
+    with table:
+        table.delete("id IN (1, 2, 4)")
+        frame = table.to_df().where("k = 1")
+        assert ids_and_files(frame) == ([3, 5, 7, 9, 11, 13, 15], 2)
+
+
+@ON_FAKE
+@pytest.mark.parametrize("kind", [TableKind.FULL_ACID])
+def test_several_versions_of_a_partition_are_pruned_together(spark, table):
+    with table:
+        table.append(spark.sql("SELECT 100L AS id, DATE'2024-01-01' AS day, 0 AS k"))
+        frame = table.to_df().where("day = '2024-01-01'")
+        assert ids_and_files(frame) == ([0, 4, 8, 12, 100], 2)
+
+
+def keys_of(types: Mapping[str, str], *files: tuple[str, tuple[str | None, ...]]) -> Any:
+    keys = [HiveColumn(*key) for key in types.items()]
+    numbered = [
+        PartitionedFile(f"s3a://b/t/{path}/base_1/bucket_00000", at, values)
+        for at, (path, values) in enumerate(files)
+    ]
+    return keys_in_paths("s3a://b/t/", keys, numbered)
+
+
+@pytest.mark.parametrize(
+    ("types", "path", "values"),
+    [
+        ({"p": "int"}, "p=07", ("07",)),
+        ({"p": "int"}, "p=x", ("x",)),
+        ({"p": "bigint"}, f"p={2**63}", (str(2**63),)),
+        ({"p": "date"}, "p=2023-02-29", ("2023-02-29",)),
+        ({"p": "double"}, "p=1.0", ("1.0",)),
+        ({"p": "string"}, "p=a%2Fb", ("a/b",)),
+        ({"p": "string"}, "p=é", ("é",)),
+        ({"p'": "string"}, "p%27=a", ("a",)),
+        ({"p": "string"}, "elsewhere", ("a",)),
+        ({"p": "string"}, "p=b", ("a",)),
+        ({"p": "string"}, "p=ab", ("a",)),
+    ],
+)
+def test_values_are_not_cut_out_of_paths_that_may_have_others(types, path, values):
+    assert keys_of(types, (path, values)) is None
+
+
+@pytest.mark.parametrize("root", ["s3a://b/t", "file:/w/t", "file:///w/t", "hdfs:/w/a b/t"])
+@pytest.mark.parametrize("spelled", ["s3a://b/t", "file:///w/t", "file:/w/t", "hdfs://n/w/a%20b/t"])
+def test_values_are_cut_out_of_paths_however_these_are_spelled(spark, root, spelled):
+    types = {"p": "string", "q": "int", "r": "date"}
+    keys = [HiveColumn(*key) for key in types.items()]
+    rows = [("x", "7", "2024-02-29"), ("longer.text", "7", None), (None, None, "1500-01-01")]
+    folders = [partition_name([*types], values) for values in rows]
+    files = [
+        PartitionedFile(f"{root}/{folder}/delta_1_1/bucket_0", at, values)
+        for at, (folder, values) in enumerate(zip(folders, rows, strict=True))
+    ]
+    expressions = keys_in_paths(root, keys, files)
+    assert expressions is not None
+    paths = [(f"{spelled}/{folder}/delta_1_1/bucket_0",) for folder in folders]
+    frame = spark.createDataFrame(paths, "p string").selectExpr("struct(p AS file_path) _metadata")
+    cut = frame.selectExpr(*expressions).selectExpr("p", "CAST(q AS STRING)", "CAST(r AS STRING)")
+    assert [tuple(row) for row in cut.collect()] == rows
