@@ -4,15 +4,18 @@ import io
 import struct
 import zlib
 from decimal import Decimal
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame
 
 from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import BeyondArrow, UnsupportedFile
+from airflow_hiveacid.orc.copying.reencode import _parts_of
 from airflow_hiveacid.orc.copying.row_writer import RowGroups, RowWriter
 from airflow_hiveacid.orc.format import compression
 from airflow_hiveacid.orc.format.compression import Codec, Compression
@@ -237,6 +240,16 @@ def test_doubles_that_mislead_have_no_range():
     assert Message.decode(OrcTail.read(ours).file_statistics[1]).message(3) is None
 
 
+def test_nulls_in_structs_that_are_null_are_declared_but_not_counted():
+    """Readers that search for nulls would otherwise skip the row group."""
+    places = [None, {"x": 1}] * 500 + [{"x": 2}] * 1000 + [None] * 1000
+    rows = pa.table({"place": pa.array(places, pa.struct([("x", pa.int32())]))})
+    found = [Message.decode(each) for each in group_statistics(written(rows), 2)]
+    assert [each.number(1) for each in found] == [500, 1000, 0]
+    assert [each.number(10) for each in found] == [1, 0, 1]
+    assert [each.has(2) for each in found] == [True, True, False]
+
+
 def test_wide_rows_end_row_group_and_stripe():
     rows = pa.table({"text": [f"{n} " + "x" * 100_000 for n in range(400)]})
     types = OrcTail.read(flat_file(rows.slice(0, 1))).types
@@ -251,6 +264,25 @@ def test_wide_rows_end_row_group_and_stripe():
     writer.close()
     assert read(sink).equals(rows)
     assert [stripe.rows for stripe in OrcTail.read(sink).stripes] == [340, 60]
+
+
+def test_a_batch_of_which_little_stays_holds_little_memory():
+    batch = pa.record_batch({"text": ["x" * 1000] * 4000})
+    for stays, size in (([2000], 1 << 12), (range(1000), 2 << 20), (range(1000, 4000), 5 << 20)):
+        marked = np.zeros(4000, np.bool_)
+        marked[list(stays)] = True
+        parts, held = _parts_of(batch, marked)
+        assert pa.Table.from_batches(parts).num_rows == len(stays)
+        assert held < size
+
+
+def test_few_rows_of_wide_batches_are_one_row_group():
+    cut = RowGroups(1000)
+    wide = pa.record_batch({"text": ["x" * (1 << 20)] * 33})
+    assert [group.num_rows for group in cut.add([wide], wide.nbytes)] == [33]
+    one = wide.slice(0, 1)
+    assert [group for _ in range(20) for group in cut.add([one], 1 << 20)] == []
+    assert [group.num_rows for group in cut.rest()] == [20]
 
 
 def test_unknown_codecs_and_types_are_refused():
@@ -297,3 +329,61 @@ def test_java_finds_the_rows_of_each_row_group(spark, tmp_path, codec):
     expected = read_rows(spark, tmp_path / "theirs")
     for first in (0, *np.arange(999, 5200, 1000).tolist(), 3000, 5000):
         assert read_rows(spark, tmp_path / "ours", first) == expected[first:]
+
+
+def test_searches_in_java_find_all_rows(spark, tmp_path):
+    """Each row group has other values, so that a wrong bound hides rows."""
+    group, within = np.divmod(np.arange(5000), 1000)
+    edges = {
+        "number": [-(1 << 63), (1 << 63) - 1, 0, -1, 5],
+        "real": [-0.0, float("inf"), float("-inf"), 1.5, float("nan")],
+        "day": [-719_162, -141_427, -1, 0, 2_932_896],
+        "amount": [Decimal(10**38 - 1), Decimal(1 - 10**38), Decimal(0), Decimal(-1), Decimal(7)],
+        "text": ["", "\N{GRINNING FACE}", "a", "\0", "\N{LATIN SMALL LETTER E WITH ACUTE}"],
+    }
+    types = [pa.int64(), pa.float64(), pa.int32(), pa.decimal128(38, 0), pa.string()]
+    arrays = []
+    for values, type_ in zip(edges.values(), types, strict=True):
+        # The third value is everywhere, the others are in a row group each, beside nulls.
+        places = np.where(within % 3 == 0, 2, group)
+        drawn = [values[place] for place in places.tolist()]
+        arrays.append(pa.array(drawn, type_, mask=within % 5 == 0))
+    arrays[2] = arrays[2].view(pa.date32())
+    rows = pa.table(dict(zip(edges, arrays, strict=True)))
+    hidden = pa.array(within % 7 == 1)
+    place = pa.StructArray.from_arrays(arrays, names=list(edges), mask=hidden)
+    rows = rows.append_column("place", place)
+    (tmp_path / "rows.orc").write_bytes(written(rows).getvalue())
+    frames = []
+    for pushed in ("true", "false"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.orc.filterPushdown", pushed)
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        frames.append(session.read.orc(str(tmp_path / "rows.orc")))
+    literals = {
+        "number": [f"cast('{value}' as bigint)" for value in edges["number"]],
+        "real": [f"double('{value}')" for value in edges["real"]],
+        "day": [f"date_add(date'1970-01-01', {value})" for value in edges["day"]],
+        "amount": [f"cast('{value}' as decimal(38,0))" for value in edges["amount"]],
+        "text": [f"decode(unhex('{value.encode().hex()}'), 'utf-8')" for value in edges["text"]],
+    }
+    conditions = [
+        condition
+        for name, values in literals.items()
+        for column in (name, f"place.{name}")
+        for condition in (
+            f"{column} is null",
+            *(f"{column} = {value}" for value in values),
+            f"{column} <= {values[0]}",
+            f"{column} > {values[0]}",
+        )
+    ]
+    searched, read_fully = frames
+    counts = read_fully.selectExpr(*(f"count_if({each})" for each in conditions)).first()
+    queries = [
+        searched.where(condition).selectExpr(f"{number} as number", "count(*) as rows")
+        for number, condition in enumerate(conditions)
+    ]
+    found = dict(map(tuple, reduce(DataFrame.union, queries).collect()))
+    assert [found[number] for number in range(len(conditions))] == list(counts)
+    assert counts[0] == 1000

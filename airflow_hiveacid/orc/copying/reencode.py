@@ -107,7 +107,7 @@ def reencode(
                     stays &= ~np.isin(keys.current_write_ids, aborted)
                 rows_read += len(keys)
                 if stays.any():
-                    write(groups.add(_parts_of(batch, stays), batch.nbytes))
+                    write(groups.add(*_parts_of(batch, stays)))
     write(groups.rest())
     writer.close()
     return Reencoded(rows_read, Tally(digest.rows, digest.value), clock, microseconds)
@@ -138,14 +138,19 @@ def values_of(part: Part) -> Tally:
     return Tally(digest.rows, digest.value)
 
 
-def _parts_of(batch: Any, stays: NDArray[np.bool_]) -> list[Any]:
-    """Return the marked rows of a batch, at least one, in one part or several."""
+def _parts_of(batch: Any, stays: NDArray[np.bool_]) -> tuple[list[Any], int]:
+    """Return the marked rows of a batch, at least one, in one part or several, and their memory."""
     import pyarrow as pa
 
     edges = np.flatnonzero(np.diff(stays, prepend=False, append=False))
-    if len(edges) // 2 * _ROWS_OF_A_SLICE > len(stays):
-        return [batch.filter(pa.array(stays))]
-    return [batch.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
+    slices = len(edges) // 2
+    # A slice holds the memory of its whole batch until its row group is complete.
+    is_sparse = np.count_nonzero(stays) < len(stays) // 2
+    if is_sparse or slices * _ROWS_OF_A_SLICE > len(stays):
+        kept = batch.filter(pa.array(stays))
+        return [kept], kept.nbytes
+    starts = edges.reshape(-1, 2).tolist()
+    return [batch.slice(start, end - start) for start, end in starts], batch.nbytes
 
 
 def _joint_clock(stripes: Sequence[tuple[Source, OrcTail, Sequence[int]]]) -> str:

@@ -51,7 +51,7 @@ class RowGroups:
 
         Args:
             parts: The batches.
-            size: About the memory of them.
+            size: About the memory of them, which each of them may hold as a whole.
         """
         for part in parts:
             start = 0
@@ -62,7 +62,8 @@ class RowGroups:
                 start += taken.num_rows
                 if self._rows == self._stride:
                     yield from self.rest()
-        self._bytes += size
+        if self._parts:
+            self._bytes += size
         if self._bytes > _GROUP_SIZE:
             yield from self.rest()
 

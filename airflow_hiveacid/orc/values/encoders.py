@@ -57,8 +57,6 @@ def encoder_of(types: Sequence[bytes], clock: str, column: int = 0) -> ColumnEnc
     kind = type_.number(TypeField.KIND)
     if kind in _SIMPLE:
         return _SIMPLE[TypeKind(kind)](column)
-    if kind == TypeKind.DECIMAL:
-        return _Decimals(column, type_.number(TypeField.SCALE))
     if kind in (TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT):
         return TimestampEncoder(column, in_utc=kind == TypeKind.TIMESTAMP_INSTANT or clock == UTC)
     if kind not in _NESTED:
@@ -138,31 +136,30 @@ class _Reals(ColumnEncoder):
 
 
 class _Decimals(RunEncoder):
-    def __init__(self, column: int, scale: int) -> None:
-        super().__init__(column)
-        self._scale = scale
-
     def _add(self, values: Any) -> Message:
-        count = len(values)
+        count, scale = len(values), values.type.scale
         numbers = Numbers.of(values) if count else None
         self._append(StreamKind.DATA, numbers.encode() if numbers else b"", is_run=False)
-        scales = arithmetic_runs(self._scale, count, 0)
+        scales = arithmetic_runs(scale, count, 0)
         self._append(StreamKind.SECONDARY, scales, is_run=True)
         if numbers is None:
             return count_statistics(0)
         smallest, largest = numbers.bounds()
-        decimals = Message().add_data(1, self._text(smallest)).add_data(2, self._text(largest))
+        decimals = Message().add_data(1, _decimal(smallest, scale))
+        decimals.add_data(2, _decimal(largest, scale))
         total = numbers.total()
         if abs(total) < _LARGEST_DECIMAL:
-            decimals.add_data(3, self._text(total))
+            decimals.add_data(3, _decimal(total, scale))
         return value_statistics(count, DECIMALS, decimals)
 
-    def _text(self, number: int) -> bytes:
-        if self._scale <= 0:
-            return b"%d" % number
-        digits = f"{abs(number):0{self._scale + 1}d}"
-        sign = "-" if number < 0 else ""
-        return f"{sign}{digits[: -self._scale]}.{digits[-self._scale :]}".encode()
+
+def _decimal(number: int, scale: int) -> bytes:
+    """Return the text of a decimal whose number has no point."""
+    if not scale:
+        return b"%d" % number
+    digits = f"{abs(number):0{scale + 1}d}"
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}".encode()
 
 
 class TimestampEncoder(RunEncoder):
@@ -242,6 +239,7 @@ _SIMPLE: dict[TypeKind, type[ColumnEncoder]] = {
     TypeKind.VARCHAR: TextEncoder,
     TypeKind.BINARY: BinaryEncoder,
     TypeKind.DATE: _Dates,
+    TypeKind.DECIMAL: _Decimals,
 }
 _NESTED: dict[TypeKind, type[ColumnEncoder]] = {
     TypeKind.STRUCT: _Structs,
