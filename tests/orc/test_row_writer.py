@@ -250,6 +250,16 @@ def test_nulls_in_structs_that_are_null_are_declared_but_not_counted():
     assert [each.has(2) for each in found] == [True, True, False]
 
 
+def test_statistics_contain_no_long_texts():
+    lengths = [1024] * 1000 + [1025] * 1000
+    rows = pa.table({"text": [f"{n:04}".ljust(length, "x") for n, length in enumerate(lengths)]})
+    ours = written(rows)
+    first, second = (Message.decode(each) for each in group_statistics(ours, 1))
+    assert len((first.message(4) or Message()).data(2) or b"") == 1024
+    assert [second.number(1), second.has(4)] == [1000, False]
+    assert not Message.decode(OrcTail.read(ours).file_statistics[1]).has(4)
+
+
 def test_wide_rows_end_row_group_and_stripe():
     rows = pa.table({"text": [f"{n} " + "x" * 100_000 for n in range(400)]})
     types = OrcTail.read(flat_file(rows.slice(0, 1))).types
@@ -339,7 +349,7 @@ def test_searches_in_java_find_all_rows(spark, tmp_path):
         "real": [-0.0, float("inf"), float("-inf"), 1.5, float("nan")],
         "day": [-719_162, -141_427, -1, 0, 2_932_896],
         "amount": [Decimal(10**38 - 1), Decimal(1 - 10**38), Decimal(0), Decimal(-1), Decimal(7)],
-        "text": ["", "\N{GRINNING FACE}", "a", "\0", "\N{LATIN SMALL LETTER E WITH ACUTE}"],
+        "text": ["", "\N{GRINNING FACE}" * 300, "a", "\0", "\N{LATIN SMALL LETTER E WITH ACUTE}"],
     }
     types = [pa.int64(), pa.float64(), pa.int32(), pa.decimal128(38, 0), pa.string()]
     arrays = []

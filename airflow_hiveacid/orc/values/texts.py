@@ -17,6 +17,8 @@ from airflow_hiveacid.orc.values.column_encoder import (
 
 # Texts with fewer distinct values than this share of the first row group are worth a dictionary.
 _DICTIONARY_SHARE = 0.8
+# Longer bounds, two for each stripe of long texts, would soon be more metadata than readers accept.
+_LONGEST_BOUND = 1024
 
 
 class BinaryEncoder(RunEncoder):
@@ -147,5 +149,8 @@ def _united(coded: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, list[Integers]]
 
 
 def _text_statistics(count: int, smallest: bytes, largest: bytes, size: int) -> Message:
+    if max(len(smallest), len(largest)) > _LONGEST_BOUND:
+        # Hive 3 does not know bounds that are cut, and takes a missing bound for a lack of values.
+        return count_statistics(count)
     texts = Message().add_data(1, smallest).add_data(2, largest).add_signed(3, size)
     return value_statistics(count, STRINGS, texts)
