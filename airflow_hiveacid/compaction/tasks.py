@@ -213,7 +213,7 @@ def assemble_bucket(task: AssembleTask) -> StagedFile:
                 continue
             for number in sorted({number for number, _ in group.stripes}):
                 stripes = tuple(stripe for file, stripe in group.stripes if file == number)
-                parts.append(Part(*opened[number], stripes, reencoded=False))
+                parts.append(Part(*opened[number], stripes))
         with (
             staged_file(task.folder, BucketFile(inputs.bucket).name) as file,
             naming(inputs.root, *_paths(inputs.inserts)),

@@ -30,8 +30,8 @@ Writing:
 
 - `stripe_plan`: the choice between copying and rewriting the stripes of a bucket.
 - `reencode`: stripes without the removed rows.
-- `recompress`, `decimals`: conversion of data that Arrow wrote uncompressed, or as integers, for
-  speed.
+- `row_writer`: the stripes of a new file; `encoders`, `texts`, `decimals`: their columns, from
+  Arrow's arrays; `integer_streams`, `byte_streams`: their streams.
 - `evolution`, `timestamps`: conversions that Arrow does not support.
 - `delete_file`, `key_columns`: delete events, and the columns of row ids.
 

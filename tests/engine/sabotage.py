@@ -14,7 +14,7 @@ from airflow_hiveacid.compaction import insert_only as insert_only_compaction
 from airflow_hiveacid.compaction import tasks as compact_tasks
 from airflow_hiveacid.errors import OutOfOrder
 from airflow_hiveacid.orc.copying import assemble as assembling
-from airflow_hiveacid.orc.copying import reencode as reencoding
+from airflow_hiveacid.orc.copying.row_writer import RowWriter
 from airflow_hiveacid.orc.row_keys.keys import Keys
 
 Patch = pytest.MonkeyPatch
@@ -22,10 +22,8 @@ Patch = pytest.MonkeyPatch
 
 def _reencoded_as(patch: Patch, change: Callable[[Any], Any]) -> None:
     """Have the writer of stripes that are encoded again get other rows."""
-    write = reencoding._Writer.write
-    patch.setattr(
-        reencoding._Writer, "write", lambda self, batch: write(self, change(batch.slice(0)))
-    )
+    write = RowWriter.write
+    patch.setattr(RowWriter, "write", lambda self, group: write(self, change(group)))
 
 
 def _put(batch: Any, column: str, value: int) -> Any:

@@ -1,7 +1,5 @@
 """Files whose columns were renamed since, as Hive 3.1.3's own classes read them."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,17 +9,14 @@ from airflow_hiveacid.acid.names import Delta
 from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns
 from airflow_hiveacid.layout.listing import DataFile
-from airflow_hiveacid.metastore.dev.distribution import find_java, spark_jars
 from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.scan.orc_file import OrcFile
 from airflow_hiveacid.storage.folder import Storage
-from tests.interop.engines import OPENS
-from tests.ivy import fetched
+from tests.interop.hive3 import hive3_classpath, read_with_hive3
 from tests.orc.orc_tables import flat_file
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
-HERE = Path(__file__).parent
 DELTA = Delta(1, 1, 0)
 COLUMNS = {
     "renamed": ("id", "x", "c"),
@@ -37,8 +32,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def classpath() -> str:
-    jars = fetched("hive-exec-3.1.3", 41, HERE / "hive3-ivy.xml")
-    return os.pathsep.join([str(jars / "*"), str(spark_jars("hadoop-client-api")[0].parent / "*")])
+    return hive3_classpath()
 
 
 @pytest.fixture
@@ -57,17 +51,8 @@ def test_hive_3_finds_columns_by_the_mapping_that_it_is_configured_with(
     table, classpath, change, mapping
 ):
     names = COLUMNS[change]
-    answer = subprocess.run(
-        [
-            *(find_java(), *OPENS, "-cp", classpath, str(HERE / "java" / "Hive3Reader.java")),
-            *(str(table), ",".join(names), ":".join(["string"] * len(names))),
-            *("default.t:1:9223372036854775807::", *SETTINGS[mapping]),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    rows = [line for line in answer.stdout.splitlines() if line.startswith("{")]
+    columns = dict.fromkeys(names, "string")
+    rows = read_with_hive3(classpath, table, columns, *SETTINGS[mapping])
     file = DataFile(
         f"{DELTA.name}/bucket_00000", (table / DELTA.name / "bucket_00000").stat().st_size, DELTA, 0
     )

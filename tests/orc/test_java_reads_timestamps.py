@@ -48,13 +48,12 @@ def test_files_written_by_java(spark, tmp_path):
 def test_timestamps_at_all_places(spark, tmp_path, codec):
     rows = [(each, each) for each in ODD] + [(None, (n, n)) for n in range(10)]
     rows += [((n * 1_800_003 - 2_000_000_000, n), None) for n in range(1100)]
-    options = {"compression": codec.replace("none", "uncompressed"), "row_index_stride": 1000}
-    check_compaction(spark, tmp_path, acid_timestamps(rows, 1, **options))
+    check_compaction(spark, tmp_path, acid_timestamps(rows, 1, codec=codec, stride=1000))
 
 
 def test_timestamps_by_another_clock(spark, tmp_path):
     """Some fall into the hours that New York's clocks skip and repeat."""
     rows = [((n * 1_800_003 - 2_000_000_000, n), None) for n in range(1200)]
-    old = acid_timestamps(rows, 1, clock="America/New_York", row_index_stride=1000)
+    old = acid_timestamps(rows, 1, clock="America/New_York", stride=1000)
     _, new = check_compaction(spark, tmp_path, old)
     assert clocks_of(new) == [b"America/New_York"]

@@ -8,12 +8,13 @@ import io
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyarrow import orc
 
+from airflow_hiveacid.orc.copying.row_writer import RowGroups, RowWriter
+from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
+from airflow_hiveacid.orc.format.layout import JULIAN, Layout
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.values.timestamps import join_timestamps
 
 # Seconds since 2015, and nanoseconds.
 Timestamp = tuple[int, int]
@@ -46,29 +47,21 @@ def pair(timestamp: Timestamp | None) -> dict | None:
 
 
 def flat_timestamps(
-    rows: pa.Table, types: tuple[bytes, ...], clock: str = "UTC", **layout: object
+    rows: pa.Table,
+    types: tuple[bytes, ...],
+    clock: str = "UTC",
+    codec: str = "zlib",
+    stride: int = 10_000,
+    **options: int,
 ) -> io.BytesIO:
     """A flat file of rows with `PAIR` wherever the types have timestamps."""
-    layout.setdefault("compression", "zlib")
     sink = io.BytesIO()
-    columns = [_masked(column.combine_chunks()) for column in rows.columns]
-    orc.write_table(pa.table(columns, rows.column_names), sink, **layout)
-    view, _ = join_timestamps(sink, OrcTail.read(sink), types, clock)
-    view.seek(0)
-    return io.BytesIO(view.read())
-
-
-def _masked(array: pa.Array) -> pa.Array:
-    """Nulls inside of null structs, too: the library's writer takes other values for theirs."""
-    if pa.types.is_struct(array.type):
-        children = [_masked(child) for child in array.flatten()]
-        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
-    if pa.types.is_map(array.type):
-        parts = _masked(array.keys), _masked(array.items)
-        return pa.MapArray.from_arrays(array.offsets, *parts, mask=array.is_null())
-    if pa.types.is_list(array.type):
-        return pa.ListArray.from_arrays(array.offsets, _masked(array.values), mask=array.is_null())
-    return array
+    layout = Layout(types, Codec.named(codec), 64 << 10, stride, JULIAN)
+    writer, groups = RowWriter(sink, layout, clock, **options), RowGroups(stride)
+    for group in (*groups.add(rows.combine_chunks().to_batches(), 0), *groups.rest()):
+        writer.write(group)
+    writer.close()
+    return sink
 
 
 def timestamps_in_file(file: io.BytesIO) -> dict[int, list[Timestamp]]:
@@ -90,10 +83,10 @@ def timestamps_in_file(file: io.BytesIO) -> dict[int, list[Timestamp]]:
             if column in found and kind in (1, 5):
                 streams[column, kind] = tail.compression.decompress(data)
         for column, timestamps in found.items():
-            seconds = list(_integers(streams.get((column, 1), b""), signed=True))
+            seconds = list(integers_of(streams.get((column, 1), b""), signed=True))
             nanos = [
                 (each >> 3) * (10 ** ((each & 7) + 1) if each & 7 else 1)
-                for each in _integers(streams.get((column, 5), b""), signed=False)
+                for each in integers_of(streams.get((column, 5), b""), signed=False)
             ]
             timestamps.extend(zip(seconds, nanos, strict=True))
     return found
@@ -105,7 +98,7 @@ def clocks_of(file: io.BytesIO) -> list[bytes | None]:
     return [tail.stripe_footer(file, stripe).data(3) for stripe in tail.stripes]
 
 
-def _integers(data: bytes, *, signed: bool) -> Iterator[int]:
+def integers_of(data: bytes, *, signed: bool) -> Iterator[int]:
     """Decode runs of integers (RLE version 2)."""
     at = 0
     while at < len(data):

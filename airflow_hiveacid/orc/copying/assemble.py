@@ -23,8 +23,7 @@ class Part:
         source: The file.
         tail: Its tail.
         stripes: The numbers of the stripes; by default all.
-        reencoded: Whether `reencode` made the file for the layout of the new one. Such a file
-            contains less metadata: texts have no length, and numbers of days no calendar.
+        reencoded: Whether `reencode` made the file, from stripes that have been checked.
     """
 
     source: Source
@@ -68,7 +67,7 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
         layout = Layout.joint(named, like=parts[0].tail)
     writers = {writer_of(part.tail) for part in parts} or {(WRITER_JAVA, WRITER_VERSION_ORC_135)}
     for number, part in enumerate(parts, 1):
-        different = _differences(part, layout)
+        different = layout.differences(part.tail)
         if len(writers) > 1 and any(map(is_old, writers)):
             different.append("writer")
         if different:
@@ -117,15 +116,6 @@ def assemble(parts: Sequence[Part], sink: Sink, *, layout: Layout | None = None)
     )
     output.write(tail.encode(output.position))
     return Written(tail.rows, output.position, tuple(stripe_ids.last for stripe_ids in row_ids))
-
-
-def _differences(part: Part, layout: Layout) -> list[str]:
-    different = layout.differences(part.tail)
-    if not part.reencoded:
-        return different
-    # The library does not write the calendar used here, and cannot omit the row indexes.
-    ignored = {"calendar"} if layout.stride else {"calendar", "row group size"}
-    return [name for name in different if name not in ignored]
 
 
 def _check_order(row_ids: Sequence[RowIdRange]) -> None:

@@ -265,9 +265,7 @@ class _Flattener:
 def _check(part: Part, layout: Layout) -> None:
     tail = part.tail
     tail.check_movable()
-    # The library does not write the calendar of the layout, and cannot omit the row indexes.
-    ignored = {"calendar"} if layout.stride else {"calendar", "row group size"}
-    different = [name for name in layout.differences(tail) if name not in ignored]
+    different = layout.differences(tail)
     if different:
         raise UnsupportedFile(f"The stripes of a file differ in: {', '.join(different)}.")
     if not part.reencoded:

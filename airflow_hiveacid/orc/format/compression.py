@@ -36,6 +36,10 @@ class Codec(IntEnum):
             raise UnsupportedFile(f"ORC has no codec '{name}'; it has {known}.") from None
 
 
+# The names of codecs in Arrow.
+_ARROW_NAMES = {Codec.SNAPPY: "snappy", Codec.LZ4: "lz4_raw", Codec.ZSTD: "zstd"}
+
+
 @dataclass(frozen=True, slots=True)
 class Chunks:
     """A compressed stream together with the places where its chunks start."""
@@ -64,19 +68,21 @@ class Compression:
         """Compress a stream and remember the chunk starts, which row index positions need."""
         if self.codec is Codec.NONE:
             return Chunks(plain, (0,))
-        encoded = bytearray()
+        parts: list[bytes | memoryview] = []
         starts = []
+        position = 0
+        view = memoryview(plain)
         for offset in range(0, len(plain), self.chunk_size):
-            starts.append(len(encoded))
-            block = plain[offset : offset + self.chunk_size]
+            starts.append(position)
+            block = view[offset : offset + self.chunk_size]
             compressed = self._compress_block(block)
             # A block that does not shrink is stored unchanged. That is valid for every codec, so
             # rare codecs need no compressor.
             original = len(compressed) >= len(block)
             body = block if original else compressed
-            encoded += (len(body) << 1 | original).to_bytes(3, "little")
-            encoded += body
-        return Chunks(bytes(encoded), tuple(starts))
+            parts += [(len(body) << 1 | original).to_bytes(3, "little"), body]
+            position += 3 + len(body)
+        return Chunks(b"".join(parts), tuple(starts))
 
     def compress(self, plain: bytes) -> bytes:
         """Compress a stream."""
@@ -104,13 +110,6 @@ class Compression:
                 raise UnsupportedFile(f"A part of the ORC file is longer than {most >> 20} MB.")
             plain.append(block)
         return b"".join(plain)
-
-    @property
-    def is_fast(self) -> bool:
-        """Return whether this package compresses as fast as Arrow's writer of ORC files."""
-        if self.codec is Codec.ZLIB:
-            return fast_zlib() is not None
-        return self.codec in (Codec.SNAPPY, Codec.ZSTD)
 
     def plain_limit(self, encoded: bytes) -> int:
         """Return the maximum number of bytes of a decompressed stream."""
@@ -150,11 +149,11 @@ class Compression:
                 )
             yield block
 
-    def _compress_block(self, block: bytes) -> bytes:
+    def _compress_block(self, block: memoryview) -> bytes | memoryview:
         if self.codec is Codec.ZLIB:
             return _deflated(block)
-        if self.codec in (Codec.SNAPPY, Codec.ZSTD):
-            compressed: bytes = _pyarrow().compress(block, self.codec.name.lower(), asbytes=True)
+        if self.codec in _ARROW_NAMES:
+            compressed: bytes = _pyarrow().compress(block, _ARROW_NAMES[self.codec], asbytes=True)
             return compressed
         return block
 
@@ -199,7 +198,7 @@ def fast_zlib() -> Any:
     return isal_zlib
 
 
-def _deflated(block: bytes) -> bytes:
+def _deflated(block: memoryview) -> bytes:
     isal = fast_zlib()
     if isal is not None:
         compressed: bytes = isal.compress(block, wbits=-zlib.MAX_WBITS)
@@ -209,7 +208,7 @@ def _deflated(block: bytes) -> bytes:
 
 
 def _pyarrow() -> Any:
-    # Only snappy and zstd need it, and importing it takes longer than rewriting most files.
+    # Only some codecs need it, and importing it takes longer than rewriting most files.
     import pyarrow as pa
 
     return pa

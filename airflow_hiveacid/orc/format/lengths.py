@@ -22,6 +22,10 @@ _SHORT_REPEAT, _DIRECT, _PATCHED, _DELTA = range(4)
 # begin within this number of bytes, with at most half a million values.
 _SECTION = 64 << 10
 _WIDTHS = np.array(WIDTHS)
+_BYTE = 8
+_FIRST_DIRECT = _DIRECT << 6
+# For each first byte of a run the bits of its values, if all of them follow the header.
+_BITS_OF_HEAD = [WIDTHS[head >> 1 & 31] if head >> 6 == _DIRECT else 0 for head in range(256)]
 # Half a million values below this limit have a sum that fits into 64 bits.
 _SUMMABLE = 1 << 40
 
@@ -82,35 +86,56 @@ class Lengths:
         words = np.ndarray((len(plain),), ">u8", padded, strides=(1,))
         position = runs = 0
         while position < len(plain):
-            heads = octets[position : min(position + _SECTION, len(plain))].astype(np.int64)
-            size = len(heads)
-            heads = heads << 8 | octets[position + 1 : position + 1 + size]
-            steady = _are_steady(heads, octets[position + 2 : position + 3 + size])
-            starts, end = self._starts(plain, position, _jumps(heads, steady))
-            runs += len(starts)
+            starts, steady, rare, position = self._starts(plain, padded, position)
+            runs += len(starts) + len(steady) + rare
             _check_number(runs)
-            if end > len(plain):
-                raise IndexError(end)
-            heads, places = heads[starts], np.array(starts, np.int64) + position
+            if position > len(plain):
+                raise IndexError(position)
+            places = np.array(starts, np.int64)
+            heads = octets[places].astype(np.int64) << 8 | octets[places + 1]
             short = heads >> 14 == _SHORT_REPEAT
             self._add_short_repeats(words, places[short], heads[short])
             direct = heads >> 14 == _DIRECT
-            self._add_direct(words, places[direct], heads[direct])
-            steady = steady[starts]
-            self._add_steady(octets, places[steady], heads[steady])
-            position = end
+            self._add_direct(octets, words, places[direct], heads[direct])
+            places = np.array(steady, np.int64)
+            heads = octets[places].astype(np.int64) << 8 | octets[places + 1]
+            self._add_steady(octets, places, heads)
 
-    def _starts(self, plain: bytes, position: int, jumps: list[int]) -> tuple[list[int], int]:
-        """Return the starts of a section's runs, relative to `position`, and that of the next run.
+    def _starts(
+        self, plain: bytes, padded: bytes, position: int
+    ) -> tuple[list[int], list[int], int, int]:
+        """Find the runs of a section.
 
-        Runs that must be decoded to determine their length are added up.
+        Args:
+            plain: The stream.
+            padded: The stream, and some more bytes.
+            position: The start of the section.
+
+        Returns:
+            The starts of runs, those of runs of equal steps, the number of runs that were decoded
+                to determine their length and added up, and the next start.
         """
         starts: list[int] = []
-        at = 0
-        while at < len(jumps):
-            starts.append(at)
-            at += jumps[at] or self._add_rare_run(plain, position + at) - position - at
-        return starts, position + at
+        steady: list[int] = []
+        rare = 0
+        last = min(position + _SECTION, len(plain))
+        while position < last:
+            head = padded[position]
+            bits = _BITS_OF_HEAD[head]
+            if bits:
+                starts.append(position)
+                count = ((head & 1) << 8 | padded[position + 1]) + 1
+                position += 2 + (count * bits + 7 >> 3)
+            elif head < _FIRST_DIRECT:
+                starts.append(position)
+                position += 2 + (head >> 3)
+            elif _is_steady(padded, position):
+                steady.append(position)
+                position += 4
+            else:
+                position = self._add_rare_run(plain, position)
+                rare += 1
+        return starts, steady, rare, position
 
     def _add_short_repeats(
         self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
@@ -119,9 +144,18 @@ class Lengths:
         self._add_values(words[places + 1] >> (64 - bits).astype(np.uint64), counts)
 
     def _add_direct(
-        self, words: NDArray[np.uint64], places: NDArray[np.int64], heads: NDArray[np.int64]
+        self,
+        octets: NDArray[np.uint8],
+        words: NDArray[np.uint64],
+        places: NDArray[np.int64],
+        heads: NDArray[np.int64],
     ) -> None:
         counts, widths = (heads & 511) + 1, _WIDTHS[heads >> 9 & 31]
+        whole = widths == _BYTE
+        if not self.signed and whole.any():
+            self._add_bytes(octets, places[whole] + 2, counts[whole])
+            others = ~whole
+            places, counts, widths = places[others], counts[others], widths[others]
         number_of_run = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
         widths = np.repeat(widths, counts)
         bits = number_of_run * widths
@@ -130,10 +164,23 @@ class Lengths:
         values <<= (bits & 7).astype(np.uint64)
         self._add_values(values >> (64 - widths).astype(np.uint64))
 
+    def _add_bytes(
+        self, octets: NDArray[np.uint8], starts: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> None:
+        """Add up values of a byte each."""
+        ends = starts + counts
+        first, last = int(starts[0]), int(ends[-1])
+        part = octets[first : last + 1]
+        # Every second range is that between two runs.
+        edges = np.stack([starts, ends], axis=1).reshape(-1) - first
+        sums = np.add.reduceat(part, edges, dtype=np.int64)[::2]
+        largest = np.maximum.reduceat(part, edges)[::2]
+        self._add(int(counts.sum()), int(sums.sum()), 0, int(largest.max()))
+
     def _add_steady(
         self, octets: NDArray[np.uint8], places: NDArray[np.int64], heads: NDArray[np.int64]
     ) -> None:
-        """Add up runs of equal steps; see ``_are_steady``."""
+        """Add up runs of equal steps; see ``_is_steady``."""
         if not len(places):
             return
         counts = (heads & 511) + 1
@@ -246,27 +293,15 @@ def _check_number(runs: int) -> None:
         raise BeyondArrow("A stripe has more lengths than can be checked.")
 
 
-def _are_steady(heads: NDArray[np.int64], following: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return for each two-byte header whether its run has equal steps, and four bytes.
-
-    Args:
-        heads: The headers.
-        following: The bytes behind the first header, and so on; one more than headers.
-    """
-    is_delta = (heads >> 14 == _DELTA) & (heads >> 9 & 31 == 0)
-    steady: NDArray[np.bool_] = is_delta & ((following[:-1] | following[1:]) < 128)
-    return steady
-
-
-def _jumps(heads: NDArray[np.int64], steady: NDArray[np.bool_]) -> list[int]:
-    """Return the length of the run for each two-byte header; 0 if the header does not contain it."""
-    kinds = heads >> 14
-    direct = 2 + (((heads & 511) + 1) * _WIDTHS[heads >> 9 & 31] + 7 >> 3)
-    short = 2 + (heads >> 11 & 7)
-    jumps: list[int] = np.select(
-        [kinds == _SHORT_REPEAT, kinds == _DIRECT, steady], [short, direct, 4]
-    ).tolist()
-    return jumps
+def _is_steady(plain: bytes, position: int) -> bool:
+    """Return whether a run has equal steps, and four bytes."""
+    head = plain[position]
+    return (
+        head >> 6 == _DELTA
+        and not head >> 1 & 31
+        and plain[position + 2] < 128
+        and plain[position + 3] < 128
+    )
 
 
 def _unpacked(

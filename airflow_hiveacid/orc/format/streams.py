@@ -44,6 +44,7 @@ class Encoding(IntEnum):
 
     DIRECT = 0
     DIRECT_V2 = 2
+    DICTIONARY_V2 = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum, auto
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -128,47 +130,80 @@ class ValueDigest:
         return int.from_bytes(blake2b(whole.encode(), digest_size=_DIGEST_BYTES).digest(), "little")
 
     def _add(self, name: str, column: Any) -> None:
-        from pyarrow import types
-
         before = self._counts.get(name, 0)
         self._counts[name] = before + len(column)
-        if types.is_dictionary(column.type):
+        shape = _shapes().get(column.type.id, _Shape.FIXED)
+        if shape is _Shape.DICTIONARY:
             column = column.dictionary_decode()
+            shape = _shapes().get(column.type.id, _Shape.FIXED)
         if column.null_count:
             nulls = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)) + before
             self._update(f"{name}?", nulls.astype(np.int64).tobytes())
             column = column.drop_null()
-        kind = column.type
-        if len(column) == 0 or types.is_null(kind):
+        if len(column) == 0:
             return
-        if types.is_struct(kind):
-            for number, child in enumerate(column.flatten()):
-                self._add(f"{name}.{number}", child)
-        elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
-            offsets = column.offsets.to_numpy()
-            self._update(f"{name}#", np.diff(offsets).astype(np.int64).tobytes())
-            children = (column.keys, column.items) if types.is_map(kind) else (column.values,)
-            for number, child in enumerate(children):
-                start, end = int(offsets[0]), int(offsets[-1])
-                self._add(f"{name}.{number}", child[start:end])
-        elif types.is_boolean(kind):
-            self._update(name, column.to_numpy(zero_copy_only=False).tobytes())
-        elif kind.num_buffers == 3:
+        if shape is _Shape.FIXED:
+            width = column.type.bit_width // 8
+            start = column.offset * width
+            self._update(name, column.buffers()[1][start : start + len(column) * width])
+        elif shape in (_Shape.TEXTS, _Shape.LARGE_TEXTS):
             _, starts, data = column.buffers()
-            width = (
-                np.int64 if types.is_large_string(kind) or types.is_large_binary(kind) else np.int32
-            )
-            offsets = np.frombuffer(starts, width)[column.offset : column.offset + len(column) + 1]
+            integer = np.int32 if shape is _Shape.TEXTS else np.int64
+            offsets = np.frombuffer(starts, integer)[
+                column.offset : column.offset + len(column) + 1
+            ]
             self._update(f"{name}#", np.diff(offsets).astype(np.int64))
             if data is not None:
                 self._update(name, data[int(offsets[0]) : int(offsets[-1])])
-        else:
-            width = kind.bit_width // 8
-            start = column.offset * width
-            self._update(name, column.buffers()[1][start : start + len(column) * width])
+        elif shape is _Shape.STRUCTS:
+            for number, child in enumerate(column.flatten()):
+                self._add(f"{name}.{number}", child)
+        elif shape in (_Shape.LISTS, _Shape.MAPS):
+            offsets = column.offsets.to_numpy()
+            self._update(f"{name}#", np.diff(offsets).astype(np.int64).tobytes())
+            is_map = shape is _Shape.MAPS
+            children = (column.keys, column.items) if is_map else (column.values,)
+            for number, child in enumerate(children):
+                start, end = int(offsets[0]), int(offsets[-1])
+                self._add(f"{name}.{number}", child[start:end])
+        elif shape is _Shape.FLAGS:
+            self._update(name, column.to_numpy(zero_copy_only=False).tobytes())
 
     def _update(self, name: str, data: Any) -> None:
         self._parts[name] = _crc32(data, self._parts.get(name, 0))
+
+
+class _Shape(Enum):
+    """The forms that the values of a column have in Arrow's memory."""
+
+    FIXED = auto()
+    TEXTS = auto()
+    LARGE_TEXTS = auto()
+    FLAGS = auto()
+    STRUCTS = auto()
+    LISTS = auto()
+    MAPS = auto()
+    DICTIONARY = auto()
+    NULLS = auto()
+
+
+@cache
+def _shapes() -> dict[int, _Shape]:
+    """Return the forms by the numbers of Arrow's types; all others have values of a fixed width."""
+    import pyarrow as pa
+
+    nothing = pa.null()
+    shapes = {
+        _Shape.TEXTS: [pa.string(), pa.binary()],
+        _Shape.LARGE_TEXTS: [pa.large_string(), pa.large_binary()],
+        _Shape.FLAGS: [pa.bool_()],
+        _Shape.STRUCTS: [pa.struct([])],
+        _Shape.LISTS: [pa.list_(nothing), pa.large_list(nothing)],
+        _Shape.MAPS: [pa.map_(pa.int32(), nothing)],
+        _Shape.DICTIONARY: [pa.dictionary(pa.int32(), pa.string())],
+        _Shape.NULLS: [nothing],
+    }
+    return {type_.id: shape for shape, types in shapes.items() for type_ in types}
 
 
 def _distinct(values: Integers) -> Hashes:

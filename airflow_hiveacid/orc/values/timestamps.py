@@ -4,9 +4,8 @@ ORC stores a timestamp as two columns of integers: seconds since 2015 on the clo
 and nanoseconds. Arrow combines both into one number, which holds only the years 1677 to 2262, and
 splits it incorrectly before 1970. So Arrow receives a different view (`split_timestamps`), which
 replaces each column of timestamps by a struct: the seconds as a plain integer, and a timestamp in
-the first second of 2015 with their nanoseconds. The output of Arrow is presented, with the same
-streams, as a column of timestamps again (`join_timestamps`). No number changes in either direction,
-for any calendar, clock or era.
+the first second of 2015 with their nanoseconds. `TimestampEncoder` makes timestamps of these again.
+No number changes in either direction, for any calendar, clock or era.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,32 +16,21 @@ from typing import TypeVar
 from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.format.batches import (
     OtherStripe,
-    Piece,
-    length_of,
     with_other_stripes,
     with_stripes,
 )
-from airflow_hiveacid.orc.format.compression import Codec, Compression
+from airflow_hiveacid.orc.format.compression import Compression
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind, kind_of
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.format.statistics import (
-    COUNT,
-    HAS_NULL,
-    count_statistics,
-    integer_range,
-    timestamp_statistics,
-)
 from airflow_hiveacid.orc.format.streams import (
     Encoding,
     StreamKind,
     describe_encoding,
     describe_stream,
-    row_index,
 )
 from airflow_hiveacid.orc.format.stripe_footer import (
     UTC,
-    PlacedStream,
     StripeFooter,
     clock_of,
     new_footer,
@@ -188,127 +176,6 @@ def zeros_for(nanos: bytes, compression: Compression, encoding: bytes) -> bytes:
 @lru_cache(maxsize=8)
 def _compressed(plain: bytes, compression: Compression) -> bytes:
     return compression.compress(plain)
-
-
-def join_timestamps(
-    source: Source, tail: OrcTail, types: Sequence[bytes], clock: str
-) -> tuple[Source, OrcTail]:
-    """Present a file of split timestamps as a file of timestamps.
-
-    Args:
-        source: The file; see `split_timestamps`.
-        tail: Its tail.
-        types: The types of the result.
-        clock: The time zone of its seconds.
-
-    Raises:
-        CorruptFile: The columns of the file are not the expected ones.
-    """
-    file = _SplitFile(source, tail, tuple(types), Split.of(types), clock)
-    if len(tail.types) != len(file.split.types):
-        raise CorruptFile("The ORC file has other columns than its table.")
-    shown = replace(
-        tail,
-        types=tuple(types),
-        stripe_statistics=tuple(map(file.statistics, tail.stripe_statistics)),
-        file_statistics=file.statistics(tail.file_statistics),
-    )
-    return with_other_stripes(source, shown, map(file.joined, tail.stripes))
-
-
-@dataclass(frozen=True)
-class _SplitFile:
-    source: Source
-    tail: OrcTail
-    types: tuple[bytes, ...]
-    split: Split
-    clock: str
-
-    def joined(self, stripe: Stripe) -> OtherStripe:
-        """A stripe of timestamps."""
-        footer = StripeFooter.read(self.source, self.tail, stripe)
-        columns = {place: column for column, place in enumerate(self.split.places)}
-        # Each timestamp's seconds and nanoseconds.
-        parts = {
-            self.split.places[column] + step: column
-            for column in self.split.timestamps
-            for step in (1, 2)
-        }
-        streams: list[bytes] = []
-        index: list[Piece] = []
-        indexes = {stream.column: stream for stream in footer.index}
-        for stream in footer.index:
-            if stream.column in parts:
-                continue
-            column = columns[stream.column]
-            piece: Piece = (stream.offset, stream.length)
-            if column in self.split.timestamps:
-                piece = self._row_index(column, indexes)
-            index.append(piece)
-            streams.append(describe_stream(stream.kind, column, length_of(piece)))
-        data: list[Piece] = []
-        for stream in footer.data:
-            column = parts.get(stream.column, columns.get(stream.column, -1))
-            if stream.column in parts and not self._is_kept(stream, column):
-                continue
-            data.append((stream.offset, stream.length))
-            streams.append(describe_stream(stream.kind, column, stream.length))
-        encodings = [
-            footer.encodings[place + 1 if column in self.split.timestamps else place]
-            for column, place in enumerate(self.split.places)
-        ]
-        encoded = new_footer(streams, encodings, self.clock)
-        return OtherStripe(stripe, index, data, self.tail.compression.compress(encoded))
-
-    def _is_kept(self, stream: PlacedStream, column: int) -> bool:
-        """Return whether a stream belongs to its timestamp: neither zeros nor flags without nulls."""
-        part = stream.column - self.split.places[column]
-        return stream.kind == (StreamKind.DATA if part == 1 else StreamKind.SECONDARY)
-
-    def _row_index(self, column: int, indexes: dict[int, PlacedStream]) -> bytes:
-        place = self.split.places[column]
-        entries = [
-            Message.decode(
-                self.tail.compression.decompress(
-                    read_exactly(self.source, indexes[part].offset, indexes[part].length)
-                )
-            ).all_messages(1)
-            for part in (place, place + 1, place + 2)
-        ]
-        numbers = 2 if self.tail.codec is Codec.NONE else 3
-        groups = []
-        for whole, seconds, nanos in zip(*entries, strict=True):
-            positions = whole.all_numbers(1)
-            for part in (seconds, nanos):
-                # All positions before these belong to omitted streams.
-                positions += part.all_numbers(1)[-numbers:]
-            statistics = [part.data(2) or b"" for part in (whole, seconds, nanos)]
-            groups.append((positions, self._timestamps_of(column, *statistics)))
-        return self.tail.compression.compress(row_index(groups))
-
-    def statistics(self, columns: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Return the statistics of the columns, from those of the split columns."""
-        return tuple(
-            self._timestamps_of(column, *columns[place : place + 3])
-            if column in self.split.timestamps
-            else columns[place]
-            for column, place in enumerate(self.split.places)
-        )
-
-    def _timestamps_of(self, column: int, whole: bytes, seconds: bytes, nanos: bytes) -> bytes:
-        message = Message.decode(whole)
-        count, has_null = message.number(COUNT), bool(message.number(HAS_NULL, 1))
-        if any(Message.decode(part).number(COUNT) != count for part in (seconds, nanos)):
-            raise CorruptFile("There are timestamps without seconds, or without nanoseconds.")
-        instant = kind_of(self.types[column]) == (TypeKind.TIMESTAMP_INSTANT)
-        range_ = integer_range(seconds) if instant or self.clock == UTC else None
-        if range_ is None:
-            # Statistics are in UTC, the only clock without changes of its offset.
-            return count_statistics(count, has_null=has_null).encode()
-        first, last = (second + SECONDS_OF_2015 for second in range_)
-        # Before 1970, seconds are rounded towards 1970.
-        millis = (first - (first <= 0)) * 1000, last * 1000 + 999
-        return timestamp_statistics(count, millis, has_null=has_null).encode()
 
 
 def _pair(place: int) -> list[bytes]:
