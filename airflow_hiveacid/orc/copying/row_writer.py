@@ -1,6 +1,6 @@
 """Write rows into a new file, encoded by this package.
 
-Arrow's writer takes twice the time for the same streams, and its dictionaries, buffers and blocks
+Arrow's writer takes more time for the same streams, and its dictionaries, buffers and blocks
 of compression take memory of each column.
 """
 
