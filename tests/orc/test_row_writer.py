@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
@@ -138,12 +138,15 @@ def meaning(statistics: bytes) -> dict[int, object]:
     st.sampled_from([Codec[codec.upper()] for codec in CODECS]),
     st.sampled_from([4 << 10, 256 << 10]),
 )
+@example(2, 185, 100, Codec.NONE, 4 << 10)
 @settings(max_examples=15, deadline=None)
 def test_rows_and_statistics_are_those_of_the_library(rows, seed, stride, codec, block_size):
     content = many_kinds(rows, seed)
     ours = written(content, codec, stride, block_size)
     theirs = flat_file(content, "zlib", stride)
-    assert read(ours).equals(read(theirs))
+    assert read(ours).equals(content)
+    # The library loses the lists behind a struct that is null, in some tables of two rows.
+    assume(read(theirs).equals(content))
     our_tail, their_tail = OrcTail.read(ours), OrcTail.read(theirs)
     assert (our_tail.codec, our_tail.block_size) == (codec, block_size)
     assert len(our_tail.stripes) == len(their_tail.stripes) == 1
