@@ -140,6 +140,8 @@ class _Progress:
             or None,
         )
         self._write(replace(self._note, begun=begun))
+        # After a pause within the write, another attempt may have completed the script.
+        self._require_current()
         return None
 
     def end(self, job: ScriptedJob, report: _Report) -> None:
@@ -163,11 +165,15 @@ class _Progress:
             return  # The error of the statement is the one to report.
 
     def _write(self, note: ScriptNote) -> None:
+        self._require_current()
+        self._file.write(note)
+        self._note = note
+
+    def _require_current(self) -> None:
+        """Raise ScriptOvertaken if another attempt has begun since."""
         found = self._file.read()
         if found is None or found.attempt != self._note.attempt:
             raise ScriptOvertaken(f"Another attempt has written {self._file.location}.")
-        self._file.write(note)
-        self._note = note
 
     def _require_not_done(
         self, begun: BegunStatement, was_applied: Callable[[BegunStatement], bool]

@@ -155,7 +155,7 @@ class StreamRun(Run):
             self._add(2)
         self._old = self._first = self._rows()
         # With the batches of a driver that does not know the last file.
-        self._new = self._own = self._expected(self._old)
+        self._new = self._own = self._all = self._expected(self._old)
 
     def _add(self, number: int) -> None:
         write_source(self._files / f"{number}.json", [NEW[number]])
@@ -173,7 +173,7 @@ class StreamRun(Run):
         self._time_out()
         self._first, self._done = self._rows(), False
         self._add(2)
-        self._new = self._expected(self._old)
+        self._new = self._all = self._expected(self._old)
 
     def _next_job(self) -> Job:
         job = self._job
@@ -200,9 +200,12 @@ class StreamRun(Run):
             return
         # The first driver goes on where no driver with the copy has taken its place.
         woken = any(told.report is not None for told in self._woken)
-        assert seen in ((self._own, self._new) if woken else (self._first, self._own, self._new)), (
-            seen
-        )
+        assert seen in self._prefixes[woken:], seen
+
+    @property
+    def _prefixes(self) -> Sequence[Rows]:
+        """The rows before a driver without the copy went on, with its batches, and with all."""
+        return self._first, self._own, self._all
 
     def _check_refusal(self, error: HiveAcidError) -> None:
         # The first driver has applied batches of which the copy does not know, before the copy was
@@ -211,7 +214,7 @@ class StreamRun(Run):
         refused = self.scenario.after is After.COPY and seen != self._old
         if not refused and self.scenario.after is not After.RECREATE:
             raise error
-        assert seen in ((self._first, self._own, self._new) if refused else (self._old,)), seen
+        assert seen in (self._prefixes if refused else (self._old,)), seen
         self._new = seen
         self._is_unknown = not refused
 
