@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.orc.format.protobuf import unzigzag
 from airflow_hiveacid.orc.values.decimals import Numbers
+from tests.orc.timestamp_streams import varint
 
 _SMALL, _LARGE = 10**18 - 1, 10**38 - 1
 NUMBERS = st.lists(
@@ -24,7 +25,7 @@ def test_numbers_are_encoded_as_by_the_format(values, skipped):
     encoded = numbers.encode()
     found, at = [], 0
     while at < len(encoded):
-        value, end = varint_of(encoded, at)
+        value, end = varint(encoded, at)
         found.append(unzigzag(value))
         # No byte is superfluous.
         assert encoded[end - 1] or end == at + 1
@@ -32,13 +33,3 @@ def test_numbers_are_encoded_as_by_the_format(values, skipped):
     assert found == values
     assert numbers.bounds() == (min(values), max(values))
     assert numbers.total() == sum(values)
-
-
-def varint_of(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a number of any length; that of the package has at most ten bytes."""
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if data[at - 1] < 128:
-            return value, at

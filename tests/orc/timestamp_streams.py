@@ -116,8 +116,8 @@ def integers_of(data: bytes, *, signed: bool) -> Iterator[int]:
             values, at = _packed(data, at, _WIDTHS[code], count)
             yield from (_sign(value, signed) for value in values)
         elif kind == 3:
-            base, at = _varint(data, at)
-            step, at = _varint(data, at)
+            base, at = varint(data, at)
+            step, at = varint(data, at)
             value, step = _sign(base, signed), _sign(step, True)
             yield value
             steps = [abs(step)] * (count - 1)
@@ -150,7 +150,8 @@ def _packed(data: bytes, at: int, width: int, count: int) -> tuple[list[int], in
     return [bits >> width * (count - 1 - n) & (1 << width) - 1 for n in range(count)], end
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Decode a number of any length, and return it with the next position."""
     value = shift = 0
     while True:
         value |= (data[at] & 127) << shift
