@@ -19,6 +19,7 @@ from airflow_hiveacid.errors import (
     WriteConflict,
 )
 from airflow_hiveacid.metastore import client as client_module
+from airflow_hiveacid.metastore.alteration import send_definition
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
@@ -201,6 +202,16 @@ def test_only_existing_partitions_of_those_asked_for_are_described(
     existing = client.get_partitions(table.ref, ["day=a", "day=c", "day=z"])
     assert sorted(partition.name for partition in existing) == ["day=a", "day=c"]
     assert client.get_partitions(table.ref, []) == []
+
+
+def test_a_table_that_is_gone_is_neither_altered_nor_given_partitions(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    client.drop_table(table.ref)
+    with pytest.raises(MetastoreCallFailed):
+        client.add_partitions(table.ref, [HivePartition.new(table, ["a"])])
+    with pytest.raises(MetastoreCallFailed):
+        send_definition(client, table.ref, table.raw)
 
 
 # Transactions
