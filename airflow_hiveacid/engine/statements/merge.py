@@ -143,7 +143,7 @@ class MergeStatement(Statement):
 
         Its rows belong to a separate transaction, since the writing transaction may restart.
         """
-        token = preparation.options.reading_token
+        token = preparation.options.source_token
         keeper = Transaction(preparation.client, keeps_files=True, run_token=token)
         preparation.stack.enter_context(keeper)
         with preparation.phases(Phase.READ, "the source"):
@@ -157,7 +157,7 @@ class MergeStatement(Statement):
         is wrong, the write restarts with a lock on the whole table.
         """
         self.reads = self._source.acid_tables
-        token = preparation.options.reading_token
+        token = preparation.options.source_token
         with Transaction(preparation.client, reads=self.reads, run_token=token) as estimate:
             rows = self._source.frame(TableReader(preparation.client, estimate))
             with preparation.phases(Phase.READ, "the partitions of the source"):

@@ -72,7 +72,7 @@ class RestoreStatement(Statement):
             with Transaction(
                 preparation.client,
                 reads=[self.target],
-                run_token=preparation.options.reading_token,
+                run_token=preparation.options.source_token,
                 lock_wait_seconds=preparation.options.lock_wait_seconds,
             ) as txn:
                 restored = self._differing(TableReader(preparation.client, txn), self.table)

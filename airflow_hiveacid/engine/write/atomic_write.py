@@ -138,7 +138,7 @@ class AtomicWrite:
         """
         refs = [statement.table.ref for statement in self.statements]
         reads = [*refs, *(ref for statement in self.statements for ref in statement.reads)]
-        token = self.options.reading_token
+        token = self.options.source_token
         with Transaction(self.client, keeps_files=True, run_token=token) as keeper:
             with Transaction(
                 self.client,

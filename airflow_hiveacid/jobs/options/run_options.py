@@ -51,7 +51,7 @@ class RunOptions:
         return self.run_token
 
     @property
-    def reading_token(self) -> str | None:
+    def source_token(self) -> str | None:
         """The name of the run's transactions that only read or keep a source.
 
         The next attempt ends them, so that it does not wait for their locks.

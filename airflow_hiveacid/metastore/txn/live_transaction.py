@@ -349,7 +349,7 @@ class LiveTransaction:
         try:
             self._client.commit_txn(self.txn_id)
         except (AnswerLost, MetastoreCallFailed):
-            # One that the metastore no longer has was committed.
+            # The metastore has no record of a reader that it has committed.
             with suppress(TransactionAborted):
                 self._abort_txn()
 
