@@ -1,4 +1,4 @@
-"""Filters and joins of queries skip partitions, also where they are not part of ``to_df``."""
+"""Filters of queries skip partitions, also where they are not part of ``to_df``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -116,7 +116,14 @@ def keys_of(types: Mapping[str, str], *files: tuple[str, tuple[str | None, ...]]
     ],
 )
 def test_values_are_not_cut_out_of_paths_that_may_have_others(types, path, values):
-    assert keys_of(types, (path, values)) is None
+    other = (partition_name([*types], [None]), (None,))
+    assert keys_of(types, other, (path, values)) is None
+
+
+def test_the_values_of_one_partition_are_constants():
+    one, other = ("p=1", ("1",)), ("p=2", ("2",))
+    assert keys_of({"p": "int"}, one) is None
+    assert keys_of({"p": "int"}, one, other) is not None
 
 
 @pytest.mark.parametrize("root", ["s3a://b/t", "file:/w/t", "file:///w/t", "hdfs:/w/a b/t"])

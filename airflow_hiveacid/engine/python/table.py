@@ -169,7 +169,7 @@ class AcidTable(TableChanges[RunReport]):
 
         Rows that ``where`` excludes are not read if partition names, bucket numbers, or file
         statistics show that they cannot match. A filter by the frame's own method ``where`` skips
-        partitions, but other rows only after they are read.
+        the partitions that it excludes; other rows are read and then filtered.
 
         Example::
 

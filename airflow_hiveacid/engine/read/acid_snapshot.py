@@ -239,9 +239,7 @@ class AcidSnapshot:
         keyed: bool,
     ) -> DataFrame:
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
-        in_paths = None
-        if keys and len({number for number, _ in files}) > 1:
-            in_paths = keys_in_paths(self.table.folder, self.table.partition_keys, partitioned)
+        in_paths = keys_in_paths(self.table.folder, self.table.partition_keys, partitioned)
         paths = [file.path for _, file in files]
         frame = read_acid_files(spark, stored, paths, search, ROWS, prunes=in_paths is not None)
         if not exact:

@@ -125,16 +125,12 @@ class FlatSnapshot:
         for stored, files in alike.items():
             if files:
                 scan = stored.scan(spark, [file.path for file in files])
-                in_paths = None if numbered else self._keys_in_paths(files)
-                if in_paths is None:
+                own = self.table
+                in_paths = keys_in_paths(own.folder, own.partition_keys, files, PATH)
+                if numbered or in_paths is None:
                     yield with_partition(spark, scan, files, keys)
                 else:
                     yield scan.selectExpr("*", *in_paths)
-
-    def _keys_in_paths(self, files: Sequence[PartitionedFile]) -> list[str] | None:
-        if len({file.partition for file in files}) < 2:
-            return None
-        return keys_in_paths(self.table.folder, self.table.partition_keys, files, PATH)
 
 
 def text_counter(

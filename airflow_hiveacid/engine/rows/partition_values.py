@@ -59,21 +59,23 @@ def keys_in_paths(
 ) -> list[str] | None:
     """Return an expression of the file's path for each partition key.
 
-    By these expressions, Spark skips files by any filter of a query, also through views. To cut the
-    value out of the path takes half of the time of looking up the path.
+    By these expressions, Spark skips files by any filter of a query, also through views.
 
     Args:
         folder: The folder of the table.
         keys: The partition keys.
-        files: The files to read, of several partitions.
+        files: The files to read.
         path: The expression of the path.
 
     Returns:
-        The expressions; None if the path of a file does not certainly contain the values.
+        The expressions; None for files of one partition, whose values are constants, and if the
+            path of a file does not certainly contain its values.
     """
     names, root = [key.name.lower() for key in keys], folder.rstrip("/")
     partitions = {file.partition: file.values for file in files}
     rows = [*partitions.values()]
+    if not keys or len(rows) < 2:
+        return None
     if not all(map(_PLAIN.fullmatch, names)) or not all(
         is_canonical(value, key.type) and (value is None or _PLAIN.fullmatch(value))
         for values in rows
@@ -85,15 +87,15 @@ def keys_in_paths(
         return None
     starts, expressions = {len(_LOCAL.sub("file:/", root))}, []
     for key, name, column in zip(keys, names, zip(*rows, strict=True), strict=True):
-        texts = {DEFAULT_PARTITION if value is None else value for value in column}
+        lengths = {len(DEFAULT_PARTITION if value is None else value) for value in column}
         text = _last_value(path, name)
         # Otherwise Spark may spell the folder in another way.
         if len(starts) == 1 and _PLAIN_FOLDER.fullmatch(root):
-            text = _value_at(path, min(starts), name, {len(value) for value in texts})
+            text = _value_at(path, min(starts), name, lengths)
         if None in column:
             text = f"nullif({text}, '{DEFAULT_PARTITION}')"
         expressions.append(f"CAST({text} AS {key.type}) AS {quoted(key.name)}")
-        starts = {start + len(f"/{name}={value}") for start in starts for value in texts}
+        starts = {start + len(f"/{name}=") + length for start in starts for length in lengths}
     return expressions
 
 
@@ -104,9 +106,9 @@ def _last_value(path: str, name: str) -> str:
 
 
 def _value_at(path: str, start: int, name: str, lengths: Collection[int]) -> str:
-    """The same expression, evaluated in a tenth of the time if the path has "/name=" at a place.
+    """An expression for the same value that takes less time if the path has "/name=" at a place.
 
-    Bytes have places, whereas characters of a text are counted.
+    Bytes are found by their positions, whereas characters of a text are counted.
     """
     binary, before = f"CAST({path} AS BINARY)", f"/{name}="
     ahead = f"substring({binary}, {start + 1}, {len(before)}) = X'{before.encode().hex()}'"
