@@ -75,104 +75,171 @@ def select(candidates: Sequence[Candidate], budget: Budget) -> Selection:
         candidates: The compactions.
         budget: The limits.
     """
-    limit = math.inf if budget.max_core_seconds is None else budget.max_core_seconds
-    aged = [each.aged for each in candidates]
-    room = _Room(limit, budget)
-    required = [number for number, each in enumerate(candidates) if each.required]
-    taken = [
-        number
-        for number in sorted(required, key=lambda number: candidates[number].cost)
-        if room.take(candidates[number], free=True)
-    ]
-    worth = [
-        number
-        for number, each in enumerate(candidates)
-        if not each.required and aged[number] >= each.cost
-    ]
-    urgent = _urgent(candidates, [n for n in worth if candidates[n].cost <= limit], limit, room)
-    before = {*urgent, *required}
-    rest = [number for number in range(len(candidates)) if number not in before]
-    rest.sort(key=lambda number: -aged[number] / candidates[number].cost)
-    if rest and not urgent and _runs_alone(candidates[rest[0]], limit, budget):
-        taken += [rest[0]] if room.take(candidates[rest[0]], free=True) else []
-    else:
-        greedy = [number for number in rest if room.take(candidates[number])]
-        greedy = _swapped(candidates, aged, rest, greedy, room)
-        enough = _SUFFICIENT * sum(aged[number] for number in [*urgent, *greedy])
-        taken += [*urgent, *_without_costly(candidates, aged, urgent, greedy, enough, room)]
-    chosen = set(taken)
-    return Selection(
-        taken=tuple(taken),
-        waiting={
-            number: _reason(own, aged[number], room, budget)
-            for number, own in enumerate(candidates)
-            if number not in chosen
-        },
-    )
+    return _Selecting(candidates, budget).selection()
 
 
-def _urgent(
-    candidates: Sequence[Candidate], worth: Sequence[int], limit: float, room: "_Room"
-) -> list[int]:
-    """Take compactions for which the budgets of later runs are not sufficient, the last run first.
+class _Selecting:
+    """The steps of one selection; each takes compactions out of the rest of the budget."""
 
-    Args:
-        candidates: All candidates.
-        worth: Those that are worth their cost, and fit into a budget.
-        limit: The budget of each run.
-        room: The rest of this budget.
-    """
-    left = {number: candidates[number].runs_left(room.budget) for number in worth}
-    order = sorted(worth, key=lambda n: (left[n], -candidates[n].aged / candidates[n].cost))
-    total = needed = overdue = 0.0
-    for number in order:
-        total += candidates[number].cost
-        needed = max(needed, total - left[number] * limit)
-        overdue = total if left[number] == 0 else overdue
-    share = limit if overdue <= _OVERLOADED * limit else _OVERLOADED_SHARE * limit
-    taken: list[int] = []
-    spent = 0.0
-    for number in order:
-        if spent >= needed:
-            break
-        if spent + candidates[number].cost <= share and room.take(candidates[number]):
-            spent += candidates[number].cost
-            taken.append(number)
-    return taken
+    def __init__(self, candidates: Sequence[Candidate], budget: Budget) -> None:
+        self._candidates = candidates
+        self._budget = budget
+        self._limit = math.inf if budget.max_core_seconds is None else budget.max_core_seconds
+        self._aged = [each.aged for each in candidates]
+        self._room = _Room(self._limit, budget)
 
-
-def _runs_alone(own: Candidate, limit: float, budget: Budget) -> bool:
-    """Whether a compaction above the whole budget has waited for so long that it runs regardless."""
-    return own.cost > limit and own.waited_hours >= budget.max_wait_hours and own.aged >= own.cost
-
-
-def _without_costly(
-    candidates: Sequence[Candidate],
-    aged: Sequence[float],
-    urgent: Sequence[int],
-    greedy: Sequence[int],
-    enough: float,
-    room: "_Room",
-) -> list[int]:
-    """Leave out compactions that save less than they cost, and are not needed for most of the benefit.
-
-    Args:
-        candidates: All candidates.
-        aged: Their benefits.
-        urgent: Those that run regardless.
-        greedy: The others that were taken, the best first.
-        enough: The benefit that is sufficient.
-        room: The rest of the budget.
-    """
-    reached = sum(aged[number] for number in urgent)
-    kept = []
-    for number in greedy:
-        if aged[number] >= candidates[number].cost or reached < enough:
-            reached += aged[number]
-            kept.append(number)
+    def selection(self) -> Selection:
+        required = [number for number, each in enumerate(self._candidates) if each.required]
+        taken = self._take_beyond_budget(required)
+        urgent = self._take_urgent()
+        before = {*urgent, *required}
+        rest = [number for number in range(len(self._candidates)) if number not in before]
+        rest.sort(key=self._rank)
+        if rest and not urgent and self._runs_alone(rest[0]):
+            taken += self._take_beyond_budget(rest[:1])
         else:
-            room.put_back(candidates[number])
-    return kept
+            greedy = [number for number in rest if self._take(number)]
+            taken += [*urgent, *self._without_costly(urgent, self._swapped(rest, greedy))]
+        chosen = set(taken)
+        return Selection(
+            taken=tuple(taken),
+            waiting={
+                number: self._reason(number)
+                for number in range(len(self._candidates))
+                if number not in chosen
+            },
+        )
+
+    def _rank(self, number: int) -> float:
+        """The key that sorts by benefit per cost, the best first."""
+        return -self._aged[number] / self._candidates[number].cost
+
+    def _is_worth_its_cost(self, number: int) -> bool:
+        return self._aged[number] >= self._candidates[number].cost
+
+    def _take(self, number: int) -> bool:
+        return self._room.take(self._candidates[number])
+
+    def _take_beyond_budget(self, numbers: Sequence[int]) -> list[int]:
+        """Take compactions without regard to the limit of core-seconds, cheap ones first."""
+        order = sorted(numbers, key=lambda number: self._candidates[number].cost)
+        return [each for each in order if self._room.take(self._candidates[each], free=True)]
+
+    def _take_urgent(self) -> list[int]:
+        """Take compactions for which the budgets of later runs are not sufficient, the last run first."""
+        left = {
+            number: each.runs_left(self._budget)
+            for number, each in enumerate(self._candidates)
+            if not each.required and self._is_worth_its_cost(number) and each.cost <= self._limit
+        }
+        order = sorted(left, key=lambda number: (left[number], self._rank(number)))
+        total = needed = overdue = 0.0
+        for number in order:
+            total += self._candidates[number].cost
+            needed = max(needed, total - left[number] * self._limit)
+            overdue = total if left[number] == 0 else overdue
+        is_overloaded = overdue > _OVERLOADED * self._limit
+        share = _OVERLOADED_SHARE * self._limit if is_overloaded else self._limit
+        taken: list[int] = []
+        spent = 0.0
+        for number in order:
+            if spent >= needed:
+                break
+            cost = self._candidates[number].cost
+            if spent + cost <= share and self._take(number):
+                spent += cost
+                taken.append(number)
+        return taken
+
+    def _runs_alone(self, number: int) -> bool:
+        """Whether a compaction above the whole budget has waited for so long that it runs regardless."""
+        own = self._candidates[number]
+        has_waited = own.waited_hours >= self._budget.max_wait_hours
+        return own.cost > self._limit and has_waited and self._is_worth_its_cost(number)
+
+    def _without_costly(self, urgent: Sequence[int], greedy: Sequence[int]) -> list[int]:
+        """Leave out compactions that save less than they cost, and are not needed for most of the benefit.
+
+        Args:
+            urgent: Those that run regardless.
+            greedy: The others that were taken, the best first.
+        """
+        enough = _SUFFICIENT * sum(self._aged[number] for number in [*urgent, *greedy])
+        reached = sum(self._aged[number] for number in urgent)
+        kept = []
+        for number in greedy:
+            if self._is_worth_its_cost(number) or reached < enough:
+                reached += self._aged[number]
+                kept.append(number)
+            else:
+                self._room.put_back(self._candidates[number])
+        return kept
+
+    def _swapped(self, rest: Sequence[int], greedy: Sequence[int]) -> list[int]:
+        """Replace the worst of the taken compactions by one that did not fit, if this is better.
+
+        Args:
+            rest: Those that were examined, the best first.
+            greedy: Those of them that were taken, the best first.
+        """
+        chosen = set(greedy)
+        left = [each for each in rest if each not in chosen]
+        worst = list(reversed(greedy))
+        best, swap = 0.0, None
+        for number in nlargest(_SWAPPED, left, key=lambda each: self._aged[each]):
+            count, gain = self._least_swap(number, worst)
+            if gain > best:
+                best, swap = gain, (number, count)
+        if swap is None:
+            return list(greedy)
+        number, count = swap
+        for out in worst[:count]:
+            self._room.put_back(self._candidates[out])
+        self._take(number)
+        return sorted([*greedy[: len(greedy) - count], number], key=self._rank)
+
+    def _least_swap(self, number: int, worst: Sequence[int]) -> tuple[int, float]:
+        """Return the number of taken compactions to replace by another one, and the gain; 0 without a gain.
+
+        Args:
+            number: The other one.
+            worst: The taken ones, the worst first.
+        """
+        own, room = self._candidates[number], self._room
+        seconds, size, gain = room.seconds, room.bytes + own.bytes, self._aged[number]
+        limit = self._budget.max_bytes
+        for count, out in enumerate(worst, 1):
+            seconds += self._candidates[out].cost
+            size -= self._candidates[out].bytes
+            gain -= self._aged[out]
+            if gain <= 0:
+                break
+            # Without any other, the first one exceeds the limit of bytes.
+            if own.cost <= seconds and (limit is None or size <= limit or count == room.count):
+                return count, gain
+        return 0, 0.0
+
+    def _reason(self, number: int) -> str:
+        """Return why a compaction waits."""
+        own, most = self._candidates[number], self._budget.max_core_seconds
+        full = self._room.full(own)
+        if full is not None or most is None:
+            return f"It waits: this run's budget of {full} is used up."
+        limit = duration_in_words(most)
+        if own.cost > most:
+            return (
+                f"It waits: it costs {duration_in_words(own.cost)}, more than the whole budget of"
+                f" {limit}. It runs alone when it has waited for long, or in a larger budget."
+            )
+        if not self._is_worth_its_cost(number):
+            return (
+                f"It waits: it costs {own.cost:.2g} core-seconds, and saves readers only"
+                f" {own.benefit:.2g} s until the next one is due."
+            )
+        return (
+            f"It waits: this run's budget of {limit} is used up by compactions that have waited for longer,"
+            " or have more benefit per cost."
+        )
 
 
 @dataclass(slots=True)
@@ -207,70 +274,3 @@ class _Room:
         if size is not None and self.count and self.bytes + own.bytes > size:
             return bytes_in_words(size)
         return None
-
-
-def _swapped(
-    candidates: Sequence[Candidate],
-    aged: Sequence[float],
-    rest: Sequence[int],
-    greedy: Sequence[int],
-    room: _Room,
-) -> list[int]:
-    """Replace the worst of the taken compactions by one that did not fit, if this is better.
-
-    Args:
-        candidates: All candidates.
-        aged: Their benefits.
-        rest: Those that were examined, the best first.
-        greedy: Those of them that were taken, the best first.
-        room: The rest of the budget.
-    """
-    chosen = set(greedy)
-    left = [each for each in rest if each not in chosen]
-    left = nlargest(_SWAPPED, left, key=lambda each: aged[each])
-    worst = list(reversed(greedy))
-    best, swap = 0.0, None
-    for number in left:
-        own = candidates[number]
-        seconds, size, lost = room.seconds, room.bytes + own.bytes, 0.0
-        for count, out in enumerate(worst, 1):
-            seconds, size = seconds + candidates[out].cost, size - candidates[out].bytes
-            lost += aged[out]
-            if lost >= aged[number] - best:
-                break
-            limit = room.budget.max_bytes
-            # Without any other, the first one exceeds the limit of bytes.
-            fits = limit is None or size <= limit or count == room.count
-            if own.cost <= seconds and fits:
-                best, swap = aged[number] - lost, (number, count)
-                break
-    if swap is None:
-        return list(greedy)
-    number, count = swap
-    for out in worst[:count]:
-        room.put_back(candidates[out])
-    room.take(candidates[number])
-    kept = [*greedy[: len(greedy) - count], number]
-    return sorted(kept, key=lambda each: -aged[each] / candidates[each].cost)
-
-
-def _reason(own: Candidate, aged: float, room: _Room, budget: Budget) -> str:
-    """Return why a compaction waits."""
-    full = room.full(own)
-    if full is not None or budget.max_core_seconds is None:
-        return f"It waits: this run's budget of {full} is used up."
-    limit = duration_in_words(budget.max_core_seconds)
-    if own.cost > budget.max_core_seconds:
-        return (
-            f"It waits: it costs {duration_in_words(own.cost)}, more than the whole budget of"
-            f" {limit}. It runs alone when it has waited for long, or in a larger budget."
-        )
-    if aged < own.cost:
-        return (
-            f"It waits: it costs {own.cost:.2g} core-seconds, and saves readers only"
-            f" {own.benefit:.2g} s until the next one is due."
-        )
-    return (
-        f"It waits: this run's budget of {limit} is used up by compactions that have waited for longer,"
-        " or have more benefit per cost."
-    )
