@@ -62,6 +62,10 @@ class Daemons(ABC):
         """Kill a daemon at once, as if its machine had failed; its own children go on."""
         self._daemons.pop(name).kill()
 
+    def pid_of(self, name: str) -> int:
+        """Return the process that started a running daemon, or that has become it."""
+        return self._daemons[name].pid
+
     def stop(self) -> None:
         """End all."""
         for name in list(self._daemons):
