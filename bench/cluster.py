@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -190,9 +190,11 @@ class Bench:
         java = self._java.cpu_times()
         compilers = 0.0
         for thread in self._java.threads():
-            name = Path(f"/proc/{self._java.pid}/task/{thread.id}/comm").read_text()
-            if "CompilerThre" in name:
-                compilers += thread.user_time + thread.system_time
+            name = Path(f"/proc/{self._java.pid}/task/{thread.id}/comm")
+            # Other threads may have ended since they were listed.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if "CompilerThre" in name.read_text():
+                    compilers += thread.user_time + thread.system_time
         python = time.process_time()
         executors = 0.0
         for parent in self._cluster.parents:
