@@ -126,7 +126,7 @@ differential: setup ## Compare random statements with DuckDB; examples and mutat
 fuzz: setup ## Give each reader of external data a million malformed inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Inject kills and other faults at every step of every operation (half an hour)
+faults: setup ## Inject kills and other faults at every step of every operation (three hours)
 	@# Durations differ from seconds to minutes, so that idle workers steal tests.
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal tests/faults
 
@@ -222,6 +222,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 		--rows $(call scaled,4000000) --json build/growth.json
 	@$(BENCH) bench/peers.py --courses tiny --rounds 2 --engines iceberg hiveacid --rows 20000 --json build/tiny.json
 	@$(BENCH) bench/lst.py --scale $(SCALE) --json build/lst.json
+	@$(BENCH) bench/cluster.py --json build/cluster.json
 	@$(BENCH) bench/memory_figures.py --json build/memory.json
 	@$(BENCH) bench/spark_versions.py --rows $(call scaled,4000000) --json build/spark_versions.json
 	@$(BENCH) bench/write.py --rows $(call scaled,4000000) --json build/write.json
