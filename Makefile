@@ -126,7 +126,7 @@ differential: setup ## Compare random statements with DuckDB; examples and mutat
 fuzz: setup ## Give each reader of external data a million malformed inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Inject kills and other faults at every step of every operation (three hours)
+faults: setup ## Inject kills and other faults at every step of every operation (some hours)
 	@# Durations differ from seconds to minutes, so that idle workers steal tests.
 	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal tests/faults
 
