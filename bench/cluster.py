@@ -272,7 +272,7 @@ def counted_file_calls() -> Iterator[Counter[str]]:
     """Count the listings, and the other calls for files, of this process.
 
     Yields:
-        Return the numbers so far.
+        The numbers so far.
     """
     counts: Counter[str] = Counter(listings=0, files=0)
     lock = threading.Lock()

@@ -90,7 +90,7 @@ def measure(
     expected: dict[str, list[object]] = {}
     with AcidTable(ref.full_name, hms.uri, spark=spark) as table:
         table.append(frame)
-        # As many files for each partition as the append writes.
+        # One file for each partition.
         (
             frame.repartition(PARTITIONS, "sold")
             .write.option("compression", CODEC)

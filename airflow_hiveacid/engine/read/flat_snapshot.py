@@ -126,8 +126,10 @@ class FlatSnapshot:
             if files:
                 scan = stored.scan(spark, [file.path for file in files])
                 own = self.table
-                in_paths = keys_in_paths(own.folder, own.partition_keys, files, PATH)
-                if numbered or in_paths is None:
+                in_paths = (
+                    None if numbered else keys_in_paths(own.folder, own.partition_keys, files, PATH)
+                )
+                if in_paths is None:
                     yield with_partition(spark, scan, files, keys)
                 else:
                     yield scan.selectExpr("*", *in_paths)
