@@ -1,7 +1,6 @@
 """The linear model of bench/cluster.py: its fit, and its errors."""
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -16,13 +15,8 @@ POINTS = [
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cluster_model", BENCH / "cluster_model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "cluster_model", module)
-    spec.loader.exec_module(module)
-    return module
+    monkeypatch.syspath_prepend(BENCH)
+    return importlib.import_module("cluster_model")
 
 
 def costs(constant: float, partition: float, delete: float) -> list[float]:

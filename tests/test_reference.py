@@ -1,6 +1,6 @@
 """docs/reference matches the code."""
 
-import importlib.util
+import importlib
 import inspect
 import sys
 from pathlib import Path
@@ -15,12 +15,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generator", DOCS / "generate_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        return importlib.import_module("generate_reference")
 
 
 @pytest.fixture(scope="module")
