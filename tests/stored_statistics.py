@@ -39,7 +39,7 @@ class Stored:
 
     def __init__(self, client, ref, partition=None):
         self.table = client.get_table(ref)
-        of = [self.table] if partition is None else client.get_partitions(ref, [partition])
+        of = [self.table] if partition is None else client.get_partitions(self.table, [partition])
         self.parameters = of[0].parameters
         seen = Snapshot.take(client, [ref]).write_ids[ref.full_name]
         columns = [column.name for column in self.table.columns]

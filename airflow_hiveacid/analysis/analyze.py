@@ -166,7 +166,7 @@ class _Analysis:
         visible = see_table(self._client, self._txn, self._table, partitions=choose)
         names = [each.name for each in visible.partitions if each.name is not None]
         self._partitions = {
-            each.name: each for each in self._client.get_partitions(self._table.ref, names)
+            each.name: each for each in self._client.get_partitions(self._table, names)
         }
         # Only after the snapshot: a transaction that commits in between revokes the statistics that
         # are exact by then.

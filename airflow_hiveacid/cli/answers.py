@@ -223,7 +223,7 @@ def _partition(
     require_partition_keys(table, values)
     keys = [key.name for key in table.partition_keys]
     name = partition_name(keys, [values[key.lower()] for key in keys])
-    found = client.get_partitions(table.ref, [name])
+    found = client.get_partitions(table, [name])
     if not found:
         raise InvalidJob(
             f"{table.ref} has no partition {name}.",

@@ -44,7 +44,7 @@ def past_compactions(
     folders: dict[str | None, str] = {None: table.folder}
     names = list(dict.fromkeys(size.partition for size, _ in places if size.partition))
     if names:
-        folders |= {each.name: each.folder for each in client.get_partitions(table.ref, names)}
+        folders |= {each.name: each.folder for each in client.get_partitions(table, names)}
 
     def read(place: tuple[PartitionSize, str]) -> PastRun | None:
         size, name = place

@@ -217,4 +217,4 @@ def _partitions(
     names = [request.partition for request in requests if request.partition is not None]
     if not names:
         return {}
-    return {partition.name: partition for partition in client.get_partitions(table.ref, names)}
+    return {partition.name: partition for partition in client.get_partitions(table, names)}

@@ -147,8 +147,7 @@ class TableCompactor:
         if table.partition_keys:
             names = [request.partition for request in requests if request.partition is not None]
             partition_of = {
-                partition.name: partition
-                for partition in self._client.get_partitions(self._ref, names)
+                partition.name: partition for partition in self._client.get_partitions(table, names)
             }
             partitions = {name: partition_of.get(name) for name in names}
 
@@ -232,7 +231,7 @@ class TableCompactor:
                 table = compactable(self._client, compaction.ref)
                 request = _requested(table, compaction)
                 named = [] if request.partition is None else [request.partition]
-                listed = self._client.get_partitions(table.ref, named) if named else [None]
+                listed = self._client.get_partitions(table, named) if named else [None]
                 if not listed or (listed[0] is None and table.partition_keys):
                     raise InvalidJob(f"{table.ref} has no partition {request.partition}.")
                 return self._run(table, listed[0], compaction, request, phases)

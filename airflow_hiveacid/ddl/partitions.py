@@ -197,7 +197,7 @@ def _written_since(
         UnprovenRun: A partition has rows from before and after that attempt.
     """
     created = []
-    for partition in client.get_partitions(table.ref, list(names)):
+    for partition in client.get_partitions(table, list(names)):
         storage = ReadOnlyStorage.of(partition.folder)
         covered = [
             directory.write_ids

@@ -195,7 +195,7 @@ class HealthMeter:
             return []
         inspection = Inspection(self._client, table, retention=retention)
         if table.partition_keys:
-            found = self._client.get_partitions(table.ref, [*filter(None, partitions)])
+            found = self._client.get_partitions(table, [*filter(None, partitions)])
             folders = [folder_of(table.folder, one.name, one.folder) for one in found]
         else:
             folders = [folder_of(table.folder, None, table.folder)]

@@ -286,7 +286,7 @@ class Inspection:
         if not overrides and (reason := _forbids("table", self._table.parameters)):
             return {folder.partition: reason for folder in folders}
         names = [folder.partition for folder in folders if folder.partition is not None]
-        partitions = self._client.get_partitions(self._table.ref, names) if names else ()
+        partitions = self._client.get_partitions(self._table, names) if names else ()
         reasons = {
             partition.name: _forbids("partition", partition.parameters) for partition in partitions
         }

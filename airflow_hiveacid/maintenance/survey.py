@@ -333,7 +333,7 @@ class Survey:
             measured += sizes.measure(self._listed(table.folder), {"": None}, now)
         elif survey_tables.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for partition in self._client.get_partitions(ref, survey_tables.partitions):
+            for partition in self._client.get_partitions(table, survey_tables.partitions):
                 measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:

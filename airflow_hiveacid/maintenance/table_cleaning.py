@@ -266,7 +266,7 @@ class _Cleaner:
         """
         require_same_table(self._client, self._table)
         if folder.partition is not None:
-            found = self._client.get_partitions(self._table.ref, [folder.partition])
+            found = self._client.get_partitions(self._table, [folder.partition])
             # One that is added again in the same place has new write ids: no table reuses any.
             if not found or not same_place(found[0].location, folder.location):
                 return False

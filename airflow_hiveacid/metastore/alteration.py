@@ -142,10 +142,13 @@ def alter_partitions(
             necessary.
         writer: The transaction.
     """
+    if not names:
+        return
+    table = client.get_table(ref)
     for start in range(0, len(names), _PARTITIONS_PER_CALL):
         batch = names[start : start + _PARTITIONS_PER_CALL]
         changed = [
-            partition.raw for partition in client.get_partitions(ref, batch) if change(partition)
+            partition.raw for partition in client.get_partitions(table, batch) if change(partition)
         ]
         if changed:
             _send_partitions(client, ref, changed, writer)
@@ -208,7 +211,7 @@ def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> 
     """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
     if not client.version.versions_definitions:
         return None
-    partitions = client.get_partitions(table.ref) if table.partition_keys else []
+    partitions = client.get_partitions(table) if table.partition_keys else []
     accurate = [each.name for each in partitions if ACCURATE in each.parameters]
     if not accurate and ACCURATE not in table.parameters:
         return None

@@ -196,10 +196,10 @@ class MetastoreClient:
         return list(self.call(call, ref.database, ref.name, -1, about=ref.full_name))
 
     def get_partitions(
-        self, ref: TableRef, names: Sequence[str] | None = None
+        self, table: HiveTable, names: Sequence[str] | None = None
     ) -> list[HivePartition]:
         """Describe partitions: all, or those of the given names that exist."""
-        table = self.get_table(ref)
+        ref = table.ref
         wanted = self.get_partition_names(ref) if names is None else names
         partitions = [
             partition

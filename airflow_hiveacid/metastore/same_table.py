@@ -103,9 +103,7 @@ def require_same_definition(
         return now
     present = {
         partition.name: partition
-        for partition in client.get_partitions(
-            table.ref, [partition.name for partition in partitions]
-        )
+        for partition in client.get_partitions(now, [partition.name for partition in partitions])
     }
     for partition in partitions:
         current = present.get(partition.name)

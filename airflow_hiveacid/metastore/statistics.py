@@ -188,10 +188,11 @@ class StatisticsWriter:
     ) -> set[str | None]:
         """Return where the promise remains, after removing the numbers of all others."""
         described: dict[str | None, Any]
+        table = self._client.get_table(self._ref)
         if None in by_name:
-            described = {None: self._client.get_table(self._ref).raw}
+            described = {None: table.raw}
         else:
-            found = self._client.get_partitions(self._ref, names)
+            found = self._client.get_partitions(table, names)
             described = {partition.name: partition.raw for partition in found}
         kept = {
             name

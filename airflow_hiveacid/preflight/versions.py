@@ -78,4 +78,4 @@ def _folders(client: MetastoreClient, table: HiveTable) -> list[str]:
     names = client.get_partition_names(table.ref)
     if len(names) > _MOST_PARTITIONS:
         return []
-    return [partition.folder for partition in client.get_partitions(table.ref, names)]
+    return [partition.folder for partition in client.get_partitions(table, names)]

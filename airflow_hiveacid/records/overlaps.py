@@ -184,10 +184,13 @@ def _folders(
     client: MetastoreClient, table: TableRef, names: Collection[str | None]
 ) -> Iterator[tuple[str | None, Storage]]:
     """The folders of the partitions that exist."""
+    if not names:
+        return
+    described = client.get_table(table)
     if None in names:
-        yield None, Storage.of(client.get_table(table).folder)
+        yield None, Storage.of(described.folder)
     named = sorted(name for name in names if name is not None)
-    for partition in client.get_partitions(table, named) if named else ():
+    for partition in client.get_partitions(described, named) if named else ():
         yield partition.name, Storage.of(partition.folder)
 
 

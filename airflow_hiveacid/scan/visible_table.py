@@ -172,7 +172,7 @@ def _partitions_of_table(
 ) -> list[PartitionDirectory]:
     if not table.partition_keys:
         return [_directory_of(table, None)]
-    return [_directory_of(table, each) for each in client.get_partitions(table.ref, names)]
+    return [_directory_of(table, each) for each in client.get_partitions(table, names)]
 
 
 def _directory_of(table: HiveTable, partition: HivePartition | None) -> PartitionDirectory:

@@ -52,7 +52,7 @@ def table(airflow, monkeypatch, tmp_path):
 
 def move_partition(table, location):
     """Register another location for the partition, where the metastore makes no directory."""
-    [partition] = table.client.get_partitions(table.ref, ["p=1"])
+    [partition] = table.client.get_partitions(table.client.get_table(table.ref), ["p=1"])
     partition.raw.sd.location = location
     table.client.call(
         idl_tables.alter_partitions_with_environment_context,

@@ -97,7 +97,7 @@ def test_partitions_are_read_in_any_place(client, database, hiveacid, tmp_path):
     near, far = HivePartition.new(table, ["1", "a b/c"]), HivePartition.new(table, ["2", None])
     far.raw.sd.location = str(tmp_path / "else where%2F")
     client.add_partitions(ref, [near, far])
-    for number, partition in enumerate(client.get_partitions(ref)):
+    for number, partition in enumerate(client.get_partitions(client.get_table(ref))):
         delta = folder(partition.location) / "delta_0000001_0000001_0000/bucket_00000"
         write_events(delta, [(1, 0, 1)], ids(number))
         assert Storage.of(partition.location).exists("delta_0000001_0000001_0000")

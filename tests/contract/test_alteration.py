@@ -85,11 +85,15 @@ def test_statistics_are_forgotten_once_and_nothing_else_changes(
     for partition in partitions[:2]:
         partition.raw.parameters.update(ACCURATE, mine="kept")
     client.add_partitions(ref, partitions)
-    before = {partition.name: partition for partition in client.get_partitions(ref)}
+    before = {
+        partition.name: partition for partition in client.get_partitions(client.get_table(ref))
+    }
     assert "COLUMN_STATS_ACCURATE" in before["day=a"].parameters
 
     forget(client, ref, "day=a", "day=c")
-    after = {partition.name: partition for partition in client.get_partitions(ref)}
+    after = {
+        partition.name: partition for partition in client.get_partitions(client.get_table(ref))
+    }
     assert without_statistics(client.get_table(ref)) == without_statistics(table)
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(ref).parameters
     assert "COLUMN_STATS_ACCURATE" not in after["day=a"].parameters

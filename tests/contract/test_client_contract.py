@@ -187,7 +187,10 @@ def test_partitions_keep_any_values(
     assert sorted(client.get_partition_names(table.ref)) == sorted(
         partition.name for partition in partitions
     )
-    stored = {partition.name: partition for partition in client.get_partitions(table.ref)}
+    stored = {
+        partition.name: partition
+        for partition in client.get_partitions(client.get_table(table.ref))
+    }
     assert len(stored) == len(values)
     for partition in partitions:
         assert stored[partition.name].values == partition.values
@@ -199,9 +202,9 @@ def test_only_existing_partitions_of_those_asked_for_are_described(
     client: MetastoreClient, table: HiveTable
 ) -> None:
     client.add_partitions(table.ref, [HivePartition.new(table, [day]) for day in "abc"])
-    existing = client.get_partitions(table.ref, ["day=a", "day=c", "day=z"])
+    existing = client.get_partitions(client.get_table(table.ref), ["day=a", "day=c", "day=z"])
     assert sorted(partition.name for partition in existing) == ["day=a", "day=c"]
-    assert client.get_partitions(table.ref, []) == []
+    assert client.get_partitions(client.get_table(table.ref), []) == []
 
 
 def test_a_table_that_is_gone_is_neither_altered_nor_given_partitions(

@@ -46,7 +46,7 @@ def table(client: MetastoreClient, database: str) -> TableRef:
 def columns(client: MetastoreClient, ref: TableRef) -> list[tuple[str, str, str | None]]:
     """The columns of the table, which are those of its partitions."""
     table = client.get_table(ref)
-    for partition in client.get_partitions(ref):
+    for partition in client.get_partitions(client.get_table(ref)):
         assert partition.columns == table.columns
     return [(column.name, column.type, column.comment) for column in table.columns]
 
@@ -95,7 +95,7 @@ def test_a_rename_that_would_hide_values_is_refused(client, database) -> None:
 def test_statistics_that_hive_takes_for_exact_do_not_keep_a_column_as_it_is(client, table) -> None:
     txn = client.open_txn("user", "host", None)
     write_id = client.allocate_write_id(txn, table)
-    partitions = [partition.raw for partition in client.get_partitions(table)]
+    partitions = [partition.raw for partition in client.get_partitions(client.get_table(table))]
     for raw in partitions:
         raw.parameters |= ACCURATE
         raw.writeId = write_id
@@ -112,7 +112,7 @@ def test_statistics_that_hive_takes_for_exact_do_not_keep_a_column_as_it_is(clie
     client.commit_txn(txn)
     run(client, f"ALTER TABLE {table} CHANGE n m bigint")
     assert columns(client, table)[1][:2] == ("m", "bigint")
-    for partition in client.get_partitions(table):
+    for partition in client.get_partitions(client.get_table(table)):
         assert "COLUMN_STATS_ACCURATE" not in partition.parameters
 
 

@@ -64,7 +64,7 @@ def table(client: MetastoreClient, database: str) -> TableRef:
             PARTITION (day = DATE '2026-01-03') PARTITION (day = NULL)
         """,
     )
-    for partition in client.get_partitions(ref):
+    for partition in client.get_partitions(client.get_table(ref)):
         write(client, ref, partition.name)
     return ref
 
@@ -76,7 +76,7 @@ def write(
     with writing(client, ref, partition) as txn:
         new = HivePartition.new(client.get_table(ref), [partition.partition("=")[2]])
         client.add_partitions(ref, [new])
-        (known,) = client.get_partitions(ref, [partition])
+        (known,) = client.get_partitions(client.get_table(ref), [partition])
         file = (
             path_of(known.folder)
             / name.format(f"{txn.write_ids[ref.full_name]:07d}")
@@ -111,7 +111,9 @@ DAYS = ["day=2026-01-01", "day=2026-01-02", "day=2026-01-03"]
 
 @REAL_AND_FAKE
 def test_partitions_are_dropped_with_their_files(client, table) -> None:
-    folders = {each.name: path_of(each.folder) for each in client.get_partitions(table)}
+    folders = {
+        each.name: path_of(each.folder) for each in client.get_partitions(client.get_table(table))
+    }
     (report,) = run(client, f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')")
     assert report.job == "drop_partitions"
     assert report.partitions == tuple(DAYS[:2])
@@ -126,7 +128,7 @@ def test_partitions_are_dropped_with_their_files(client, table) -> None:
 def test_an_added_partition_has_the_definition_of_the_table(client, table) -> None:
     (report,) = run(client, f"ALTER TABLE {table} ADD PARTITION (day = '2026-02-01')")
     assert (report.job, report.partitions) == ("add_partitions", ("day=2026-02-01",))
-    (added,) = client.get_partitions(table, ["day=2026-02-01"])
+    (added,) = client.get_partitions(client.get_table(table), ["day=2026-02-01"])
     definition = client.get_table(table)
     assert added.columns == definition.columns
     assert (added.input_format, added.serde) == (definition.input_format, definition.serde)
@@ -294,7 +296,7 @@ def test_a_retry_refuses_rows_of_a_transaction_that_was_open_at_the_first_attemp
     write_id = client.allocate_write_id(txn, table)
     with killed(client, monkeypatch, after=0):
         run(client, drop, run_token="d/r/t/-1")
-    (partition,) = client.get_partitions(table, [DAYS[1]])
+    (partition,) = client.get_partitions(client.get_table(table), [DAYS[1]])
     (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
     client.commit_txn(txn)
     with pytest.raises(UnprovenRun):
@@ -310,7 +312,7 @@ def test_a_retry_drops_a_partition_into_which_others_have_only_failed_to_write(
         run(client, drop, run_token="d/r/t/-1")
     txn = client.open_txn("user", "host", None)
     write_id = client.allocate_write_id(txn, table)
-    (partition,) = client.get_partitions(table, [DAYS[1]])
+    (partition,) = client.get_partitions(client.get_table(table), [DAYS[1]])
     (path_of(partition.folder) / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
     client.abort_txn(txn)
     assert run(client, drop, run_token="d/r/t/-1")[0].partitions == (DAYS[1],)

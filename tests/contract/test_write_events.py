@@ -84,7 +84,7 @@ def test_the_metastore_stores_one_event_for_each_partition(with_listener):
     table = create(client, "default", *DAY)
     days = [HivePartition.new(table, [day]) for day in ("a b/c=d:%#]", "é", None)]
     client.add_partitions(table.ref, days)
-    partitions = client.get_partitions(table.ref)
+    partitions = client.get_partitions(table)
     files = [f"{DELTA}/bucket_00000", f"{DELETES}/bucket_00000"]
     with begin(client, table) as txn:
         write_id = txn.write_ids[table.ref.full_name]
@@ -126,7 +126,7 @@ def test_events_of_many_partitions_are_sent_in_batches(with_listener):
     for first in range(0, 1200, 100):
         numbers = range(first, first + 100)
         client.add_partitions(table.ref, [HivePartition.new(table, [str(n)]) for n in numbers])
-    events = [added(each, f"{DELTA}/bucket_00000") for each in client.get_partitions(table.ref)]
+    events = [added(each, f"{DELTA}/bucket_00000") for each in client.get_partitions(table)]
     with begin(client, table) as txn, counted_calls() as calls:
         add_write_events(client, table, txn.txn_id, 1, events)
         txn.commit()
@@ -167,7 +167,10 @@ def test_hive_3_has_no_write_events(with_listener):
     plain, days = create(client, "default"), create(client, "default", *DAY, name="days")
     client.add_partitions(days.ref, [HivePartition.new(days, ["1"])])
     event = added(None, f"{DELTA}/bucket_00000")
-    events = [added(each, f"{DELTA}/bucket_00000") for each in client.get_partitions(days.ref)]
+    events = [
+        added(each, f"{DELTA}/bucket_00000")
+        for each in client.get_partitions(client.get_table(days.ref))
+    ]
     with begin(client, plain) as txn, counted_calls() as calls:
         for _ in range(2):
             add_write_events(client, plain, txn.txn_id, 1, [event])
@@ -188,7 +191,7 @@ def test_a_metastore_without_batches_takes_single_events(hms, client, database, 
     monkeypatch.setattr(hms, "find", without_batches(hms.find))
     table = create(client, database, *DAY)
     client.add_partitions(table.ref, [HivePartition.new(table, [str(n)]) for n in range(3)])
-    partitions = client.get_partitions(table.ref)
+    partitions = client.get_partitions(table)
     make_files(partitions)
     with begin(client, table) as txn:
         events = [added(each, f"{DELTA}/bucket_00000") for each in partitions]
@@ -202,7 +205,7 @@ def test_a_metastore_without_batches_takes_single_events(hms, client, database, 
 def test_a_metastore_without_listeners_takes_events(hms, client, database):
     table = create(client, database, *DAY)
     client.add_partitions(table.ref, [HivePartition.new(table, [str(n)]) for n in range(3)])
-    partitions = client.get_partitions(table.ref)
+    partitions = client.get_partitions(table)
     make_files(partitions)
     with begin(client, table) as txn:
         events = [added(each, f"{DELTA}/bucket_00000") for each in partitions]

@@ -25,7 +25,7 @@ def alter_partition(
     client: MetastoreClient, ref: TableRef, name: str, change: Callable[[Any], None]
 ) -> None:
     """Change the definition of one partition."""
-    (partition,) = client.get_partitions(ref, [name])
+    (partition,) = client.get_partitions(client.get_table(ref), [name])
     change(partition.raw)
     call = idl_tables.alter_partitions_with_environment_context
     context = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})

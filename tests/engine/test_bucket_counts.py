@@ -73,7 +73,10 @@ def misplaced(case: Case, partition: str, buckets: int, version: int = 2) -> lis
 
 
 def buckets_of(case: Case) -> dict[str, int]:
-    return {each.name: each.num_buckets for each in case.client.get_partitions(case.ref)}
+    return {
+        each.name: each.num_buckets
+        for each in case.client.get_partitions(case.client.get_table(case.ref))
+    }
 
 
 def files_read(case: Case, where: str) -> int:

@@ -116,7 +116,7 @@ def test_no_write_leaves_statistics_that_hive_would_answer_from(
         acid.append(row, [{"day": "mon"}])
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(table.ref).parameters
     assert "COLUMN_STATS_ACCURATE" not in client.get_table(parts.ref).parameters
-    written, untouched = client.get_partitions(parts.ref, ["day=mon", "day=tue"])
+    written, untouched = client.get_partitions(client.get_table(parts.ref), ["day=mon", "day=tue"])
     assert "COLUMN_STATS_ACCURATE" not in written.parameters
     assert "COLUMN_STATS_ACCURATE" in untouched.parameters
 

@@ -177,7 +177,7 @@ def life(
             with AcidTable(ref.full_name, hms4.uri, spark=spark) as table:
                 reports[step] = write(table)
                 rows_after[step] = sorted(map(as_text, table.to_df().collect()))
-        partitions = client.get_partitions(ref) if keys else []
+        partitions = client.get_partitions(client.get_table(ref)) if keys else []
         yield Life(shape, client.get_table(ref), partitions, reports, rows_after)
         client.drop_database("files", cascade=True)
 

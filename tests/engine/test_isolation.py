@@ -250,7 +250,7 @@ def test_a_merge_whose_source_has_moved_locks_the_whole_table(
     assert locked == [{"day=mon"}, {None}]
     assert report.rows_updated == 2
     assert rows() == [(1, 15, "mon"), OLD[1], (3, 35, "tue"), *OLD[3:]]
-    (left,) = client.get_partitions(table, ["day=mon"])
+    (left,) = client.get_partitions(client.get_table(table), ["day=mon"])
     folder = Path(left.location.removeprefix("file:"))
     deltas = sorted(path.name for path in folder.glob("delta_*"))
     assert len(deltas) == 2, "the first attempt has left something behind"

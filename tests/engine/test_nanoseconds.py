@@ -303,7 +303,7 @@ def test_no_row_moves_to_another_partition_because_its_key_has_nanoseconds(
         AcidTable(f"{database}.copy", hms.uri, spark=spark) as copy,
     ):
         acid.append(spark.sql(f"select 1L as id, timestamp'{SHOWN}' as at"))
-        (coarse,) = client.get_partitions(table.ref)
+        (coarse,) = client.get_partitions(client.get_table(table.ref))
         # Hive names a partition by all digits.
         fine = HivePartition.new(table, (WRITTEN,))
         shutil.copytree(place_of(coarse.folder), place_of(fine.folder))

@@ -40,7 +40,7 @@ def change_column(client, ref, _):
 
 
 def move_partition(client, ref, elsewhere):
-    (partition,) = client.get_partitions(ref, ["p=x"])
+    (partition,) = client.get_partitions(client.get_table(ref), ["p=x"])
     partition.raw.sd.location = elsewhere
     call = idl_tables.alter_partitions_with_environment_context
     client.call(call, ref.database, ref.name, [partition.raw], CONTEXT)

@@ -30,7 +30,7 @@ COLUMNS = {"id": "int", "amount": "decimal(6,2)", "name": "varchar(9)"}
 def types_of(client: MetastoreClient, name: str) -> dict[str, str]:
     """The columns of a table, after a check that its partitions have the same."""
     table = client.get_table(TableRef.parse(name))
-    for partition in client.get_partitions(table.ref) if table.partition_keys else ():
+    for partition in client.get_partitions(table) if table.partition_keys else ():
         assert partition.columns == table.columns
     assert len({column.name for column in table.columns}) == len(table.columns)
     return {column.name: column.type for column in table.columns}

@@ -55,7 +55,9 @@ def test_partition_values_are_unchanged(
     with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid:
         acid.append(spark.createDataFrame(rows, schema))
         assert rows_of(acid.to_df()) == rows
-        assert {p.values[0] for p in client.get_partitions(table.ref)} == set(VALUES)
+        assert {p.values[0] for p in client.get_partitions(client.get_table(table.ref))} == set(
+            VALUES
+        )
         assert set(folder(table).parent.iterdir()) == around
         assert all(name.startswith("p=") and name.count("/") == 3 for name in files(table))
 

@@ -90,7 +90,7 @@ def test_every_kind_of_write_reports_its_files_and_no_others(spark, hms, client,
         root = str(folder(client.get_table(table.ref)))
         for values, locations in told.items():
             (partition,) = {location[len(root) + 1 :].split("/")[0] for location in locations}
-            (known,) = client.get_partitions(table.ref, [partition])
+            (known,) = client.get_partitions(client.get_table(table.ref), [partition])
             assert values == ("t", *known.raw.values)
         before = after
 

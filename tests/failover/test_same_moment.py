@@ -106,7 +106,8 @@ def test_a_table_that_is_altered_is_the_same_one_whomever_one_asks(
     clients: list[MetastoreClient], table: TableRef
 ) -> None:
     writer, *readers = clients
-    was, partitions = writer.get_table(table), writer.get_partitions(table)
+    was = writer.get_table(table)
+    partitions = writer.get_partitions(was)
     altered = threading.Event()
 
     def look(reader: MetastoreClient) -> int:

@@ -79,8 +79,8 @@ class RenameColumnRun(DefinitionRun):
     """Rows stay, and every partition has the new name."""
 
     def _check_definition(self) -> None:
-        main = self.tables.main
-        for each in (self.client.get_table(main), *self.client.get_partitions(main)):
+        table = self.client.get_table(self.tables.main)
+        for each in (table, *self.client.get_partitions(table)):
             assert [column.name for column in each.columns] == ["id", "w"], each
 
 

@@ -212,7 +212,7 @@ def _compacted_twice(tables: Tables, ref: TableRef) -> None:
 
 def _plain_files(tables: Tables, ref: TableRef) -> None:
     tables.create(ref, TableKind.NOT_ACID)
-    for partition in tables.client.get_partitions(ref):
+    for partition in tables.client.get_partitions(tables.client.get_table(ref)):
         folder = place_of(partition.folder)
         rows = [row for row in FIRST if row.p == partition.values[0]]
         columns = {"id": pa.array([r.id for r in rows], pa.int32()), "v": [r.v for r in rows]}

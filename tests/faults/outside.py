@@ -106,7 +106,7 @@ class Outsider:
     def _look(self) -> Seen:
         seen = Seen()
         txns, write_ids = self._snapshot()
-        for partition in self._client.get_partitions(self.ref):
+        for partition in self._client.get_partitions(self._client.get_table(self.ref)):
             folder = place_of(partition.folder)
             self._look_into(folder, partition.values[0] or "", txns, write_ids, seen)
         seen.rows.sort()

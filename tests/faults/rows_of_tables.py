@@ -35,7 +35,7 @@ def visible_in(
     now = snapshot.write_ids[table.ref.full_name]
     write_ids = now if as_of is None else version_of(client, table.ref, as_of, now)
     found = {}
-    for partition in client.get_partitions(table.ref):
+    for partition in client.get_partitions(table):
         storage = Storage.of(partition.folder)
         files = list_files(storage)
         state = read_state(storage, files, write_ids, snapshot.txns, rules=rules, now=now)

@@ -82,7 +82,7 @@ def answers(hms, monkeypatch):
         client.add_partitions(
             ref, [HivePartition.new(table, ["1"]), HivePartition.new(table, ["2"])]
         )
-        client.get_partitions(ref)
+        client.get_partitions(table)
         partition_locations(client, table)
         aborted = client.open_txn("somebody", "somewhere", "agent")
         client.allocate_write_id(aborted, ref)

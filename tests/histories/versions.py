@@ -134,7 +134,7 @@ class Versions:
         """
         before, after = self.of_readers[then], self.of_readers[later]
         table = self._table.client.get_table(self._table.ref)
-        partitions = self._table.client.get_partitions(table.ref) if table.partition_keys else []
+        partitions = self._table.client.get_partitions(table) if table.partition_keys else []
         rules = Rules.HIVE4 if self._table.is_hive4 else Rules.HIVE3
         net = self._random.random() < 0.5
         seen = self.of_reader(before), self.of_reader(after)

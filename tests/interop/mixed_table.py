@@ -163,7 +163,7 @@ class MixedTable:
     def older_columns(self):
         """Return whether a partition has other names of columns than the table."""
         with self.client() as client:
-            columns = {each.columns for each in client.get_partitions(self.ref)}
+            columns = {each.columns for each in client.get_partitions(client.get_table(self.ref))}
             return columns - {client.get_table(self.ref).columns} != set()
 
     def highest_bucket(self):

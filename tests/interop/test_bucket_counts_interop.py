@@ -99,7 +99,10 @@ class Buckets:
 
     def partitions(self):
         with MetastoreClient(MetastoreOptions(uris=self.hive.metastore_uri)) as client:
-            return {each.name: each.num_buckets for each in client.get_partitions(self.ref)}
+            return {
+                each.name: each.num_buckets
+                for each in client.get_partitions(client.get_table(self.ref))
+            }
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def leave_uncommitted(table, sources):
         txn_id = client.open_txn("compactor", "localhost", None)
         lock_to_insert(client, table.ref, txn_id)
         client.abort_txn(txn_id)
-        (place,) = client.get_partitions(table.ref, [PLACE])
+        (place,) = client.get_partitions(client.get_table(table.ref), [PLACE])
     folder = Path(place.folder.removeprefix("file:"))
     for name, source in sources.items():
         shutil.copytree(folder / source, folder / f"{name}_v{txn_id:07d}")

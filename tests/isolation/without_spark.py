@@ -233,7 +233,7 @@ def _partitions(
     client: MetastoreClient, ref: TableRef, values: tuple[str, ...]
 ) -> Sequence[HivePartition]:
     """Some partitions, which stay where they are."""
-    return client.get_partitions(ref, [f"p={p}" for p in values])
+    return client.get_partitions(client.get_table(ref), [f"p={p}" for p in values])
 
 
 def _events(file: AcidFile) -> Sequence[tuple[Any, ...]]:

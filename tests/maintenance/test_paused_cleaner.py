@@ -100,7 +100,7 @@ def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_
     folders.insert("p=2")
 
     def move():
-        (partition,) = client.get_partitions(folders.ref, ["p=1"])
+        (partition,) = client.get_partitions(client.get_table(folders.ref), ["p=1"])
         partition.raw.sd.location = f"file:{tmp_path}/far"
         call = idl_tables.alter_partitions_with_environment_context
         context = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})

@@ -149,7 +149,7 @@ def text_counter(
     def count(directory: PartitionDirectory, paths: Sequence[str]) -> int:
         partition = None
         if directory.name is not None:
-            (partition,) = client.get_partitions(table.ref, [directory.name])
+            (partition,) = client.get_partitions(table, [directory.name])
         folder = directory.storage.location.rstrip("/")
         files = [f"{folder}/{path}" for path in paths]
         return FlatSnapshot(table, [(partition, files)]).rows(scan_session(spark())).count()

@@ -149,7 +149,7 @@ class TableReader:
         self, spark: SparkSession, table: HiveTable, query: RowQuery
     ) -> list[HivePartition]:
         names = self._client.get_partition_names(table.ref)
-        return self._client.get_partitions(table.ref, query.partitions(spark, table, names))
+        return self._client.get_partitions(table, query.partitions(spark, table, names))
 
     def acid_snapshot(
         self, table: HiveTable, partitions: Sequence[HivePartition], as_of: AsOf | None = None
@@ -224,7 +224,7 @@ class TableReader:
         return FlatChangeReader(spark, table, then, later, now, seen.txns, self._rules)
 
     def _all(self, table: HiveTable) -> list[HivePartition]:
-        return self._client.get_partitions(table.ref) if table.partition_keys else []
+        return self._client.get_partitions(table) if table.partition_keys else []
 
     def _now(self, table: HiveTable) -> ValidWriteIdList:
         return self._txn.snapshot.write_ids[table.ref.full_name]

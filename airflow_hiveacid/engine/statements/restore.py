@@ -84,7 +84,7 @@ class RestoreStatement(Statement):
         if self._is_flat:
             return self._overwritten(context)
         with context.phases(Phase.READ, "the difference"):
-            partitions = context.client.get_partitions(table.ref) if table.partition_keys else []
+            partitions = context.client.get_partitions(table) if table.partition_keys else []
             output.locate(partitions)
             versions = (self.as_of, None)
             found = list(context.reader.differences(context.spark, table, partitions, versions))

@@ -201,7 +201,7 @@ class SourceInputs:
         if isinstance(given, PathSource):
             return path_rows(self._spark, given)
         table = self._tables[given.name]
-        partitions = self._client.get_partitions(table.ref) if table.partition_keys else []
+        partitions = self._client.get_partitions(table) if table.partition_keys else []
         with translated_spark_errors(f"The source table {table.ref.full_name}"):
             return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
 

@@ -60,7 +60,7 @@ class WriteContext:
         Args:
             names: Their names; names without a partition are ignored.
         """
-        partitions = self.client.get_partitions(self.table.ref, names) if names else []
+        partitions = self.client.get_partitions(self.table, names) if names else []
         self.output.locate(partitions)
         found = self.reader.acid_snapshot(self.table, partitions)
         self.output.record_read(found.partitions)

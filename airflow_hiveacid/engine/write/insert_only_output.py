@@ -23,7 +23,7 @@ class InsertOnlyOutput(TableOutput):
         super()._locate(names)
         named = [name for name in names if name is not None]
         ours = RowFormat.of(self.table)
-        for partition in self.client.get_partitions(self.table.ref, named) if named else ():
+        for partition in self.client.get_partitions(self.table, named) if named else ():
             theirs = RowFormat.of(self.table, partition)
             if theirs.format is not ours.format or (ours.format.is_text and theirs != ours):
                 raise UnsupportedTable(

@@ -151,7 +151,7 @@ class RowOverlaps:
         if statement.table.partition_keys:
             locked = context.locks
             names = context.partition_names() if locked is None else locked
-        partitions = self.client.get_partitions(part.ref, names) if names else []
+        partitions = self.client.get_partitions(statement.table, names) if names else []
         reader = TableReader(self.client, self.txn)
         snapshot = reader.acid_snapshot(statement.table, partitions)
         added = [_only_new(partition, new) for partition in snapshot.partitions]

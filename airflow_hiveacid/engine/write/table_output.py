@@ -412,7 +412,7 @@ class TableOutput(StagedWork):
         if None in wanted:
             self._folders[None] = OutputFolder(None, self.table.folder, "")
         named = [name for name in wanted if name is not None]
-        existing = self.client.get_partitions(self.table.ref, named) if named else []
+        existing = self.client.get_partitions(self.table, named) if named else []
         self.locate(existing)
         for name in named:
             if name not in self._folders:

@@ -92,7 +92,7 @@ class Writer:
 
     def nothing_new(self) -> bool:
         """Return whether a compaction finds the leftovers of another one."""
-        folders = self.client.get_partitions(self.ref, [*self.partitions])
+        folders = self.client.get_partitions(self.client.get_table(self.ref), [*self.partitions])
         return any(
             (Path(folder.folder.removeprefix("file:")) / directory.name).exists()
             for folder in folders
@@ -110,7 +110,9 @@ class Writer:
             "user": "ann",
             "time": "2026-03-01T12:00:00+00:00",
         }
-        for partition in self.client.get_partitions(self.ref, [*self.partitions]):
+        for partition in self.client.get_partitions(
+            self.client.get_table(self.ref), [*self.partitions]
+        ):
             root = Path(partition.folder.removeprefix("file:"))
             if self.kind in COMPACTIONS:
                 there = sorted(path.name for path in root.glob("*_*") if path.is_dir())

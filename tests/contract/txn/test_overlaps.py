@@ -126,7 +126,7 @@ def test_the_rows_that_a_compaction_took_over_since_count_as_somebodys(client, t
     job = writer(APPEND)
     writer(CHANGE).run()
     writer(MAJOR).run()
-    (partition,) = client.get_partitions(table, [ONE])
+    (partition,) = client.get_partitions(client.get_table(table), [ONE])
     for path in Path(partition.folder.removeprefix("file:")).glob("*delta_*"):
         remove(path)
     with pytest.raises(
@@ -147,7 +147,7 @@ def test_a_compaction_of_visible_rows_is_no_change(client, table, writer):
 def test_a_note_that_makes_no_sense_changes_no_decision(client, table, writer, note):
     job = writer(APPEND).begin()
     writer(CHANGE).run()
-    (partition,) = client.get_partitions(table, [ONE])
+    (partition,) = client.get_partitions(client.get_table(table), [ONE])
     for path in Path(partition.folder.removeprefix("file:")).glob(f"*delta_*/{SIDECAR_FILE}"):
         path.write_text(note)
     with pytest.raises(OverlapRefused, match="change before append"):
