@@ -118,16 +118,17 @@ def forget_statistics(
     Returns:
         Whether the definition of the table had to be changed.
     """
-    changed = alter_table(client, ref, forget_row_count, writer=writer, current=current)
+    table = current or client.get_table(ref)
+    changed = alter_table(client, ref, forget_row_count, writer=writer, current=table)
     alter_partitions(
-        client, ref, partitions, lambda partition: forget_row_count(partition.raw), writer
+        client, table, partitions, lambda partition: forget_row_count(partition.raw), writer
     )
     return changed
 
 
 def alter_partitions(
     client: MetastoreClient,
-    ref: TableRef,
+    table: HiveTable,
     names: Sequence[str],
     change: Callable[[HivePartition], bool],
     writer: Writer,
@@ -136,22 +137,19 @@ def alter_partitions(
 
     Args:
         client: The metastore.
-        ref: The table.
+        table: The table.
         names: The partitions; one that does not exist is skipped.
         change: Changes the Thrift struct of a partition, and returns whether a change was
             necessary.
         writer: The transaction.
     """
-    if not names:
-        return
-    table = client.get_table(ref)
     for start in range(0, len(names), _PARTITIONS_PER_CALL):
         batch = names[start : start + _PARTITIONS_PER_CALL]
         changed = [
             partition.raw for partition in client.get_partitions(table, batch) if change(partition)
         ]
         if changed:
-            _send_partitions(client, ref, changed, writer)
+            _send_partitions(client, table.ref, changed, writer)
 
 
 def change_columns(

@@ -172,7 +172,7 @@ class StatisticsWriter:
         else:
             alter_partitions(
                 self._client,
-                self._ref,
+                self._table,
                 names,
                 lambda partition: mark(partition.raw, partition.name),
                 self._writer,
@@ -188,11 +188,10 @@ class StatisticsWriter:
     ) -> set[str | None]:
         """Return where the promise remains, after removing the numbers of all others."""
         described: dict[str | None, Any]
-        table = self._client.get_table(self._ref)
         if None in by_name:
-            described = {None: table.raw}
+            described = {None: self._client.get_table(self._ref).raw}
         else:
-            found = self._client.get_partitions(table, names)
+            found = self._client.get_partitions(self._table, names)
             described = {partition.name: partition.raw for partition in found}
         kept = {
             name
@@ -210,7 +209,7 @@ class StatisticsWriter:
         if partitions:
             alter_partitions(
                 self._client,
-                self._ref,
+                self._table,
                 partitions,
                 lambda partition: bool(change(partition.raw)),
                 self._writer,
