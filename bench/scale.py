@@ -212,7 +212,9 @@ class Works:
         self._write_ids(refs[0], 1)
         self._measure("poke of all tables, 1 written", lambda: poll.survey(["many.*"]), again=False)
         with AcidTable(name, self._options, spark=self._spark) as acid:
-            shutil.rmtree(_folder(self._client.get_table(refs[0])))
+            folder = _folder(self._client.get_table(refs[0]))
+            shutil.rmtree(folder)
+            folder.mkdir()
             row = self._spark.createDataFrame([(1, 1)], "id bigint, v int")
             self._measure("append to 1 table of many", lambda: acid.append(row))
 

@@ -264,9 +264,9 @@ class _Cleaner:
             TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
-        require_same_table(self._client, self._table)
+        table = require_same_table(self._client, self._table)
         if folder.partition is not None:
-            found = self._client.get_partitions(self._table, [folder.partition])
+            found = self._client.get_partitions(table, [folder.partition])
             # One that is added again in the same place has new write ids: no table reuses any.
             if not found or not same_place(found[0].location, folder.location):
                 return False
