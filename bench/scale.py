@@ -261,7 +261,7 @@ class Works:
 
 
 # Nothing is called for, so that a second look at the unchanged table need not list it.
-_FEW_NEEDS = CompactionPolicy(max_deltas=10**6, max_delta_ratio=1e6)
+_FEW_NEEDS = CompactionPolicy(max_deltas=None, max_delta_ratio=None)
 
 
 def _folder(table: HiveTable) -> Path:
