@@ -198,21 +198,35 @@ class MetastoreClient:
     def get_partitions(
         self, table: HiveTable, names: Sequence[str] | None = None
     ) -> list[HivePartition]:
-        """Describe partitions: all, or those of the given names that exist."""
+        """Describe partitions of a table: all, or those of the given names that exist.
+
+        The definition of the table is read again only without any names, and after a failure.
+
+        Raises:
+            TableNotFound: The table was dropped meanwhile.
+        """
         ref = table.ref
         wanted = self.get_partition_names(ref) if names is None else names
-        partitions = [
-            partition
-            for batch in _batches(wanted)
-            for partition in self.call(
-                idl_tables.get_partitions_by_names,
-                ref.database,
-                ref.name,
-                list(batch),
-                about=ref.full_name,
-                read=lambda raw: [HivePartition.from_thrift(table, partition) for partition in raw],
-            )
-        ]
+        if not wanted:
+            # Version 4 also lists no names for a table that was dropped.
+            self.get_table(ref)
+        try:
+            partitions = [
+                partition
+                for batch in _batches(wanted)
+                for partition in self.call(
+                    idl_tables.get_partitions_by_names,
+                    ref.database,
+                    ref.name,
+                    list(batch),
+                    about=ref.full_name,
+                    read=lambda raw: [HivePartition.from_thrift(table, each) for each in raw],
+                )
+            ]
+        except MetastoreCallFailed:
+            # Version 4 fails without a code if the table was dropped.
+            self.get_table(ref)
+            raise
         for partition in partitions:
             self.allowed_locations.require(partition.location)
         return partitions

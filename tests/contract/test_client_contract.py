@@ -207,6 +207,16 @@ def test_only_existing_partitions_of_those_asked_for_are_described(
     assert client.get_partitions(client.get_table(table.ref), []) == []
 
 
+@pytest.mark.parametrize("names", [None, [], ["day=a"]])
+def test_a_dropped_table_is_not_mistaken_for_one_without_partitions(
+    client: MetastoreClient, table: HiveTable, names: list[str] | None
+) -> None:
+    client.add_partitions(table.ref, [HivePartition.new(table, ["a"])])
+    client.drop_table(table.ref)
+    with pytest.raises(TableNotFound, match=table.ref.full_name):
+        client.get_partitions(table, names)
+
+
 def test_a_table_that_is_gone_is_neither_altered_nor_given_partitions(
     client: MetastoreClient, table: HiveTable
 ) -> None:
