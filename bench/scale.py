@@ -222,7 +222,7 @@ class Works:
 
     def _looks(self, ref: TableRef, what: str) -> None:
         """Measure the works of a sensor, the command line and the page on it."""
-        poll, name = CompactionPoll(self._options, _FEW_NEEDS), ref.full_name
+        poll, name = CompactionPoll(self._options, _NO_NEEDS), ref.full_name
         self._measure(f"poke of {what}, first", lambda: poll.survey([name]), again=False)
         self._measure(f"poke of {what}, unwritten", lambda: poll.survey([name]))
         self._write_ids(ref, 1)
@@ -260,8 +260,8 @@ class Works:
                     self._client.commit_txn(txn)
 
 
-# Nothing is called for, so that a second look at the unchanged table need not list it.
-_FEW_NEEDS = CompactionPolicy(max_deltas=None, max_delta_ratio=None)
+# No compaction is due, so that a second poll of the unchanged table lists no directory.
+_NO_NEEDS = CompactionPolicy(max_deltas=None, max_delta_ratio=None)
 
 
 def _folder(table: HiveTable) -> Path:

@@ -159,13 +159,13 @@ def test_tables_and_partitions_have_to_be_at_allowed_locations(tmp_path, version
         with MetastoreClient(options) as client:
             for read in (
                 lambda: client.get_table(ref),
-                lambda: client.get_partitions(client.get_table(ref)),
+                lambda: client.get_partitions(table),
                 lambda: partition_locations(client, table),
             ):
                 with pytest.raises(AccessRefused, match="allowed_locations"):
                     read()
         with MetastoreClient(replace(options, allowed_locations="file")) as client:
-            assert len(client.get_partitions(client.get_table(ref))) == 1
+            assert len(client.get_partitions(table)) == 1
 
 
 def new_data(table):

@@ -109,9 +109,8 @@ class Checked:
                 self.hive.compact(self.name, kind, partition)
             # Nor does it manage to analyze one whose name has escapes.
             analyzed = [name for name in partitions if "%" not in name]
-            described = client.get_partitions(client.get_table(self.ref), analyzed) or [
-                client.get_table(self.ref)
-            ]
+            table = client.get_table(self.ref)
+            described = client.get_partitions(table, analyzed) or [table]
         assert all("COLUMN_STATS_ACCURATE" in each.parameters for each in described)
 
     def ask_for_rebalance(self, order_by, partition=""):
