@@ -1,7 +1,7 @@
 """Count calls of a metastore, for tests of the cost of work."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,3 +35,19 @@ def counted_calls() -> Iterator[Counter[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "_invoke", count)
         yield counts
+
+
+@contextmanager
+def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Act directly before the first call of a kind, as if another client had been faster."""
+    invoke, waiting = Session._invoke, [act]
+
+    def overtaken(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
+        if call.name == name and waiting:
+            waiting.pop()()
+        return invoke(self, call, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "_invoke", overtaken)
+        yield
+    assert not waiting, f"There was no call of {name}."

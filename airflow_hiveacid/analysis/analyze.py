@@ -168,9 +168,9 @@ class _Analysis:
         self._partitions = {
             each.name: each for each in self._client.get_partitions(self._table, names)
         }
-        # Only after the snapshot: a transaction that commits in between revokes the statistics that
+        # Read after the snapshot: a transaction that commits in between revokes the statistics that
         # are exact by then.
-        described = self._client.get_table(self._table.ref).raw
+        described = self._txn.definitions.confirmed(self._table).raw
         exact = {None: exact_columns(described, self._seen)} | {
             name: exact_columns(each.raw, self._seen) for name, each in self._partitions.items()
         }

@@ -33,7 +33,7 @@ from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
+from airflow_hiveacid.metastore.same_table import located, plain_location
 from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -107,7 +107,6 @@ class _Export:
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(table, path)
-            require_same_table(self._client, table)
             exclusive.confirm_alive()
             with self._phases(Phase.PUBLISH, "the folder"):
                 return self._publish(table, rows)
@@ -126,6 +125,7 @@ class _Export:
                 translated_spark_errors(f"The export to {path}"),
             ):
                 writer.options(**_OPTIONS.get(self._job.format, {})).save(path)
+            txn.definitions.require_unchanged()
         return int(counted.get["rows"])
 
     def _enveloped(self, changes: DataFrame) -> DataFrame:

@@ -28,9 +28,10 @@ def locked_table(
     Raises:
         TableNotFound: The table does not exist.
         NotTransactional: The table is not transactional.
+        TableReplaced: The table was replaced before the transaction had its lock.
     """
     ref = TableRef.parse(job.target)
-    existing_table(client, ref)
+    known = existing_table(client, ref)
     with Transaction(
         client,
         reads=[ref],
@@ -40,7 +41,7 @@ def locked_table(
         phases=phases,
     ) as txn:
         # Another client may have changed the definition before the lock.
-        table = existing_table(client, ref)
+        table = txn.definitions.current(known)
         if table.kind is TableKind.NOT_ACID:
             raise NotTransactional(f"{ref.full_name} is not a transactional table.")
         yield txn, table

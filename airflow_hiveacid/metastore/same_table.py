@@ -93,12 +93,7 @@ def require_same_definition(
             has another location, or has another storage.
     """
     now = require_same_table(client, table, allocated)
-    kept = now.columns[: len(table.columns)] if may_grow else now.columns
-    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
-        raise TableReplaced(
-            f"The columns or the storage of {table.ref} were changed meanwhile.",
-            remedy="Nothing was published; run the job again.",
-        )
+    require_described(now, table, may_grow=may_grow)
     if not partitions:
         return now
     present = {
@@ -127,12 +122,32 @@ def require_same_definition(
     return now
 
 
+def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = False) -> None:
+    """Verify that an earlier definition of a table describes its files like the current one.
+
+    Args:
+        now: The current definition.
+        table: The earlier definition of the same table.
+        may_grow: See ``require_same_definition``.
+
+    Raises:
+        TableReplaced: The definitions differ.
+    """
+    kept = now.columns[: len(table.columns)] if may_grow else now.columns
+    if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
+        raise TableReplaced(
+            f"The columns or the storage of {table.ref} were changed meanwhile.",
+            remedy="Nothing was published; run the job again.",
+        )
+
+
 def _layout(table: HiveTable) -> tuple[object, ...]:
     """Return the properties on which files depend, besides the columns."""
     return (
         table.kind,
         _types(table.partition_keys),
         table.bucketing_version,
+        table.view_text,
         *_storage(table),
     )
 

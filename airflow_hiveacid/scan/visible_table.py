@@ -132,12 +132,14 @@ def snapshot_of(
 
     Raises:
         NotTransactional: The table is not transactional.
+        TableReplaced: The table was replaced before the transaction had its lock.
     """
     table = existing_table(client, ref)
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{ref.full_name} is not a transactional table.")
     with Transaction(client, reads=[ref]) as txn:
-        yield see_table(client, txn, table, rules, as_of, partitions)
+        current = txn.definitions.current(table)
+        yield see_table(client, txn, current, rules, as_of, partitions)
 
 
 def see_table(
@@ -148,8 +150,12 @@ def see_table(
     as_of: AsOf | None = None,
     partitions: Callable[[HiveTable, Sequence[str]], Sequence[str]] | None = None,
 ) -> VisibleTable:
-    """Return the view that a transaction has of a table; see ``snapshot_of``."""
-    ref = table.ref
+    """Return the view that a transaction has of a table; see ``snapshot_of``.
+
+    Raises:
+        TableReplaced: The table differs from its definition before the transaction.
+    """
+    table, ref = txn.definitions.confirmed(table), table.ref
     now = txn.snapshot.write_ids[ref.full_name]
     names = None
     if partitions is not None and table.partition_keys:

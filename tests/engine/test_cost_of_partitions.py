@@ -8,6 +8,7 @@ import pytest
 from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.pruning import called
+from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.catalog import HivePartition
 from tests.engine.acid_tables import create
 from tests.metastore_calls import counted_calls
@@ -87,5 +88,18 @@ def test_no_definition_is_read_twice_in_a_step(spark, hms, client, database, wor
             work(acid, spark.createDataFrame(BATCH, "id int, v int, day string"))
     # Without a number of the table, its write id shows that it was not created again.
     allocations = 3 if client.get_table(table.ref).identity.id is None else 1
-    described = calls["get_table_req"] + calls["get_table"]
-    assert (described, calls["allocate_table_write_ids"]) == (3, allocations)
+    assert (calls["get_table_req"], calls["allocate_table_write_ids"]) == (3, allocations)
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_a_source_is_described_as_often_as_the_target(spark, hms, client, database):
+    """Once to prepare, once under the lock for all its uses, and once after the last read."""
+    for name in ("s", "t"):
+        create(client, f"{database}.{name}", {"id": "int", "v": "int", "day": "string"})
+    source = TableSource(f"{database}.s")
+    query = QuerySource(
+        "SELECT * FROM s WHERE id IN (SELECT id FROM r)", {"s": source, "r": source}
+    )
+    with AcidTable(f"{database}.t", hms.uri, spark=spark) as acid, counted_calls() as calls:
+        acid.append(query)
+    assert calls["get_table_req"] == 3 + 3

@@ -7,7 +7,6 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
@@ -16,9 +15,10 @@ from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
-from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
+from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.open_reads import OpenRead
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 
@@ -97,15 +97,14 @@ class RegisteredTables:
         if not wanted:
             raise UserError(f"There is no transactional table among {self._tables}.")
         client = MetastoreClient(self._client.options)
-        refs = sorted({ref for ref, _ in wanted.values()})
+        refs = sorted({table.ref for table, _ in wanted.values()})
         with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=refs))
             reader, session = TableReader(client, txn), scan_session(self._spark)
             frames: dict[str, DataFrame] = {}
-            for name, (ref, source) in wanted.items():
-                query = RowQuery(as_of=source.version)
-                rows = reader.rows(session, existing_table(self._client, ref), query)
+            for name, (table, source) in wanted.items():
+                rows = reader.rows(session, table, RowQuery(as_of=source.version))
                 frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
@@ -131,9 +130,9 @@ class RegisteredTables:
         for name in names:
             self._spark.catalog.dropTempView(name)
 
-    def _wanted(self) -> tuple[dict[str, tuple[TableRef, TableSource]], dict[str, str]]:
+    def _wanted(self) -> tuple[dict[str, tuple[HiveTable, TableSource]], dict[str, str]]:
         """The tables by their view names, and the skipped tables of patterns."""
-        wanted: dict[str, tuple[TableRef, TableSource]] = {}
+        wanted: dict[str, tuple[HiveTable, TableSource]] = {}
         skipped: dict[str, str] = {}
         theirs = {
             table.name.lower() for table in self._spark.catalog.listTables() if table.isTemporary
@@ -153,7 +152,7 @@ class RegisteredTables:
                 view = (name or ref.name).lower()
                 if view in wanted:
                     raise UserError(
-                        f"{wanted[view][0].full_name} and {ref.full_name} would both be {view}.",
+                        f"{wanted[view][0].ref.full_name} and {ref.full_name} would both be {view}.",
                         remedy="Give them names: {'a': 'one.t', 'b': 'other.t'}.",
                     )
                 if view in theirs - self.names.keys():
@@ -161,7 +160,7 @@ class RegisteredTables:
                         f"The session has a temporary view {view} already.",
                         remedy=f"Drop it, or give {ref.full_name} another name.",
                     )
-                wanted[view] = (ref, TableSource(ref.full_name, source.as_of))
+                wanted[view] = (table, TableSource(ref.full_name, source.as_of))
         return wanted, skipped
 
     def _named(self) -> list[tuple[str | None, TableSource]]:

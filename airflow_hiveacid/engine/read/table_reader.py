@@ -1,12 +1,13 @@
 """Reading tables of any kind in one transaction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import check_order
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -112,6 +113,9 @@ class RowQuery:
 class TableReader:
     """Reads transactional tables under one transaction, and records its snapshots.
 
+    All methods take a table as it was before the transaction. They raise TableReplaced if another
+    one has its name by now, or if its definition has changed; see ``Definitions``.
+
     Attributes:
         snapshots: The snapshots whose rows were returned so far.
     """
@@ -121,6 +125,14 @@ class TableReader:
         self._client = client
         self._txn = txn
         self._rules = Rules.of(client.version)
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the definition of a table, also of a plain one, that its files are read by."""
+        return self._txn.definitions.confirmed(table)
+
+    def require_unchanged(self, except_for: Collection[TableRef]) -> None:
+        """Verify, after the last read, the tables that were read; see ``Definitions``."""
+        self._txn.definitions.require_unchanged(except_for)
 
     def rows(
         self, spark: SparkSession, table: HiveTable, query: RowQuery | None = None
@@ -132,7 +144,7 @@ class TableReader:
             table: The table, full ACID or insert-only.
             query: The rows and columns to read; by default all.
         """
-        query = query or RowQuery()
+        table, query = self.confirmed(table), query or RowQuery()
         partitions = self._partitions(spark, table, query) if table.partition_keys else []
         if table.kind is TableKind.INSERT_ONLY:
             seen, now = self._txn.snapshot, self._now(table)
@@ -155,6 +167,7 @@ class TableReader:
         self, table: HiveTable, partitions: Sequence[HivePartition], as_of: AsOf | None = None
     ) -> AcidSnapshot:
         """Some partitions of a full ACID table, or a whole table without partitions."""
+        table = self.confirmed(table)
         seen, now = self._txn.snapshot, self._now(table)
         write_ids = self._version(table, as_of)
         files = list_partitions(table, partitions, write_ids, seen.txns, self._rules, now)
@@ -167,6 +180,7 @@ class TableReader:
         source: ChangesSource,
     ) -> DataFrame:
         """Return the changes of a table between two versions; see ``ChangesSource``."""
+        table = self.confirmed(table)
         then, later = (self._version(table, as_of) for as_of in source.versions)
         flat = table.kind is TableKind.INSERT_ONLY
         of_kind = self._file_changes if flat else self._row_changes
@@ -187,6 +201,7 @@ class TableReader:
         The caller is about to delete the rows that only the later version has; see
         ``ChangeReader``.
         """
+        table = self.confirmed(table)
         then, later = (self._version(table, as_of) for as_of in versions)
         reader = replace(self._row_changes(spark, table, then, later), deletes=True)
         yield from reader.differences(partitions)
@@ -198,6 +213,7 @@ class TableReader:
 
         See ``FlatChangeReader``.
         """
+        table = self.confirmed(table)
         then, later = self._version(table, as_of), self._now(table)
         return self._file_changes(spark, table, then, later).differences(self._all(table))
 

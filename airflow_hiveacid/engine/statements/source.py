@@ -45,6 +45,9 @@ Frames = dict[TableSource, DataFrame]
 class AcidReader(Protocol):
     """Reads transactional tables under the snapshot of the source's caller."""
 
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        """Return the definition of a table or a view that still describes its rows."""
+
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         """Return the visible rows of a table for a query."""
 
@@ -178,10 +181,10 @@ class SourceInputs:
             query = RowQuery(as_of=given.version)
             return reader.rows(self._spark, self._tables[given.name], query)
         if shared is None:
-            return self._files(given)
+            return self._files(given, reader)
         rows = shared.known(given, self._spark)
         if rows is None:
-            rows = self._files(given)
+            rows = self._files(given, reader)
             shared.remember(given, rows)
         return rows
 
@@ -192,7 +195,9 @@ class SourceInputs:
     def _is_acid(self, given: TableSource) -> bool:
         return self._tables[given.name].kind is not TableKind.NOT_ACID
 
-    def _files(self, given: TableSource | PathSource | BatchSource) -> DataFrame:
+    def _files(
+        self, given: TableSource | PathSource | BatchSource, reader: AcidReader | None
+    ) -> DataFrame:
         """Read a batch, or the current rows of files that may change."""
         if isinstance(given, BatchSource):
             if self._batch is None:
@@ -201,6 +206,7 @@ class SourceInputs:
         if isinstance(given, PathSource):
             return path_rows(self._spark, given)
         table = self._tables[given.name]
+        table = table if reader is None else reader.confirmed(table)
         partitions = self._client.get_partitions(table) if table.partition_keys else []
         with translated_spark_errors(f"The source table {table.ref.full_name}"):
             return FlatSnapshot.of_plain(table, partitions).rows(self._spark)
@@ -251,6 +257,8 @@ class HiveView:
         self, reader: AcidReader | None, shared: SharedRows | None, frames: Frames
     ) -> DataFrame:
         """Return the rows of the view, with the columns as defined in the metastore."""
+        if reader is not None:
+            reader.confirmed(self._table)
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with translated_spark_errors(f"The view {self._table.ref.full_name}"):
@@ -343,6 +351,9 @@ class SourceFrame:
 
 class _EmptyTables:
     """Returns every transactional table without rows."""
+
+    def confirmed(self, table: HiveTable) -> HiveTable:
+        return table
 
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
         return spark.createDataFrame([], spark_struct(all_columns(table)))

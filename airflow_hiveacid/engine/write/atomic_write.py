@@ -123,7 +123,7 @@ class AtomicWrite:
             return self._run_beside_others(locks)
         # Entering the transaction opens it, ends earlier attempts, locks, and takes the snapshot.
         with self._transaction(locks) as txn:
-            self._require_same_tables(txn)
+            txn.definitions.add(self._require_same_tables(txn).values())
             look_up_constraints(self.client, self.statements)
             self._require_no_overlap(locks)
             parts = self._stage(txn, TableReader(self.client, txn), locks)
@@ -159,7 +159,7 @@ class AtomicWrite:
             # A writer that waits for this reader, to replace the files it has read, must not be
             # waited for.
             with self._transaction(locks) as txn:
-                self._require_same_tables(txn)
+                txn.definitions.add(self._require_same_tables(txn).values())
                 look_up_constraints(self.client, self.statements)
                 by = written_by(self.options.run_token, self.client.user)
                 overlaps = RowOverlaps(self.client, by, since, txn)
@@ -308,6 +308,8 @@ class AtomicWrite:
             # The mapping is computed from files, which cleaners may remove after the commit.
             parts.append(Part(statement, context, counts, context.column_mapping))
             parts[-1].check_counts()
+        # The targets are verified before anything is registered.
+        reader.require_unchanged({statement.table.ref for statement in self.statements})
         return parts
 
     def _register(self, txn: Transaction, parts: Sequence[Part]) -> None:

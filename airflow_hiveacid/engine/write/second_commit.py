@@ -18,6 +18,7 @@ from airflow_hiveacid.errors import (
     MetastoreError,
     OverlapRefused,
     StorageError,
+    TableReplaced,
 )
 from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.jobs.reports.report import CommitRetry, RunReport
@@ -104,6 +105,10 @@ class SecondCommit:
                     )
                 overlaps.require_none(part)
             return
+        try:
+            self.first.definitions.require_unchanged({part.ref for part in kept})
+        except TableReplaced as replaced:
+            raise self._refusal(replaced.what.rstrip(".")) from replaced
         for part in kept:
             for ref in part.statement.reads:
                 if new := self._new(txn, ref):

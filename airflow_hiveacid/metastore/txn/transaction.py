@@ -19,6 +19,7 @@ from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.commit_watch import CommitWatch
+from airflow_hiveacid.metastore.txn.definitions import Definitions
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.open_reads import end_reads
@@ -49,6 +50,7 @@ class Transaction(LiveTransaction):
     Attributes:
         write_ids: Its write id for each target, by the full name of the table.
         snapshot: The snapshot, including its own writes.
+        definitions: The definitions of the tables that it reads.
         restarts: The number of restarts.
     """
 
@@ -197,6 +199,7 @@ class Transaction(LiveTransaction):
             with self._phases(Phase.SNAPSHOT, "of what is committed"):
                 tables = (*self._reads, *self._targets)
                 self.snapshot = Snapshot.take(self._client, tables, self.txn_id)
+                self.definitions = Definitions(self._client)
                 return self._moved(watches)
         except AnswerLost as lost:
             # An unknown transaction may be open, or an unknown lock may be queued.
