@@ -5,7 +5,6 @@ from typing import Any
 
 from airflow_hiveacid.acid.column_changes import ChangeRules, Column
 from airflow_hiveacid.acid.constraints import constrained_columns
-from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
@@ -168,8 +167,8 @@ def alter_properties(
         mark_changed(raw)
         return True
 
-    # As in Hive, only setting properties does not wait for readers or writers of rows.
-    type_ = LockType.EXCLUSIVE if job.unset else LockType.SHARED_READ
-    with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds, type_=type_) as held:
+    with ExclusiveTable(
+        client, ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
+    ) as held:
         alter_table(client, ref, change)
     return tuple(held.warnings)

@@ -17,12 +17,10 @@ from airflow_hiveacid.acid.schema import (
 )
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
-from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
+from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING, PARQUET_BY_POSITION
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-# The property that makes Hive map the columns of Parquet files by position.
-PARQUET_BY_POSITION = "parquet.column.index.access"
 ROW_COUNT = "numRows"
 # After every compaction, Hive 4 trusts the number without counting. It adds its own rows to the
 # stored number, treats a missing number as 0, and also adds to -1. It cannot add to this value, and

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
+from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 
@@ -89,8 +90,9 @@ def require_same_definition(
         The current table.
 
     Raises:
-        TableReplaced: The table is another one, or has other columns; or a partition is missing,
-            has another location, or has another storage.
+        TableReplaced: The table is another one, or has other columns or properties that decide how
+            its files are read; or a partition is missing, has another location, or has another
+            storage.
     """
     now = require_same_table(client, table, allocated)
     require_described(now, table, may_grow=may_grow)
@@ -136,19 +138,21 @@ def require_described(now: HiveTable, table: HiveTable, *, may_grow: bool = Fals
     kept = now.columns[: len(table.columns)] if may_grow else now.columns
     if _layout(now) != _layout(table) or _types(kept) != _types(table.columns):
         raise TableReplaced(
-            f"The columns or the storage of {table.ref} were changed meanwhile.",
+            f"The columns of {table.ref}, its storage, or a property that decides how its files are"
+            " read, were changed meanwhile.",
             remedy="Nothing was published; run the job again.",
         )
 
 
 def _layout(table: HiveTable) -> tuple[object, ...]:
-    """Return the properties on which files depend, besides the columns."""
+    """Return everything that decides which rows the files of a table contain, besides the columns."""
     return (
         table.kind,
-        _types(table.partition_keys),
-        table.bucketing_version,
         table.view_text,
+        _types(table.partition_keys),
         *_storage(table),
+        dict(table.serde_parameters),
+        {name: table.parameters.get(name) for name in FILE_PROPERTIES},
     )
 
 

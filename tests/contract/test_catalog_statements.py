@@ -260,7 +260,13 @@ def test_a_property_is_set_beside_who_writes_and_not_beside_who_alters(client, d
     run(client, f"CREATE TABLE {ref} (id int)")
     with writing(client, ref):
         run(client, f"ALTER TABLE {ref} SET TBLPROPERTIES ('a' = 'b')", lock_wait_seconds=0)
-        for change in ("UNSET TBLPROPERTIES ('a')", "ADD COLUMNS (a int)", f"RENAME TO {ref}2"):
+        for change in (
+            "SET TBLPROPERTIES ('hiveacid.column_mapping' = 'name')",
+            "SET TBLPROPERTIES ('field.delim' = ',', 'a' = 'c')",
+            "UNSET TBLPROPERTIES ('a')",
+            "ADD COLUMNS (a int)",
+            f"RENAME TO {ref}2",
+        ):
             with pytest.raises(LockTimeout):
                 run(client, f"ALTER TABLE {ref} {change}", lock_wait_seconds=0)
 

@@ -39,6 +39,20 @@ def change_column(client, ref, _):
     _alter(client, raw)
 
 
+def change_mapping(client, ref, _):
+    set_property(client, ref, "hiveacid.column_mapping", "name")
+
+
+def change_parquet_mapping(client, ref, _):
+    set_property(client, ref, "parquet.column.index.access", "true")
+
+
+def set_property(client, ref, name, value):
+    raw = client.get_table(ref).raw
+    raw.parameters[name] = value
+    _alter(client, raw)
+
+
 def move_partition(client, ref, elsewhere):
     (partition,) = client.get_partitions(client.get_table(ref), ["p=x"])
     partition.raw.sd.location = elsewhere
@@ -63,6 +77,11 @@ CASES = [
     ("fake 3.1.3", APPEND, move, BEFORE_PUBLISHING),
     ("fake 4.0.1", COMPACT, move, AFTER_PREPARING),
     ("fake 4.0.1", APPEND, change_column, AFTER_PREPARING),
+    ("fake 4.0.1", UPDATE, change_mapping, AFTER_PREPARING),
+    ("fake 3.1.3", UPDATE, change_mapping, BEFORE_PUBLISHING),
+    ("fake 4.0.1", COMPACT, change_mapping, AFTER_READING),
+    ("fake 4.0.1", COMPACT, change_mapping, BEFORE_PUBLISHING),
+    ("fake 4.0.1", APPEND, change_parquet_mapping, BEFORE_PUBLISHING),
     ("fake 4.0.1", APPEND, move_partition, BEFORE_PUBLISHING),
     ("fake 3.1.3", UPDATE, move_partition, AFTER_READING),
     ("fake 4.0.1", COMPACT, move_partition, BEFORE_PUBLISHING),

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ColumnSpec
-from airflow_hiveacid.jobs.definitions.table_properties import require_settable
+from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES, require_settable
 from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table, require_text
 from airflow_hiveacid.jobs.job import READ, Access
 
@@ -257,8 +257,9 @@ class TablePropertiesJob(CatalogJob):
 
     @property
     def definition_lock(self) -> LockType:
-        """Readers and writers may continue unless a property is removed."""
-        return LockType.EXCLUSIVE if self.unset else LockType.SHARED_READ
+        """Readers and writers may continue unless a property is removed, or decides what they read."""
+        waits = self.unset or not FILE_PROPERTIES.isdisjoint(self.set)
+        return LockType.EXCLUSIVE if waits else LockType.SHARED_READ
 
     def _validate_own(self) -> None:
         if not self.set and not self.unset:

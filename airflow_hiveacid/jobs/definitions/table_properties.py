@@ -11,6 +11,35 @@ from airflow_hiveacid.text.quantities import parse_duration
 from airflow_hiveacid.text.spelling import did_you_mean
 
 COLUMN_MAPPING = "hiveacid.column_mapping"
+# The property that makes Hive map the columns of Parquet files by position.
+PARQUET_BY_POSITION = "parquet.column.index.access"
+# The properties that decide which values readers find in the files of a table. Hive also passes the
+# properties of a table to its SerDe.
+FILE_PROPERTIES = frozenset(
+    {
+        COLUMN_MAPPING,
+        PARQUET_BY_POSITION,
+        "bucketing_version",
+        "skip.header.line.count",
+        "skip.footer.line.count",
+        "serialization.format",
+        "serialization.encoding",
+        "serialization.null.format",
+        "serialization.last.column.takes.rest",
+        "hive.serialization.extend.nesting.levels",
+        "field.delim",
+        "collection.delim",
+        "colelction.delim",
+        "mapkey.delim",
+        "escape.delim",
+        "textinputformat.record.delimiter",
+        "timestamp.formats",
+        "separatorChar",
+        "quoteChar",
+        "escapeChar",
+        "ignore.malformed.json",
+    }
+)
 # The run that created the table.
 RUN_PROPERTY = "hiveacid.run_token"
 _OWN_PREFIX = "hiveacid."
