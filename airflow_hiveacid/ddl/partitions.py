@@ -109,13 +109,13 @@ def partitions_to_drop(
 
 def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
     values = [values_of_partition(clause, _key_types(table)) for clause in job.partitions]
-    wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
     # Another attempt finds the partitions that the first one has added.
     lenient = job.lenient or job.run_token is not None
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
     ) as held:
-        require_same_table(client, table)
+        table = require_same_table(client, table)
+        wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
         existing = sorted(wanted.keys() & set(client.get_partition_names(table.ref)))
         if existing and not lenient:
             raise TableExists(
@@ -230,7 +230,7 @@ def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Ch
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
     ) as held:
-        require_same_table(client, table)
+        table = require_same_table(client, table)
         known = partition_locations(client, table)
         used = {location.rstrip("/") for location in known.values()}
         found = [

@@ -346,7 +346,14 @@ class HivePartition:
 
     @classmethod
     def new(cls, table: HiveTable, values: Sequence[str | None]) -> Self:
-        """Describe a partition that is to be added at its usual place below the table."""
+        """Describe a partition that is to be added at its usual place below the table.
+
+        Args:
+            table: The table as it was read under the lock of the transaction that adds the
+                partition, which gets its columns: statements that change columns change those of
+                the partitions that exist by then.
+            values: The values of the partition keys; None for Hive's default partition.
+        """
         storage = deepcopy(table.raw.sd)
         name = partition_name([key.name for key in table.partition_keys], values)
         storage.location = f"{table.location}/{name}"

@@ -1,6 +1,8 @@
 """Changes of columns, on the fake metastores and real ones."""
 
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +16,7 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.metastore_calls import acting_before
 from tests.versions import REAL_4
 
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -145,3 +148,18 @@ def test_constraints_stay_as_they_are(client, database) -> None:
     for change in () if old else others:
         run(client, f"ALTER TABLE {ref} {change}")
     assert all_constraints(client, ref) == before
+
+
+@FAKE
+@pytest.mark.parametrize(
+    "statement", ["ALTER TABLE {0} ADD PARTITION (day = '3')", "MSCK REPAIR TABLE {0}"]
+)
+def test_a_new_partition_has_the_columns_that_were_added_before_its_lock(
+    client, table, statement: str
+) -> None:
+    Path(urlsplit(client.get_table(table).folder).path, "day=3").mkdir()
+    add = f"ALTER TABLE {table} ADD COLUMNS (w date)"
+    with acting_before("lock", lambda: run(client, add)):
+        run(client, statement.format(table))
+    assert "day=3" in client.get_partition_names(table)
+    assert columns(client, table)[-1] == ("w", "date", None)

@@ -3,8 +3,11 @@
 import pytest
 
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.errors import TableReplaced
+from airflow_hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.progress import Phase
@@ -120,6 +123,27 @@ def test_nothing_is_published_in_what_became_another_table(
     assert left_behind(client) == []
     if change is create_anew:
         assert rows_of(hms.uri, table.ref.full_name) == []
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_a_new_partition_has_the_columns_that_the_table_got_after_the_preparation(
+    hms, client, database, spark
+):
+    table = create(client, f"{database}.t", COLUMNS, KEYS)
+
+    def grow():
+        added = AddColumnsJob(
+            target=table.ref.full_name, columns=[ColumnSpec("w", "int")], metastore=client.options
+        )
+        with MetastoreClient(client.options) as other:
+            run_ddl(other, added)
+
+    observers = [At(AFTER_PREPARING, grow)]
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark, observers=observers) as overtaken:
+        overtaken.append(spark.createDataFrame([(7, "new", "x")], SCHEMA))
+    grown = client.get_table(table.ref)
+    assert [partition.columns for partition in client.get_partitions(grown)] == [grown.columns]
+    assert rows_of(hms.uri, table.ref.full_name) == [{"id": 7, "v": "new", "w": None, "p": "x"}]
 
 
 @pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)

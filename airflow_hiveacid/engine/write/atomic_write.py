@@ -322,8 +322,7 @@ class AtomicWrite:
         partitions: dict[TableRef, set[str]] = defaultdict(set)
         for part in parts:
             if part.statement.table.partition_keys and part.output.staged:
-                if new := part.output.new_partitions():
-                    part.output.take_places()
+                if new := part.output.take_new_partitions(current[part.ref]):
                     self.client.add_partitions(part.ref, new)
                 partitions[part.ref].update(part.output.partitions)
         for ref, names in partitions.items():

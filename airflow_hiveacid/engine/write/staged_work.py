@@ -104,15 +104,25 @@ class StagedWork(ABC):
             folder: files for (folder, name), files in self.staged.items() if holds_deletes(name)
         }
 
-    def new_partitions(self) -> list[HivePartition]:
-        """The partitions that the metastore does not have yet."""
-        new = {folder.name for folder, _ in self.staged if folder.is_new}
-        return [partition for partition in self.located if partition.name in new]
+    def take_new_partitions(self, table: HiveTable) -> list[HivePartition]:
+        """Create the folders of new partitions, which the metastore then leaves unchanged.
 
-    def take_places(self) -> None:
-        """Create the folders of new partitions, which the metastore then leaves unchanged."""
-        for partition in self.new_partitions():
+        Args:
+            table: The current definition of the table, which may have got columns since the
+                partitions were located.
+
+        Returns:
+            The partitions that the metastore does not have yet, with the columns of the table.
+        """
+        names = {folder.name for folder, _ in self.staged if folder.is_new}
+        new = [
+            HivePartition.new(table, partition.values)
+            for partition in self.located
+            if partition.name in names
+        ]
+        for partition in new:
             Storage.of(partition.folder).take_place()
+        return new
 
     @property
     def located(self) -> list[HivePartition]:

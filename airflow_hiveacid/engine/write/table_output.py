@@ -416,6 +416,7 @@ class TableOutput(StagedWork):
         self.locate(existing)
         for name in named:
             if name not in self._folders:
+                # Only its place counts here: it is described again when it is added.
                 values = [value for _, value in parse_partition_name(name)]
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
 
