@@ -1,6 +1,7 @@
 """ALTER TABLE: another name, more columns, other properties."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from airflow_hiveacid.acid.column_changes import ChangeRules, Column
@@ -77,7 +78,7 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
     Returns:
         Notes for the author of the statement.
     """
-    transactional_table(client, ref)
+    found = transactional_table(client, ref)
     added = [HiveColumn(spec.name.lower(), spec.type, spec.comment) for spec in job.columns]
     known: list[str] = []
 
@@ -96,7 +97,7 @@ def add_columns(client: MetastoreClient, ref: TableRef, job: AddColumnsJob) -> t
 
     change_columns(
         client,
-        ref,
+        found,
         choose,
         run_token=job.token,
         lock_wait_seconds=job.lock_wait_seconds,
@@ -113,8 +114,13 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
     Raises:
         UnsupportedTable: Rows would be lost, or some engine would read them differently.
     """
-    constraints = all_constraints(client, transactional_table(client, ref).ref)
+    found = transactional_table(client, ref)
     known: list[str] = []
+
+    @cache
+    def constrained() -> frozenset[str]:
+        # Called under the lock, for which clients that change constraints wait.
+        return constrained_columns(all_constraints(client, ref))
 
     def choose(table: HiveTable) -> Sequence[HiveColumn]:
         rules = ChangeRules(
@@ -122,7 +128,7 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
             by_position=table.finds_columns_by_position,
             keys=[key.name.lower() for key in table.partition_keys],
             buckets=[name.lower() for name in table.bucket_columns],
-            constrained=constrained_columns(constraints),
+            constrained=constrained(),
         )
         columns = [Column(each.name, each.type, each.comment) for each in table.columns]
         if job.change is None:
@@ -135,7 +141,7 @@ def alter_columns(client: MetastoreClient, ref: TableRef, job: AlterColumnsJob) 
         return [HiveColumn(*column) for column in rules.changed(columns, job.change)]
 
     change_columns(
-        client, ref, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
+        client, found, choose, run_token=job.token, lock_wait_seconds=job.lock_wait_seconds
     )
     return tuple(known)
 

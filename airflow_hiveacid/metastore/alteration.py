@@ -22,6 +22,7 @@ from airflow_hiveacid.metastore.catalog import (
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import all_constraints
+from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -154,7 +155,7 @@ def alter_partitions(
 
 def change_columns(
     client: MetastoreClient,
-    ref: TableRef,
+    table: HiveTable,
     choose: Callable[[HiveTable], Sequence[HiveColumn]],
     *,
     run_token: str | None,
@@ -164,14 +165,18 @@ def change_columns(
 
     Args:
         client: The metastore.
-        ref: The table.
+        table: The table, of which other columns may have been changed since its lookup.
         choose: Returns the new columns for the table as read under the lock.
         run_token: The token of the run.
         lock_wait_seconds: The longest wait for other owners.
 
     Returns:
         The table after the change.
+
+    Raises:
+        TableReplaced: The table was dropped, moved or replaced since its lookup.
     """
+    ref = table.ref
 
     def change(raw: Any) -> bool:
         table = HiveTable.from_thrift(raw)
@@ -184,7 +189,7 @@ def change_columns(
 
     # It blocks only clients that request locks.
     with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
-        table = client.get_table(ref)
+        table = require_same_table(client, table)
         columns = tuple(choose(table))
         if columns != table.columns:
             _require_constraints_kept(client, ref)

@@ -126,13 +126,14 @@ def test_a_column_that_is_added_just_before_the_alter_stays(
 ) -> None:
     ref = TableRef(database, "shared")
     client.create_table(HiveTable.new(ref, COLUMNS, parameters=ACCURATE))
+    table = client.get_table(ref)
     sent = before_the_alter(
         client, monkeypatch, lambda: add_column_without_a_lock(client, ref, "other")
     )
     added = ["other"]
     if grow:
         change_columns(
-            *(client, ref, lambda table: (*table.columns, HiveColumn("own", "int"))),
+            *(client, table, lambda table: (*table.columns, HiveColumn("own", "int"))),
             run_token=None,
             lock_wait_seconds=0,
         )
@@ -151,9 +152,10 @@ def test_a_second_try_does_not_wait_for_the_lock_of_the_first(
     """The first may have died, and the metastore reports it only after minutes."""
     ref = TableRef(database, "locked")
     client.create_table(HiveTable.new(ref, COLUMNS))
+    table = client.get_table(ref)
     with ExclusiveTable(client, ref, "a run", 0):
         grown = change_columns(
-            *(client, ref, lambda table: (*table.columns, HiveColumn("own", "int"))),
+            *(client, table, lambda table: (*table.columns, HiveColumn("own", "int"))),
             run_token="a run",
             lock_wait_seconds=0,
         )

@@ -6,16 +6,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from airflow_hiveacid.acid.constraints import Check
 from airflow_hiveacid.acid.locks import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import LockTimeout, UnknownColumn, UnsupportedTable
+from airflow_hiveacid.errors import LockTimeout, TableReplaced, UnknownColumn, UnsupportedTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import all_constraints
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.sql.script import to_jobs
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.late_constraints import declare_late
 from tests.metastore_calls import acting_before
 from tests.versions import REAL_4
 
@@ -163,3 +165,30 @@ def test_a_new_partition_has_the_columns_that_were_added_before_its_lock(
         run(client, statement.format(table))
     assert "day=3" in client.get_partition_names(table)
     assert columns(client, table)[-1] == ("w", "date", None)
+
+
+@FAKE
+@pytest.mark.parametrize("change", ["ADD COLUMNS (w date)", "ALTER COLUMN n TYPE bigint"])
+def test_no_column_of_a_table_is_changed_that_was_created_again_before_the_lock(
+    client, table, change: str
+) -> None:
+    def create_again() -> None:
+        run(client, f"DROP TABLE {table}; CREATE TABLE {table} (n int) LOCATION '{place}_again'")
+
+    place = client.get_table(table).folder
+    with acting_before("lock", create_again), pytest.raises(TableReplaced):
+        run(client, f"ALTER TABLE {table} {change}")
+    assert columns(client, table) == [("n", "int", None)]
+
+
+@pytest.mark.parametrize("hms", REAL_4, indirect=True)
+def test_a_column_keeps_its_type_if_a_constraint_was_added_before_the_lock(client, table) -> None:
+    def constrain() -> None:
+        declare_late(client, table, Check(expression="n > 0"))
+
+    with (
+        acting_before("lock", constrain),
+        pytest.raises(UnsupportedTable, match="constraint"),
+    ):
+        run(client, f"ALTER TABLE {table} ALTER COLUMN n TYPE bigint")
+    assert columns(client, table)[1] == ("n", "int", "a number")

@@ -92,7 +92,7 @@ class Changed:
             if self.cascade:
                 change_columns(
                     self.client,
-                    self.ref,
+                    self.client.get_table(self.ref),
                     lambda _, new=new: new,
                     run_token=None,
                     lock_wait_seconds=9,

@@ -94,7 +94,7 @@ class SchemaGrowth:
         preparation.phases.note(f"Changing the columns of {self.table.ref.full_name}")
         return change_columns(
             preparation.client,
-            self.table.ref,
+            self.table,
             self._columns,
             run_token=preparation.options.run_token,
             lock_wait_seconds=preparation.options.lock_wait_seconds,
