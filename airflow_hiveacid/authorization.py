@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.authorizer import require_access, user_of
+from airflow_hiveacid.errors import AccessRefused, TaskKilled
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
@@ -35,10 +36,24 @@ def require_job_access(job: Job, context: "Context") -> None:
     require_access(user_of(context["ti"].dag_id), accesses_of(job))
 
 
+def outcome_of(error: BaseException | None) -> str:
+    """Return the outcome of a job: ``done``, ``failed``, ``refused`` or ``killed``.
+
+    :param error: The error; None if the job is done.
+    """
+    match error:
+        case None:
+            return "done"
+        case AccessRefused():
+            return "refused"
+        case TaskKilled() | KeyboardInterrupt():
+            return "killed"
+    return "failed"
+
+
 def audit(
     job: Job,
     context: "Context",
-    outcome: str,
     *,
     report: Mapping[str, Any] | None = None,
     error: BaseException | None = None,
@@ -47,7 +62,6 @@ def audit(
 
     :param job: The job.
     :param context: The context of the task.
-    :param outcome: ``done``, ``failed``, ``refused`` or ``killed``.
     :param report: The report, when the job is done.
     :param error: The error, when it is not. Its message is left out, as it may quote rows.
     """
@@ -65,7 +79,7 @@ def audit(
             for each in accesses_of(job)
         ],
         "paths": paths_of(job),
-        "outcome": outcome,
+        "outcome": outcome_of(error),
         "error": error and type(error).__name__,
         **{name: reported[name] for name in _OUTCOME if name in reported},
     }

@@ -9,6 +9,7 @@ HiveAcidError
 ├── ClusterUnreachable      exit 60  the cluster that runs Spark did not answer
 ├── DemoFailed              exit 1   a program that the demo runs has failed
 ├── SparkJobFailed          exit 1   Spark failed for another reason
+├── TaskKilled              exit 1   the task of Airflow was killed
 └── WorkerFailed            exit 1   work in the worker failed for another reason
 """
 
@@ -56,6 +57,12 @@ class DemoFailed(HiveAcidError):
 
 class SparkJobFailed(HiveAcidError):
     """Spark failed for a reason without a class of its own."""
+
+    retryable = True
+
+
+class TaskKilled(HiveAcidError):
+    """The task was killed, and starts nothing any more."""
 
     retryable = True
 
@@ -362,9 +369,7 @@ class TransactionAborted(ConflictError):
 class WriteConflict(ConflictError):
     """Another transaction committed a change of the same rows first."""
 
-    default_remedy = (
-        "Nothing of this job is visible; run it again on the rows of the other transaction."
-    )
+    default_remedy = OverlapRefused.default_remedy
 
 
 class MetastoreError(HiveAcidError):

@@ -54,6 +54,9 @@ class PhaseObserver:
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
         """Report a new transaction and its write ids, before any work is done in it."""
 
+    def statement(self) -> None:
+        """Report that a statement of a script begins."""
+
     def note(self, text: str) -> None:
         """Report an event within a phase."""
 

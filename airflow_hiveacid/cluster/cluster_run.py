@@ -70,6 +70,7 @@ class ClusterRun(SparkRun):
     :param xcoms: The destination of reports on the application's start.
     :param log: The logger of the task or of the trigger, which have different types.
     :param submitted: The application, if another process has submitted it.
+    :param require_active: Raises an error once the task was killed.
     :raises InvalidConnection: Drivers can't run in the cluster of that connection.
     """
 
@@ -80,6 +81,7 @@ class ClusterRun(SparkRun):
         xcoms: TaskXComs,
         log: Any,
         submitted: Submitted | None = None,
+        require_active: Callable[[], None] = lambda: None,
     ) -> None:
         self.tag = tag
         self._connection = connection
@@ -87,6 +89,7 @@ class ClusterRun(SparkRun):
         self._xcoms = xcoms
         self._log = log
         self._submitted = submitted
+        self._require_active = require_active
         self._submission: SparkSubmission | None = None
         self._release_token: Callable[[], None] | None = None
         self._started: Started | None = None
@@ -268,6 +271,7 @@ class ClusterRun(SparkRun):
                 connection=self._connection,
                 in_cluster=True,
                 options={**options, "conf": tagged, "properties_file": file},
+                require_active=self._require_active,
             )
             self._submission.run()
 

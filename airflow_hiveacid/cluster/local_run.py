@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,15 +31,19 @@ class LocalRun(SparkRun):
 
     :param connection: The Spark connection.
     :param xcoms: The destination of reports on the application's start.
+    :param require_active: Raises an error once the task was killed.
     """
 
     # The driver of an earlier attempt has died with its worker.
     adopted: ClassVar = False
     at_work: ClassVar = False
 
-    def __init__(self, connection: "Connection", xcoms: TaskXComs) -> None:
+    def __init__(
+        self, connection: "Connection", xcoms: TaskXComs, require_active: Callable[[], None]
+    ) -> None:
         self._connection = connection
         self._xcoms = xcoms
+        self._require_active = require_active
         self._submission: SparkSubmission | None = None
         self._started: Started | None = None
         self._report: Report | None = None
@@ -63,6 +67,7 @@ class LocalRun(SparkRun):
                 connection=self._connection,
                 in_cluster=False,
                 options=options,
+                require_active=self._require_active,
                 on_progress=lambda: self._push_started(files.read_started()),
             )
             try:

@@ -62,6 +62,7 @@ class SparkSubmission:
     :param connection: The Spark connection, see ``spark_connection``.
     :param in_cluster: Whether the driver runs in the cluster.
     :param options: Further arguments of ``SparkSubmitHook``.
+    :param require_active: Raises an error once the task was killed.
     :param on_progress: Function called before a line about progress goes to the log.
     :raises InvalidJob: A text has several lines, which would change its meaning.
     :raises UnsupportedSpark: The version of the Spark that spark-submit belongs to is unsupported.
@@ -77,6 +78,7 @@ class SparkSubmission:
         connection: "Connection",
         in_cluster: bool,
         options: Mapping[str, Any],
+        require_active: Callable[[], None],
         on_progress: Callable[[], None] | None = None,
     ) -> None:
         job_file = folder / "job.json"
@@ -116,15 +118,18 @@ class SparkSubmission:
             # On Kubernetes the hook asks for the driver's exit code, but this run does not wait for
             # it.
             self._hook._spark_exit_code = 0
-        self._output = _Output(self._hook, on_progress)
+        self._require_active = require_active
+        self._output = _Output(self._hook, require_active, on_progress)
 
     def run(self) -> None:
         """Run spark-submit and wait until it has ended.
 
         :raises AirflowException: spark-submit ended with an error; the message contains the line
             with the reason.
+        :raises TaskKilled: The task was killed before spark-submit had started.
         :raises JavaMissing: The Java found is too old to run Spark.
         """
+        self._require_active()
         try:
             if self._in_cluster:
                 self._submit()
@@ -219,8 +224,14 @@ class _Output:
     The log folds it into groups, so that the lines about progress are prominent.
     """
 
-    def __init__(self, hook: "SparkSubmitHook", on_progress: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        hook: "SparkSubmitHook",
+        require_active: Callable[[], None],
+        on_progress: Callable[[], None] | None,
+    ) -> None:
         self._log = hook.log
+        self._require_active = require_active
         self._on_progress = on_progress
         self._process = hook._process_spark_submit_log
         self._last = self._raised = ""
@@ -233,6 +244,8 @@ class _Output:
         return self._raised or self._last
 
     def _watched(self, itr: Iterator[Any]) -> None:
+        # A kill before the hook knew the process has not ended it.
+        self._require_active()
         self._process(self._watch(itr))
 
     def _watch(self, lines: Iterator[str]) -> Iterator[str]:

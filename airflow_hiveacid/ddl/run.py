@@ -1,6 +1,6 @@
 """Running a job of DDL, or a script of nothing else, without Spark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef
@@ -36,6 +36,7 @@ from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.progress import PhaseObserver
 
 
 def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
@@ -66,15 +67,23 @@ def run_ddl(client: MetastoreClient, job: CatalogJob) -> RunReport:
     return RunReport(job=job.tag, target=job.target.lower(), warnings=_apply(client, job))
 
 
-def run_script_of_ddl(client: MetastoreClient, script: ScriptJob) -> ScriptReport:
-    """Run a script that needs no Spark."""
+def run_script_of_ddl(
+    client: MetastoreClient, script: ScriptJob, observers: Sequence[PhaseObserver] = ()
+) -> ScriptReport:
+    """Run a script that needs no Spark.
+
+    Args:
+        client: The metastore.
+        script: The script.
+        observers: Observers of the script.
+    """
 
     def run_one(job: ScriptedJob, _: int) -> RunReport:
         assert isinstance(job, CatalogJob)
         return run_ddl(client, job)
 
     # Only Spark can determine the writes of a transaction.
-    return run_script(client, script, run_one, was_applied=lambda _: True)
+    return run_script(client, script, run_one, lambda _: True, observers)
 
 
 _ON_DATABASES: Mapping[type[CatalogJob], Callable[[MetastoreClient, Any], tuple[str, ...]]] = {

@@ -52,7 +52,8 @@ def run_script(
         run_one: Runs a statement, given with its number.
         was_applied: Whether an earlier attempt has applied, or may have applied, the transaction of
             a statement that it had begun.
-        observers: Receive the transactions of statements that are not run again.
+        observers: Receive the beginnings of statements, and the transactions of statements that are
+            not run again.
 
     Raises:
         ScriptChanged: A completed statement was changed.
@@ -72,6 +73,8 @@ def run_script(
             reports.append(replace(report, already_done=True))
             continue
         try:
+            for observer in observers:
+                observer.statement()
             found = None if progress is None else progress.begin(job, was_applied)
             reports.append(found or run_one(job, number))
         except HiveAcidError as error:

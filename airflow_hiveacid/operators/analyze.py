@@ -32,7 +32,7 @@ class HiveAcidAnalyzeOperator(HiveAcidWorkerOperator[AnalyzeJob]):
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
-            report = analyze(client, job)
+            report = analyze(client, job, phases=self._phases())
         for warning in report.as_run().warnings:
             self.log.warning("%s", warning)
         return report.to_dict()

@@ -10,15 +10,16 @@ from airflow.providers.common.compat.sdk import conf
 from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.authorization import audit, require_job_access
+from airflow_hiveacid.authorization import audit, outcome_of, require_job_access
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import AccessRefused, HiveAcidError, InvalidJob
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
-from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
 from airflow_hiveacid.operators.outcome import outcome
+from airflow_hiveacid.progress import PhaseClock, PhaseObserver, watching
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,7 +30,7 @@ JobT = TypeVar("JobT", bound=Job)
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9_.-]{1,20}")
 
 
-class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
+class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
     """Runs one job and returns its report.
 
     The job is checked while the DAG is parsed, without a server.
@@ -111,39 +112,44 @@ class HiveAcidJobOperator(NamedTemplateFields, Generic[JobT]):
         try:
             job = self._running = self._prepare(context)
             report = run(self._running, context)
-        except HiveAcidError as error:
+        except (Exception, KeyboardInterrupt) as error:
+            failure = self._failure(job, context, error)
+            if failure is error:
+                raise
             self.log.debug("The task fails.", exc_info=True)
-            refused = isinstance(error, AccessRefused)
-            audit(job, context, "refused" if refused else "failed", error=error)
-            self._emit_failure(error.id)
             # The log would show its cause after it, where it is hard to find.
-            raise task_failure(error) from None
-        except KeyboardInterrupt as error:
-            audit(job, context, "killed", error=error)
-            self.on_kill()
-            self._emit_failure(type(error).__name__)
-            raise
-        except Exception as error:
-            audit(job, context, "failed", error=error)
-            if isinstance(error, HiveAcidTaskFailure):
-                self._emit_failure(error.error.id)
-            else:
-                self._emit_failure(type(error).__name__)
-            raise
-        audit(job, context, "done", report=report)
+            raise failure from None
+        audit(job, context, report=report)
         self._publish(self._running, report, context)
         seconds = time.time() - self._began
         emit_success(report, seconds)
         self.log.info("%s", outcome(report, seconds))
         return report
 
-    def _emit_failure(self, error: str) -> None:
-        emit_failure(self.job.tag, self.target, error, time.time() - self._began)
+    def _failure(self, job: Job, context: "Context", error: BaseException) -> BaseException:
+        """Record a failure, and return the exception that ends the task."""
+        if isinstance(error, Exception):
+            error = self._cause_of(error)
+        audit(job, context, error=error)
+        name = error.error.id if isinstance(error, HiveAcidTaskFailure) else type(error).__name__
+        emit_failure(self.job.tag, self.target, name, time.time() - self._began)
+        if outcome_of(error) == "killed":
+            # After on_kill, too: it did not see what the task started at that moment.
+            self.on_kill()
+        return task_failure(error) if isinstance(error, HiveAcidError) else error
 
-    def on_kill(self) -> None:
+    def _end_work(self) -> None:
         """Abort the transactions of the job, so that their locks don't outlive the task."""
         if self._running is not None:
             abort_run(None, self._running.metastore, self._running.tokens, self.log)
+
+    def _observers(self, *observers: PhaseObserver) -> list[PhaseObserver]:
+        """Return the observers of work in the worker, some of them given."""
+        return watching([KillObserver(self._require_active), *observers])
+
+    def _phases(self) -> PhaseClock:
+        """Return a clock for work whose log has its results only."""
+        return PhaseClock([KillObserver(self._require_active)])
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> object:
         """Answer OpenLineage's listener, when the task has ended well or not.

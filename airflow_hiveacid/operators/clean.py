@@ -63,7 +63,7 @@ class HiveAcidCleanOperator(HiveAcidWorkerOperator[CleanJob]):
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
-            report = clean(client, job)
+            report = clean(client, job, phases=self._phases())
         for removed in report.removed:
             self.log.info(
                 "%s %s (%s): %s",

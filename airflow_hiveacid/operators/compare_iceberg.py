@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
 from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
-from airflow_hiveacid.progress import PhaseClock, watching
+from airflow_hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,7 +36,7 @@ class HiveAcidCompareIcebergOperator(HiveAcidWorkerOperator[IcebergCompareJob]):
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
-            report = compare_with_iceberg(client, job, phases=PhaseClock(watching()))
+            report = compare_with_iceberg(client, job, phases=PhaseClock(self._observers()))
         for warning in report.warnings:
             self.log.warning("%s", warning)
         report.require_equal()

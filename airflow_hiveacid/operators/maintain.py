@@ -9,11 +9,10 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import AccessRefused, HiveAcidError
+from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
-from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Access, Job
@@ -22,6 +21,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.operators.base import task_token
+from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
 from airflow_hiveacid.progress import watching
 from airflow_hiveacid.text.quantities import duration_in_words
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SettingT = TypeVar("SettingT", CompactionPolicy, Budget, WorkerLimits)
 
 
-class HiveAcidMaintainOperator(NamedTemplateFields):
+class HiveAcidMaintainOperator(KillableOperator):
     """Compacts and cleans all tables that need it, in one task.
 
     The worker surveys the tables, selects compactions within the budget, runs small ones itself
@@ -97,7 +97,7 @@ class HiveAcidMaintainOperator(NamedTemplateFields):
         try:
             report = self._maintain(context)
         except HiveAcidError as error:
-            raise task_failure(error) from None
+            raise task_failure(self._cause_of(error)) from None
         except KeyboardInterrupt:
             self.on_kill()
             raise
@@ -109,7 +109,7 @@ class HiveAcidMaintainOperator(NamedTemplateFields):
             raise task_failure(report.error)
         return plain
 
-    def on_kill(self) -> None:
+    def _end_work(self) -> None:
         """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
         if self._maintainer is not None:
             tokens = self._maintainer.tokens
@@ -131,11 +131,15 @@ class HiveAcidMaintainOperator(NamedTemplateFields):
                 scheduler,
                 client,
                 maintenance,
-                watching(),
+                watching([KillObserver(self._require_active)]),
                 _audited_jobs(context),
                 task_token(ti, ti.run_id),
             )
-            return self._maintainer.run()
+            self._require_active()
+            report = self._maintainer.run()
+        # The report of a killed task lacks the tables that it has not begun.
+        self._require_active()
+        return report
 
     def _patterns(self) -> list[str]:
         return [self.tables] if isinstance(self.tables, str) else list(self.tables)
@@ -195,11 +199,10 @@ def _audited_jobs(context: "Context") -> "JobObserver":
         ) -> None:
             plain = None if report is None else report.to_dict()
             if error is None and plain is not None:
-                audit(job, context, "done", report=plain)
+                audit(job, context, report=plain)
                 emit_success(plain, seconds)
             elif error is not None:
-                refused = isinstance(error, AccessRefused)
-                audit(job, context, "refused" if refused else "failed", report=plain, error=error)
+                audit(job, context, report=plain, error=error)
                 emit_failure(job.tag, job.target, error.id, seconds)
 
     return AuditedJobs()

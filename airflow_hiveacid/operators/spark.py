@@ -1,6 +1,5 @@
 """HiveAcidSparkOperator: a job that is a Spark application."""
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -134,9 +133,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self.env_vars = env_vars
         self._spark_run: SparkRun | None = None
 
-    def on_kill(self) -> None:
+    def _end_work(self) -> None:
         """Stop Spark and abort the transaction, so that its locks don't outlive the task."""
-        if self._spark_run is not None and self._running is not None:
+        if self._running is not None:
             abort_run(self._spark_run, self._running.metastore, self._running.tokens, self.log)
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
@@ -164,17 +163,20 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
         context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
         run = self._spark_run = self._run_of(job, context)
+        self._require_active()
         if not run.at_work:
             self._check_early(job)
         run.submit(job, self._spark_options(context), self.env_vars or {})
         if isinstance(run, ClusterRun) and self._defers():
+            self._require_active()
             self.defer(
                 trigger=self._trigger(run, job),
                 method_name="execute_complete",
                 timeout=self.execution_timeout,
             )
         while (ended := run.poll()) is None:
-            time.sleep(self.poll_seconds)
+            self._require_active()
+            self._pause(self.poll_seconds)
         return self._result(run, ended, job, context)
 
     def _check_early(self, job: JobT) -> None:
@@ -198,8 +200,11 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
         connection = spark_connection(self.spark_conn_id)
         if not runs_in_cluster(connection, self.deploy_mode):
-            return LocalRun(connection, context["ti"])
-        return ClusterRun(connection, application_tag(job.known_token), context["ti"], self.log)
+            return LocalRun(connection, context["ti"], self._require_active)
+        tag = application_tag(job.known_token)
+        return ClusterRun(
+            connection, tag, context["ti"], self.log, require_active=self._require_active
+        )
 
     def _defers(self) -> bool:
         if self.deferrable is None:

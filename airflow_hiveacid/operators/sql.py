@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.options.run_options import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.operators.killable import KillObserver
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
-            return run_script_of_ddl(client, job)
+            return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
 
     def _without_spark(self, job: ScriptJob, context: "Context") -> "ScriptReport | None":
         """Run the script in the worker; None if it requires Spark."""

@@ -48,7 +48,7 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
         super().__init__(**kwargs)
         self.stop_seconds = stop_seconds
 
-    def on_kill(self) -> None:
+    def _end_work(self) -> None:
         """End the stream after its batch; kill it if that takes too long."""
         if self._spark_run is None or self._running is None:
             return

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
-from airflow_hiveacid.progress import PhaseClock, watching
+from airflow_hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,11 +38,10 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
         super().__init__(**kwargs)
         self._scheduler: WorkerScheduler | None = None
 
-    def on_kill(self) -> None:
-        """Stop the work, and abort its transaction, so that its lock doesn't outlive the task."""
+    def _end_work(self) -> None:
         if self._scheduler is not None:
             self._scheduler.stop()
-        super().on_kill()
+        super()._end_work()
 
     def _run(self, job: IcebergExportJob, context: "Context") -> dict[str, Any]:
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
@@ -51,7 +50,8 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client, WorkerScheduler() as self._scheduler:
-            report = export_to_iceberg(client, job, self._scheduler, phases=PhaseClock(watching()))
+            phases = PhaseClock(self._observers())
+            report = export_to_iceberg(client, job, self._scheduler, phases=phases)
         for warning in report.warnings:
             self.log.warning("%s", warning)
         return report.to_dict()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cluster.task_xcoms import StartedXComs
 from airflow_hiveacid.errors import InvalidConnection
-from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
+from airflow_hiveacid.operators.base import JobT
 from airflow_hiveacid.operators.spark import HiveAcidSparkOperator
-from airflow_hiveacid.progress import PhaseObserver, watching
+from airflow_hiveacid.progress import PhaseObserver
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,13 +23,10 @@ class HiveAcidWorkerOperator(HiveAcidSparkOperator[JobT]):
         super().__init__(**kwargs)
         self._scheduler: WorkerScheduler | None = None
 
-    def on_kill(self) -> None:
-        """Stop the work, and abort its transactions, so that their locks don't outlive the task."""
-        if self._scheduler is None:
-            super().on_kill()
-            return
-        self._scheduler.stop()
-        HiveAcidJobOperator.on_kill(self)
+    def _end_work(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.stop()
+        super()._end_work()
 
     def _is_at_work(self, job: JobT, context: "Context") -> bool:
         """Whether the application of an earlier attempt runs."""
@@ -48,6 +45,6 @@ class HiveAcidWorkerOperator(HiveAcidSparkOperator[JobT]):
 
         try:
             with WorkerScheduler() as self._scheduler:
-                yield self._scheduler, watching([StartedXComs(context["ti"])])
+                yield self._scheduler, self._observers(StartedXComs(context["ti"]))
         finally:
             self._scheduler = None

@@ -1,23 +1,29 @@
 """Operators whose driver is in the cluster: when their tasks are ended, nothing runs on."""
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger
 
+from airflow_hiveacid import HiveAcidCompactOperator
+from airflow_hiveacid.cluster.cluster_run import ClusterRun
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
+from airflow_hiveacid.jobs import CompactJob
 from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.operators.spark import TaskDeferralTimeout
+from airflow_hiveacid.operators.spark import HiveAcidSparkOperator, TaskDeferralTimeout
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
 RUN_TOKEN = "d/r/t/-1"
@@ -49,7 +55,7 @@ def test_killing_the_task_ends_its_application_and_its_transaction(cluster, cont
         operator.on_kill()
         assert open_txns() == [False, True]
 
-    with cluster.meanwhile(steps), pytest.raises(AirflowException, match="killed"):
+    with cluster.meanwhile(steps), pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert cluster.killed(cluster.appears())
 
@@ -62,9 +68,81 @@ def test_killing_the_task_while_it_submits_ends_what_has_arrived(cluster, contex
         cluster.appears()
         operator.on_kill()
 
-    with cluster.meanwhile(steps), pytest.raises(AirflowException):
+    with cluster.meanwhile(steps), pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert cluster.killed(cluster.appears())
+
+
+@pytest.fixture
+def killed_by_airflow() -> Iterator[Callable[[HiveAcidSparkOperator[Any]], Callable[[], None]]]:
+    """Return how Airflow kills a task: its main thread runs on_kill, and goes on."""
+    before = signal.getsignal(signal.SIGTERM)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def prepare(operator: HiveAcidSparkOperator[Any]) -> Callable[[], None]:
+        signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+        return lambda: signal.pthread_kill(main, signal.SIGTERM)
+
+    yield prepare
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_killed_attempt_does_not_replace_the_application_that_it_has_adopted(
+    cluster, context, killed_by_airflow
+):
+    deferred_by(delete(deferrable=True), context)
+    (application,) = cluster.applications
+    context["ti"].xcoms.clear()
+    operator = delete(deferrable=False, poll_seconds=30)
+    kill = killed_by_airflow(operator)
+
+    def steps():
+        followed(cluster, context)
+        kill()
+        cluster.until(lambda: cluster.killed(application))
+        with suppress(AssertionError):  # The task ends instead.
+            cluster.appears(2)
+
+    with cluster.meanwhile(steps), pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        operator.execute(context)
+    assert cluster.applications == [application]
+    assert cluster.killed(application)
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [
+        (HiveAcidSparkOperator, "_prepare"),
+        (HiveAcidSparkOperator, "_check_early"),
+        (ClusterRun, "_properties_file"),
+        # The last one before the process starts.
+        (SparkSubmitHook, "_build_spark_submit_command"),
+    ],
+)
+def test_a_task_that_is_killed_before_it_submits_submits_nothing(
+    cluster, context, monkeypatch, owner, step
+):
+    operator = delete(deferrable=False)
+    do_step = getattr(owner, step)
+
+    def killed(*arguments):
+        operator.on_kill()
+        return do_step(*arguments)
+
+    cluster.submitter_will("hang")
+    monkeypatch.setattr(owner, step, killed)
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        operator.execute(context)
+    assert cluster.applications == []
+
+
+def test_a_task_that_is_killed_in_the_worker_does_not_go_on_in_spark(cluster, context, monkeypatch):
+    operator = HiveAcidCompactOperator(task_id="t", job=CompactJob(target="shop.orders"))
+    monkeypatch.setattr(operator, "_without_spark", lambda *_: operator.on_kill())
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        operator.execute(context)
+    assert cluster.applications == []
 
 
 @pytest.mark.parametrize("reachable", [True, False])

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidDeleteOperator
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import new_token
 from airflow_hiveacid.metastore.sasl.channel import Protection
@@ -107,7 +108,7 @@ def test_the_token_of_an_application_is_cancelled_when_it_is_seen_to_have_ended(
             cluster.kubernetes.refused["pods"] = 503
         operator.on_kill()
 
-    with cluster.meanwhile(steps), pytest.raises(AirflowException):
+    with cluster.meanwhile(steps), pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert (tokens.given, tokens.cancelled) == (1, cluster_says == "ended")
 
@@ -175,6 +176,6 @@ def test_the_token_of_a_killed_driver_is_cancelled(cluster, context, tokens):
         cluster.begin(followed(cluster, context))
         operator.on_kill()
 
-    with cluster.meanwhile(steps), pytest.raises(AirflowException, match="killed"):
+    with cluster.meanwhile(steps), pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert (tokens.given, tokens.cancelled) == (1, 1)

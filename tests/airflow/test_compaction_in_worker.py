@@ -12,7 +12,7 @@ from airflow_hiveacid import (
     HiveAcidSqlOperator,
     WorkerLimits,
 )
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs import CleanJob, CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -91,7 +91,7 @@ def test_a_killed_task_ends_its_work_and_its_transaction(
             operator.on_kill()
 
     context["ti"].xcom_push = kill
-    with pytest.raises(HiveAcidTaskConflict, match="aborted"):
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert table.directories() == before
     assert find_open_transactions(table.client, *job.tokens) == []

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid import Budget, HiveAcidCompactOperator, HiveAcidMaintainOperator, WorkerLimits
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
-from airflow_hiveacid.hooks.task_failures import HiveAcidTaskConflict
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -108,7 +108,7 @@ def test_a_killed_task_ends_its_work_and_its_transactions(
         return txn
 
     monkeypatch.setattr(MetastoreClient, "open_txn", kill)
-    with pytest.raises(HiveAcidTaskConflict, match="aborted"):
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert killed
     assert [table.directories() for table in tables] == before
@@ -116,6 +116,22 @@ def test_a_killed_task_ends_its_work_and_its_transactions(
         tokens = CompactJob(target=str(table.ref), run_token=TOKEN).tokens
         assert find_open_transactions(table.client, *tokens) == []
         assert table.client.show_locks(table.ref) == []
+
+
+@FAKE
+def test_a_task_that_is_killed_before_its_work_does_not_begin_it(
+    tables: list[WrittenTable],
+    database: str,
+    context: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = HiveAcidMaintainOperator(task_id="t", tables=f"{database}.*")
+    before = [table.directories() for table in tables]
+    maintenance = operator._maintenance
+    monkeypatch.setattr(operator, "_maintenance", lambda: (operator.on_kill(), maintenance())[1])
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+        operator.execute(context)
+    assert [table.directories() for table in tables] == before
 
 
 @FAKE

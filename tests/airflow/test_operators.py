@@ -377,7 +377,7 @@ def test_killing_the_task_ends_spark(spark_submit, context):
     spark_submit.will(hang=True)
     operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
     when_submitted(spark_submit, operator.on_kill)
-    with pytest.raises(AirflowException, match="Error code is: -9"):
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context)
     assert_ended(spark_submit.seen.pid)
 
@@ -422,7 +422,7 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, cont
         own, other = (Transaction(client, run_token=token) for token in tokens)
         with own, other:
             killed = when_submitted(spark_submit, operator.on_kill)
-            with pytest.raises(AirflowException):
+            with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
                 operator.execute(context)
             killed.join()
             states = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}

@@ -7,7 +7,8 @@ from airflow.sdk import DAG, Asset
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import InvalidJob, SqlError
+from airflow_hiveacid.errors import InvalidJob, SqlError, TableNotFound
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.codec import encode
 from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
@@ -109,6 +110,26 @@ def test_definitions_need_no_spark(spark_submit, metastore_connection, hms4, con
         client.drop_database("defined", cascade=True)
     assert [statement["run"]["job"] for statement in report["statements"]] == ["create_table"] * 2
     assert not spark_submit.seen_file.exists()
+
+
+def test_a_killed_script_begins_no_further_statement(
+    spark_submit, small_tables, context, monkeypatch
+):
+    sql = "CREATE DATABASE first; CREATE DATABASE second"
+    operator = HiveAcidSqlOperator(task_id="t", sql=sql)
+    create = MetastoreClient.create_database
+
+    def killed(client, *described, **more):
+        operator.on_kill()
+        create(client, *described, **more)
+
+    with MetastoreClient(small_tables.options) as client, monkeypatch.context() as patch:
+        patch.setattr(MetastoreClient, "create_database", killed)
+        with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
+            operator.execute(context)
+        client.drop_database("first")
+        with pytest.raises(TableNotFound):
+            client.get_database("second")
 
 
 def test_outlets_learn_of_the_statements_on_their_table(submitted, context):

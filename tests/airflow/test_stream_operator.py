@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import DAG
 
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, StreamSource
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs import InsertJob, StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -84,7 +84,7 @@ def test_a_stream_that_does_not_end_in_time_is_killed_and_its_batch_aborted(
     with Transaction(client, keeps_files=True, run_token=place.next_token):
         assert find_open_transactions(client, place.next_token)
         killed = when_submitted(spark_submit, operator.on_kill)
-        with pytest.raises(AirflowException, match="Error code is: -9"):
+        with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
             operator.execute(context)
         killed.join()
         assert find_open_transactions(client, place.next_token) == []
