@@ -1,4 +1,4 @@
-"""Tolerance of sensors and triggers for an unreachable metastore or file system."""
+"""Tolerance of tasks and triggers for outages and for temporary refusals."""
 
 import time
 from datetime import timedelta
@@ -33,16 +33,19 @@ class Patience:
 
         :param error: The error.
         """
-        now = time.time()
-        if isinstance(error, MetastoreError | StorageError) and error.retryable:
-            if not self._since and self._limit > 0:
-                self._remember(now)
-            # Also where the clock was set back.
-            if 0 <= now - self._since < self._limit:
-                return True
+        if isinstance(error, MetastoreError | StorageError) and error.retryable and self.lasts():
+            return True
         # The next attempt begins with the full limit.
         self.answered()
         return False
+
+    def lasts(self) -> bool:
+        """Whether the limit permits another poll after a failed one."""
+        now = time.time()
+        if not self._since and self._limit > 0:
+            self._remember(now)
+        # Also where the clock was set back.
+        return 0 <= now - self._since < self._limit
 
     def _remember(self, since: float) -> None:
         self._since = since

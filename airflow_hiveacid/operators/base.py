@@ -184,17 +184,23 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
             )
         return task_token(ti, once_per)
 
-    def _prepare(self, context: "Context") -> JobT:
-        job = self._complete(self.job)
-        metastore = job.metastore
-        if metastore is None:
-            metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
-        job = dataclasses.replace(
-            job,
-            metastore=metastore,
+    def _named(self, context: "Context") -> JobT:
+        """Return the job with the name of its run, without any connection."""
+        return dataclasses.replace(
+            self._complete(self.job),
             run_token=self._run_token(context),
             run_id=None if self.once_per is None else context["ti"].run_id,
         )
+
+    def _connected(self, job: JobT) -> JobT:
+        """Add the metastore to a job that names none itself."""
+        if job.metastore is not None:
+            return job
+        metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        return dataclasses.replace(job, metastore=metastore)
+
+    def _prepare(self, context: "Context") -> JobT:
+        job = self._connected(self._named(context))
         job.validate()
         if self._is_new:
             # Not after a deferral: the application's commits are final.

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.acid.consumers import require_consumer
+from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
+from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.errors import InvalidJob, TableReplaced, VersionGone
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.jobs import codec
@@ -121,6 +122,14 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         token = self._reads.token(after)
         return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
 
+    def _deferred(self, context: "Context") -> Job:
+        job, record = self._named(context), self._submitted_record(context)
+        if not record:
+            return job
+        table = codec.decode(LocatedTable, record["read"], _XCOM)
+        token = consumer_token(table, self.consumer, record["after"])
+        return dataclasses.replace(job, run_token=token)
+
     def _run(self, job: Job, context: "Context") -> dict[str, Any]:
         if self._range is None:
             self.log.info("%s has seen all changes.", self.consumer)
@@ -145,13 +154,16 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _submitted(self, context: "Context") -> ChangesRange | None:
         """The versions read by the application that a trigger has waited for."""
-        ti = context["ti"]
-        record = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
+        record = self._submitted_record(context)
         if not record:
             return None
         if record["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{record['table']} was dropped and created again meanwhile.")
         return codec.from_record(ChangesRange, record, _XCOM)
+
+    def _submitted_record(self, context: "Context") -> Any:
+        ti = context["ti"]
+        return ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
 
     def _publish_range(self, read: ChangesRange, context: "Context") -> None:
         record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}

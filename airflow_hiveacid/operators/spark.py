@@ -1,6 +1,7 @@
 """HiveAcidSparkOperator: a job that is a Spark application."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -12,19 +13,23 @@ from airflow_hiveacid.cluster.spark_master import require_master
 from airflow_hiveacid.cluster.spark_settings import uses_local_paths
 from airflow_hiveacid.cluster.spark_submission import runs_in_cluster, spark_connection
 from airflow_hiveacid.cluster.spark_text import require_spark_sizes
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import HiveAcidError, InvalidJob
+from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
-from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger
+from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, poll_patiently
 
 try:
-    from airflow.sdk.exceptions import TaskDeferralTimeout
+    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 except ImportError:  # Before Airflow 3.3.
-    from airflow.exceptions import TaskDeferralTimeout  # type: ignore[no-redef]
+    from airflow.exceptions import (  # type: ignore[no-redef]
+        TaskDeferralError,
+        TaskDeferralTimeout,
+    )
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -140,6 +145,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     def execute_complete(self, context: "Context", event: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the application that the trigger has waited for."""
+        if "error" in event:
+            report = codec.from_record(ErrorReport, event["error"], "error")
+            self._end_deferred(context)
+            raise task_failure(replace(report, retryable=True))
         # The task began before it was deferred, in another process.
         self._began = context["ti"].start_date.timestamp()
         return self._guarded(context, partial(self._after_trigger, event))
@@ -147,14 +156,30 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
     ) -> Any:
-        """Go on after the trigger; when its time was up, nothing runs on behind Airflow's back."""
+        """Continue after the trigger; end the application if the trigger timed out or failed."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except TaskDeferralTimeout:
-            self._running = self._prepare(context)
-            self._spark_run = self._run_of(self._running, context)
-            self.on_kill()
+        except (TaskDeferralError, TaskDeferralTimeout):
+            self._end_deferred(context)
             raise
+
+    def _end_deferred(self, context: "Context") -> None:
+        """End the application that no trigger follows any more, as far as that is possible."""
+        # Its tag is known without a server, and a missing connection spares only its own part.
+        job = self._running = self._deferred(context)
+        try:
+            self._spark_run = self._run_of(job, context)
+        except HiveAcidError as error:
+            self.log.warning("The application may continue: %s", error)
+        try:
+            self._running = self._connected(job)
+        except HiveAcidError as error:
+            self.log.warning("The transaction is left to the metastore's timeout: %s", error)
+        self._end_work()
+
+    def _deferred(self, context: "Context") -> JobT:
+        """Return the named job that the task submitted before it was deferred."""
+        return self._named(context)
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
         """Submit the application, or find that of an earlier attempt, and wait for its end."""
@@ -174,10 +199,20 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 method_name="execute_complete",
                 timeout=self.execution_timeout,
             )
-        while (ended := run.poll()) is None:
-            self._require_active()
-            self._pause(self.poll_seconds)
-        return self._result(run, ended, job, context)
+        return self._result(run, self._follow(run), job, context)
+
+    def _follow(self, run: "SparkRun") -> Application:
+        """Wait for the end of the application, and end it if it cannot be followed."""
+        patience = Patience(PATIENCE)
+        try:
+            while (ended := poll_patiently(run, patience, self.log)) is None:
+                self._require_active()
+                self._pause(self.poll_seconds)
+        except HiveAcidError as error:
+            self._end_work()
+            # If the application continues nevertheless, the next attempt adopts it.
+            raise task_failure(replace(ErrorReport.of(error), retryable=True)) from None
+        return ended
 
     def _check_early(self, job: JobT) -> None:
         """Fail at once, if the metastore knows of something that would fail the job in Spark."""
@@ -230,8 +265,6 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Return the report of an application that a trigger has seen end."""
         from airflow_hiveacid.cluster.cluster_run import ClusterRun, Submitted
 
-        if "error" in event:
-            raise task_failure(codec.from_record(ErrorReport, event["error"], "error"))
         application_id = event["application_id"]
         run = ClusterRun(
             spark_connection(self.spark_conn_id),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.execution_time.xcom import XCom
@@ -12,6 +13,7 @@ from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
+from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import ErrorReport
@@ -19,9 +21,34 @@ from airflow_hiveacid.jobs.reports.report import ErrorReport
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from airflow_hiveacid.cluster.applications import Application
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
+    from airflow_hiveacid.cluster.spark_run import SparkRun
 
 ResultT = TypeVar("ResultT")
+
+
+def poll_patiently(run: "SparkRun", patience: Patience, log: Any) -> "Application | None":
+    """Poll an application that continues independently of the polls.
+
+    A right or a ticket that is missing for a while must not fail its task, so that an error of any
+    kind counts only if it lasts.
+
+    :param run: The run of the application.
+    :param patience: The tolerance for errors of this run.
+    :param log: The logger of the task or of the trigger.
+    :return: The application once it has ended or has disappeared.
+    :raises HiveAcidError: The polls have failed for too long.
+    """
+    try:
+        ended = run.poll()
+    except HiveAcidError as error:
+        if not patience.lasts():
+            raise
+        log.warning("%s", error)
+        return None
+    patience.answered()
+    return ended
 
 
 class HiveAcidApplicationTrigger(BaseTrigger):
@@ -90,7 +117,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         }
         try:
             run = await self._cluster_run()
-            while (ended := await asyncio.to_thread(run.poll)) is None:
+            poll = partial(poll_patiently, run, Patience(PATIENCE), self.log)
+            while (ended := await asyncio.to_thread(poll)) is None:
                 await asyncio.sleep(self.poll_seconds)
             event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
         except HiveAcidError as error:

@@ -14,17 +14,27 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger
 
-from airflow_hiveacid import HiveAcidCompactOperator
+from airflow_hiveacid import (
+    ChangesSource,
+    HiveAcidChangesOperator,
+    HiveAcidCompactOperator,
+    QuerySource,
+)
 from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
-from airflow_hiveacid.jobs import CompactJob
+from airflow_hiveacid.jobs import CompactJob, InsertJob
 from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.metastore.txn.transaction import Transaction
-from airflow_hiveacid.operators.spark import HiveAcidSparkOperator, TaskDeferralTimeout
+from airflow_hiveacid.operators.spark import (
+    HiveAcidSparkOperator,
+    TaskDeferralError,
+    TaskDeferralTimeout,
+)
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
+from tests.maintenance.acid_folders import AcidFolders
 
 RUN_TOKEN = "d/r/t/-1"
 Context = dict[str, Any]
@@ -219,10 +229,37 @@ def test_before_airflow_3_3_a_cancelled_trigger_finds_out_why(
     assert open_txns() == [not killed, True]
 
 
-def test_a_deferred_task_whose_time_is_up_leaves_nothing_behind(cluster, context, open_txns):
+def copy_changes(**arguments: Any) -> HiveAcidChangesOperator:
+    changed = ChangesSource("shop.orders", after="1")
+    source = QuerySource("SELECT id FROM changed", {"changed": changed})
+    job = InsertJob(target="shop.log", source=source)
+    return HiveAcidChangesOperator(task_id="t", consumer="log", job=job, **arguments)
+
+
+@pytest.mark.parametrize("error", ["Trigger timeout", "Trigger failure"])
+@pytest.mark.parametrize("lost", [None, "spark_default", "hive_acid_default"])
+def test_a_deferred_task_without_a_trigger_ends_what_it_can(
+    cluster, context, open_txns, monkeypatch, lost, error
+):
     deferred_by(delete(deferrable=True), context)
     (application,) = cluster.applications
+    if lost is not None:
+        monkeypatch.delenv(f"AIRFLOW_CONN_{lost.upper()}")
+    with pytest.raises((TaskDeferralTimeout, TaskDeferralError)):
+        delete(deferrable=True).resume_execution("__fail__", {"error": error}, context)
+    assert cluster.killed(application) is (lost != "spark_default")
+    assert open_txns() == [lost == "hive_acid_default", True]
+
+
+def test_the_application_of_a_consumer_is_ended_without_the_metastore(
+    cluster, context, orders, monkeypatch
+):
+    orders.insert()
+    AcidFolders.create(orders.client, "shop.log")
+    context["ti"].xcom_pull = lambda key, **_: context["ti"].xcoms.get(key)
+    deferred_by(copy_changes(deploy_mode="cluster", deferrable=True), context)
+    (application,) = cluster.applications
+    monkeypatch.delenv("AIRFLOW_CONN_HIVE_ACID_DEFAULT")
     with pytest.raises(TaskDeferralTimeout):
-        delete(deferrable=True).resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+        copy_changes().resume_execution("__fail__", {"error": "Trigger timeout"}, context)
     assert cluster.killed(application)
-    assert open_txns() == [False, True]

@@ -4,6 +4,7 @@ found."""
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -14,9 +15,15 @@ from airflow.providers.common.compat.sdk import AirflowException, TaskDeferred
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.acid.names import RUN_NOTES, SCRIPT_NOTES, TableRef
 from airflow_hiveacid.cluster.applications import application_tag
+from airflow_hiveacid.cluster.cluster_run import ClusterRun
 from airflow_hiveacid.cluster.run_files import RunFiles
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import LockTimeout, StorageLoginFailed, UnknownColumn
+from airflow_hiveacid.errors import (
+    InvalidConnection,
+    LockTimeout,
+    StorageLoginFailed,
+    UnknownColumn,
+)
 from airflow_hiveacid.hooks.task_failures import (
     HiveAcidTaskConflict,
     HiveAcidTaskRefused,
@@ -25,8 +32,10 @@ from airflow_hiveacid.hooks.task_failures import (
 from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.operators import spark as spark_operator
 from airflow_hiveacid.sql.script import to_jobs
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.triggers import application as application_trigger
 from tests.airflow.cluster_task import deferred_by, delete, first_event, followed, rebuilt
 
 RUN_TOKEN = "d/r/t/-1"
@@ -200,7 +209,11 @@ def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, 
         application = followed(cluster, context)
         kubernetes = cluster.kubernetes
         cluster.begin(application)
-        for trouble in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED):
+        for trouble in (
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            HTTPStatus.UNAUTHORIZED,
+            HTTPStatus.FORBIDDEN,
+        ):
             kubernetes.refused["pods"] = trouble
             asked = kubernetes.lists
             cluster.until(lambda asked=asked: kubernetes.lists > asked + 6)
@@ -213,6 +226,31 @@ def test_answers_that_are_lost_on_the_way_are_asked_for_again(cluster, context, 
     with cluster.meanwhile(steps):
         assert perform()["rows_deleted"] == 1
     assert len(cluster.applications) == 1
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_an_application_that_cannot_be_followed_is_ended_or_adopted_by_the_next_attempt(
+    cluster, context, perform, monkeypatch, reachable
+):
+    def refuse(_):
+        if not reachable:
+            cluster.kubernetes.refused["pods"] = HTTPStatus.FORBIDDEN
+        raise InvalidConnection("The service account lacks the right to list pods.")
+
+    for module in (application_trigger, spark_operator):
+        monkeypatch.setattr(module, "PATIENCE", timedelta(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(ClusterRun, "poll", refuse)
+        with pytest.raises(HiveAcidTaskTrouble, match="InvalidConnection"):
+            perform()
+    (application,) = cluster.applications
+    assert cluster.killed(application) is reachable
+    cluster.kubernetes.refused.clear()
+    if not reachable:
+        context["ti"].xcoms.clear()
+        with cluster.meanwhile(lambda: cluster.succeed(followed(cluster, context), rows_deleted=1)):
+            assert perform()["rows_deleted"] == 1
+        assert cluster.applications == [application]
 
 
 def test_a_waiting_writer_survives_an_expired_ticket(cluster, context, perform, monkeypatch):
