@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from airflow.providers.common.compat.sdk import conf
+from airflow.providers.common.compat.sdk import TaskDeferred, conf
 from jinja2 import TemplateError
 
 from airflow_hiveacid.assets import emit_assets
@@ -112,7 +112,9 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         try:
             job = self._running = self._prepare(context)
             report = run(self._running, context)
-        except (Exception, KeyboardInterrupt) as error:
+        except TaskDeferred:
+            raise
+        except BaseException as error:  # A timeout of the task is no Exception.
             failure = self._failure(job, context, error)
             if failure is error:
                 raise

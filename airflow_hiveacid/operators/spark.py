@@ -147,8 +147,9 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Return the report of the application that the trigger has waited for."""
         if "error" in event:
             report = codec.from_record(ErrorReport, event["error"], "error")
-            self._end_deferred(context)
-            raise task_failure(replace(report, retryable=True))
+            failure = task_failure(replace(report, retryable=True))
+            self._end_deferred(context, failure)
+            raise failure
         # The task began before it was deferred, in another process.
         self._began = context["ti"].start_date.timestamp()
         return self._guarded(context, partial(self._after_trigger, event))
@@ -159,12 +160,13 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Continue after the trigger; end the application if the trigger timed out or failed."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout):
-            self._end_deferred(context)
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
+            self._end_deferred(context, error)
             raise
 
-    def _end_deferred(self, context: "Context") -> None:
-        """End the application that no trigger follows any more, as far as that is possible."""
+    def _end_deferred(self, context: "Context", failure: Exception) -> None:
+        """End the application that no trigger follows any more, and record the failure."""
+        self._began = context["ti"].start_date.timestamp()
         # Its tag is known without a server, and a missing connection spares only its own part.
         job = self._running = self._deferred(context)
         try:
@@ -176,6 +178,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         except HiveAcidError as error:
             self.log.warning("The transaction is left to the metastore's timeout: %s", error)
         self._end_work()
+        self._failure(self._running, context, failure)
 
     def _deferred(self, context: "Context") -> JobT:
         """Return the named job that the task submitted before it was deferred."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import (
     HiveAcidCleanOperator,
@@ -122,6 +123,23 @@ def test_a_failed_job_leaves_a_record(spark_submit, context, records):
         HiveAcidCleanOperator(task_id="t", job=CleanJob(target="db.missing")).execute(context)
     [record] = records()
     assert (record["outcome"], record["error"]) == ("failed", "TableNotFound")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(KeyboardInterrupt, "killed"), (AirflowTaskTimeout, "failed")]
+)
+def test_an_interrupted_job_leaves_a_record(
+    spark_submit, context, records, monkeypatch, error, outcome
+):
+    def interrupt(*_):
+        raise error
+
+    operator = HiveAcidDeleteOperator(task_id="t", job=DELETE)
+    monkeypatch.setattr(operator, "_run", interrupt)
+    with pytest.raises(error):
+        operator.execute(context)
+    [record] = records()
+    assert (record["outcome"], record["error"]) == (outcome, error.__name__)
 
 
 @pytest.mark.parametrize(("allowed", "passes"), [("s3a://landing", True), ("s3a://other", False)])

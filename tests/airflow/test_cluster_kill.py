@@ -1,6 +1,8 @@
 """Operators whose driver is in the cluster: when their tasks are ended, nothing runs on."""
 
 import asyncio
+import json
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -239,14 +241,17 @@ def copy_changes(**arguments: Any) -> HiveAcidChangesOperator:
 @pytest.mark.parametrize("error", ["Trigger timeout", "Trigger failure"])
 @pytest.mark.parametrize("lost", [None, "spark_default", "hive_acid_default"])
 def test_a_deferred_task_without_a_trigger_ends_what_it_can(
-    cluster, context, open_txns, monkeypatch, lost, error
+    cluster, context, open_txns, monkeypatch, caplog, lost, error
 ):
+    caplog.set_level(logging.INFO, "airflow_hiveacid.audit")
     deferred_by(delete(deferrable=True), context)
     (application,) = cluster.applications
     if lost is not None:
         monkeypatch.delenv(f"AIRFLOW_CONN_{lost.upper()}")
     with pytest.raises((TaskDeferralTimeout, TaskDeferralError)):
         delete(deferrable=True).resume_execution("__fail__", {"error": error}, context)
+    (record,) = (each for each in caplog.records if each.name == "airflow_hiveacid.audit")
+    assert json.loads(record.getMessage())["outcome"] == "failed"
     assert cluster.killed(application) is (lost != "spark_default")
     assert open_txns() == [lost == "hive_acid_default", True]
 

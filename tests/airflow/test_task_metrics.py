@@ -5,6 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator, HiveAcidDeleteOperator
 from airflow_hiveacid.errors import TableNotFound
@@ -94,15 +95,17 @@ def test_a_task_that_fails_in_spark_emits_the_error_of_its_report(stats, spark_s
     assert [tags["error"] for tags, _ in stats.of(metrics.RUN_FAILURES)] == ["LockTimeout"]
 
 
-def test_a_killed_task_emits_a_failure(stats, spark_submit, context, monkeypatch):
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, AirflowTaskTimeout])
+def test_a_killed_task_emits_a_failure(stats, spark_submit, context, monkeypatch, interruption):
     def interrupt(*_):
-        raise KeyboardInterrupt
+        raise interruption
 
     operator = delete_from()
     monkeypatch.setattr(operator, "_run", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(interruption):
         operator.execute(context)
-    assert [tags["error"] for tags, _ in stats.of(metrics.RUN_FAILURES)] == ["KeyboardInterrupt"]
+    errors = [tags["error"] for tags, _ in stats.of(metrics.RUN_FAILURES)]
+    assert errors == [interruption.__name__]
 
 
 @pytest.mark.parametrize("method", ["incr", "timing"])
