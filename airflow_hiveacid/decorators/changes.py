@@ -42,6 +42,7 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
         **HiveAcidChangesOperator.template_fields_renderers,
     }
     custom_operator_name = "@task.hive_acid_changes"
+    result_key = "sql"
 
     def __init__(
         self,
@@ -67,17 +68,21 @@ class _HiveAcidChangesDecoratedOperator(FunctionOperator, HiveAcidChangesOperato
     def execute(self, context: "Context") -> Any:
         """Call the function, then append."""
         returned = self.call_function(context)
-        assert isinstance(self.job, InsertJob)
-        assert isinstance(self.job.source, QuerySource)
         if not isinstance(returned, str) or not returned.strip():
             error = InvalidJob(
                 f"The function of {self.custom_operator_name} has returned {returned!r}.",
                 remedy=f"Return a query that reads {_VIEW}.",
             )
             raise task_failure(error)
-        source = dataclasses.replace(self.job.source, sql=returned)
-        self.job = dataclasses.replace(self.job, source=source)
+        self.use_result(returned, context)
         return super().execute(context)
+
+    def complete_job(self, result: str) -> None:
+        """Set the query."""
+        assert isinstance(self.job, InsertJob)
+        assert isinstance(self.job.source, QuerySource)
+        source = dataclasses.replace(self.job.source, sql=result)
+        self.job = dataclasses.replace(self.job, source=source)
 
 
 def hive_acid_changes_task(

@@ -24,6 +24,7 @@ class _HiveAcidCompactDecoratedOperator(FunctionOperator, HiveAcidCompactOperato
     """Compacts the partitions that a function names."""
 
     custom_operator_name = "@task.hive_acid_compact"
+    result_key = "partitions"
 
     def __init__(self, **kwargs: Any) -> None:
         # A pool here is Airflow's: only workers have one, and they take no partitions.
@@ -40,8 +41,12 @@ class _HiveAcidCompactDecoratedOperator(FunctionOperator, HiveAcidCompactOperato
             raise task_failure(error) from None
         if not partitions:
             raise AirflowSkipException("The function names no partition: there is nothing to do.")
-        self.job = dataclasses.replace(self.job, partitions=partitions)
+        self.use_result(list(partitions), context)
         return super().execute(context)
+
+    def complete_job(self, result: Sequence[str]) -> None:
+        """Set the partitions."""
+        self.job = dataclasses.replace(self.job, partitions=tuple(result))
 
     def _partitions(self, returned: object) -> tuple[str, ...]:
         if isinstance(returned, str) or not isinstance(returned, Sequence):

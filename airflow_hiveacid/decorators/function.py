@@ -32,6 +32,8 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         **HiveAcidSparkOperator.template_fields_renderers,
     }
     custom_operator_name: str
+    # The XCom with the part of the job that the function has returned.
+    result_key: ClassVar[str]
     # The function is called when the task runs: then the page shows its result.
     overwrite_rtif_after_execution = True
 
@@ -55,6 +57,33 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         if missing:
             raise InvalidJob(f"{cls.custom_operator_name} lacks {', '.join(missing)}.")
         return given
+
+    def use_result(self, result: Any, context: "Context") -> None:
+        """Complete the job, also for the process that continues after a deferral.
+
+        :param result: The part of the job that the function has returned, as plain values.
+        :param context: The context of the task.
+        """
+        self.complete_job(result)
+        context["ti"].xcom_push(key=self.result_key, value=result)
+
+    def complete_job(self, result: Any) -> None:
+        """Complete the job by the part that the function has returned.
+
+        :param result: The part, as plain values.
+        """
+        raise NotImplementedError
+
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
+    ) -> Any:
+        """Continue after the trigger with the function's earlier result."""
+        ti = context["ti"]
+        result = ti.xcom_pull(task_ids=self.task_id, key=self.result_key, map_indexes=ti.map_index)
+        # An earlier version of this package may have submitted the application.
+        if result is not None:
+            self.complete_job(result)
+        return super().resume_execution(next_method, next_kwargs, context)
 
     def call_function(self, context: "Context") -> Any:
         """Return the function's result."""

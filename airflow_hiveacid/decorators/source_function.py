@@ -27,6 +27,8 @@ class SourceFunctionOperator(FunctionOperator):
     :param kwargs: The fields of the job but ``source``, and the parameters of the operator.
     """
 
+    result_key = "source"
+
     def __init__(self, *, inputs: Mapping[str, Input] | None = None, **kwargs: Any) -> None:
         described = self.take_fields(kwargs, "source")
         # The source is known when the task runs.
@@ -41,8 +43,13 @@ class SourceFunctionOperator(FunctionOperator):
             source = self._source(returned, self.job.source.inputs)
         except InvalidJob as error:
             raise task_failure(error) from None
-        self.job = dataclasses.replace(self.job, source=source)
+        self.use_result(codec.encode(source), context)
         return super().execute(context)
+
+    def complete_job(self, result: Mapping[str, Any]) -> None:
+        """Set the source."""
+        source: Source = codec.decode(Source, result, "source")
+        self.job = dataclasses.replace(self.job, source=source)
 
     def _source(self, returned: object, inputs: Mapping[str, Input]) -> Source:
         if isinstance(returned, str):

@@ -16,8 +16,6 @@ from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_XCOM = "sql"
-
 
 class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
     """Runs the statements that a function returns."""
@@ -33,6 +31,7 @@ class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
         **HiveAcidSqlOperator.template_fields_renderers,
     }
     custom_operator_name = "@task.hive_acid_sql"
+    result_key = "sql"
 
     def __init__(self, **kwargs: Any) -> None:
         # The statements are known when the task runs.
@@ -47,17 +46,12 @@ class _HiveAcidSqlDecoratedOperator(FunctionOperator, HiveAcidSqlOperator):
                 remedy="Return one statement or several, separated by semicolons.",
             )
             raise task_failure(error)
-        self.sql = returned
-        context["ti"].xcom_push(key=_XCOM, value=returned)
+        self.use_result(returned, context)
         return super().execute(context)
 
-    def resume_execution(
-        self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
-    ) -> Any:
-        """Continue after the trigger with the function's earlier result."""
-        ti = context["ti"]
-        self.sql = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
-        return super().resume_execution(next_method, next_kwargs, context)
+    def complete_job(self, result: str) -> None:
+        """Set the statements."""
+        self.sql = result
 
 
 def hive_acid_sql_task(

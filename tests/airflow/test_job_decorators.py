@@ -4,9 +4,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG, task
 
-from airflow_hiveacid import PathSource, TableSource
+from airflow_hiveacid import MatchedUpdate, PathSource, TableSource
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import CompactJob, InsertJob, codec
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 
@@ -63,18 +64,43 @@ def test_statements_are_those_that_are_returned(run, spark_submit, context):
     assert context["ti"].xcoms["sql"].startswith("DELETE FROM orders")
 
 
-def test_a_deferred_task_continues_with_its_original_statements(spark_submit, context, monkeypatch):
-    operator = decorated("hive_acid_sql", lambda: pytest.fail("It was called again."))
-    context["ti"].xcom_pull = lambda **asked: {"sql": "DELETE FROM db.t WHERE a"}[asked["key"]]
-    prepared = []
-    monkeypatch.setattr(
-        type(operator),
-        "_after_trigger",
-        lambda self, event, job, context: prepared.append(job) or pytest.fail("done"),
-    )
-    with pytest.raises(pytest.fail.Exception, match="done"):
-        operator.resume_execution("execute_complete", {"event": {}}, context)
-    assert [(job.target, job.run_token) for job in prepared] == [("db.t", "d/r/t/-1")]
+@pytest.mark.parametrize(
+    ("name", "returned", "options"),
+    [
+        ("hive_acid_sql", "DELETE FROM db.t WHERE a", {}),
+        ("hive_acid_insert", {"name": "db.feed"}, {"target": "db.t"}),
+        (
+            "hive_acid_merge",
+            "SELECT * FROM feed",
+            {
+                "target": "db.t",
+                "on": "t.id = s.id",
+                "when": [MatchedUpdate()],
+                "inputs": {"feed": PathSource("s3a://feed", format="json")},
+            },
+        ),
+        ("hive_acid_compact", ["day=1"], {"target": "db.days"}),
+    ],
+)
+def test_a_deferred_task_continues_with_the_result_of_its_function(
+    spark_submit, context, monkeypatch, name, returned, options
+):
+    jobs = []
+
+    def end(_, *arguments):
+        jobs.extend(each for each in arguments if isinstance(each, Job))
+        raise AirflowFailException("The end of the test.")
+
+    context["ti"].xcom_pull = lambda key, **_: context["ti"].xcoms.get(key)
+    operator = decorated(name, returned, **options)
+    for method in ("_run", "_after_trigger"):
+        monkeypatch.setattr(type(operator), method, end)
+    with pytest.raises(AirflowFailException, match="The end of the test"):
+        operator.execute(context)
+    resumed = decorated(name, lambda: pytest.fail("It was called again."), **options)
+    with pytest.raises(AirflowFailException, match="The end of the test"):
+        resumed.resume_execution("execute_complete", {"event": {}}, context)
+    assert jobs[0] == jobs[1]
 
 
 def test_a_compaction_takes_the_partitions_that_are_returned(run, spark_submit):
