@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 # A cluster that was restarted may not know its applications for a moment.
 _POLLS_BEFORE_LOST = 5
 _SECONDS_TO_APPEAR = 60
-_SECONDS_TO_END = 20
+# Airflow kills a task 5 seconds after on_kill began, and the transactions are aborted after this wait.
+_SECONDS_TO_END = 2
 # Spark redacts variables with such names. No connection's token uses this name.
 _DRIVER_TOKEN = "HIVEACID_DELEGATION_TOKEN"
 

@@ -39,12 +39,13 @@ class HiveAcidStreamOperator(HiveAcidSparkOperator[StreamJob]):
 
     :param job: The source, and the statements for every batch. (templated)
     :param stop_seconds: Time for the current batch to end when the task is stopped; then the
-        application is killed, which is safe too.
+        application is killed, which is safe too. Airflow kills the process of a task 5 seconds
+        after its stop. With a longer time, a driver in a cluster then continues until its batch ends.
     """
 
     job_type = StreamJob
 
-    def __init__(self, *, stop_seconds: float = 30, **kwargs: Any) -> None:
+    def __init__(self, *, stop_seconds: float = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.stop_seconds = stop_seconds
 

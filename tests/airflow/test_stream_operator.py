@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid import BatchSource, HiveAcidStreamOperator, StreamSource
+from airflow_hiveacid.cluster import cluster_run
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs import InsertJob, StreamJob
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -117,3 +118,11 @@ def test_a_stream_that_ends_when_it_is_asked_to_is_not_killed(
     killed.join()
     assert told == [True]
     assert Path(spark_submit.seen.argv[-5]).name == "run.py"
+
+
+def test_a_killed_stream_is_ended_before_airflow_kills_its_task(
+    operator: HiveAcidStreamOperator,
+) -> None:
+    default = HiveAcidStreamOperator(task_id="default", job=operator.job)
+    # Its supervisor sends SIGKILL 5 seconds after SIGTERM.
+    assert default.stop_seconds + cluster_run._SECONDS_TO_END < 5
