@@ -136,11 +136,12 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
                 fresh, now_reported = _choose(
                     own, reported, datetime.now(UTC), self.remind_after_hours
                 )
+                if fresh:
+                    yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]
+                # Only now: the event may be repeated, but must not be lost.
                 if now_reported != reported and store is not None:
                     await store.aset(_REPORTED, now_reported)
                 reported = now_reported
-                if fresh:
-                    yield TriggerEvent({"needs": fresh})  # type: ignore[no-untyped-call]
         finally:
             watched[self.table] -= 1
             if not watched[self.table]:
