@@ -13,9 +13,11 @@ from threading import Barrier, Event, Thread
 import pytest
 
 from airflow_hiveacid.cli import metrics_server
+from airflow_hiveacid.cli.commands import metrics as metrics_command
 from airflow_hiveacid.cli.metrics_server import MetricsServer, parse_address
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.maintenance import metrics
+from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.prometheus_text import CONTENT_TYPE
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.fakes.metastore import FakeMetastore
@@ -199,3 +201,18 @@ def test_scrapes_continue_while_the_metastore_does_not_answer(tmp_path):
     assert "hiveacid_metastore_up 0\n" in second
     assert of_table in second
     assert "compaction_num_initiated" not in second
+
+
+def test_a_bug_in_a_measurement_does_not_end_the_later_ones(monkeypatch, capsys):
+    tables, sample = metrics_command._Tables(None, ["shop.t"], runs=False), Sample(metrics.UP, 1)
+
+    def measured(tables, name):
+        if "a bug" not in capsys.readouterr().err:
+            raise ValueError("a bug")
+        tables.stop()
+        return [sample]
+
+    monkeypatch.setattr(metrics_command, "_LEAST_SECONDS", 0)
+    monkeypatch.setattr(metrics_command._Tables, "_measured", measured)
+    tables.measure_every(0)
+    assert tables.latest == [sample]

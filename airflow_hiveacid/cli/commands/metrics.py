@@ -152,8 +152,9 @@ class _Tables:
             for name in self._names:
                 try:
                     self._latest[name] = [*self._measured(name)]
-                except HiveAcidError as error:
-                    print(f"hiveacid: {error}", file=sys.stderr, flush=True)
+                except Exception as error:  # noqa: BLE001 - the thread must outlive any of them
+                    kind = "" if isinstance(error, HiveAcidError) else f"{type(error).__name__}: "
+                    print(f"hiveacid: {name}: {kind}{error}", file=sys.stderr, flush=True)
                     # The time of the last measurement is one of the metrics.
                     if not isinstance(error, MetastoreError):
                         self._latest.pop(name, None)
