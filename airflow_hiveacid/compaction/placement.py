@@ -73,14 +73,11 @@ def compact(
     rest = rest_for_spark(job, report)
     if rest is None:
         return report
-    left = [each for each in report.partitions if _needs_spark(each)]
-    done = [each for each in report.partitions if each not in left]
-    done += on_spark(rest, left[0].reason).partitions
-    return joint_report(TableRef.parse(job.target), done)
+    return joined(report, on_spark(*rest))
 
 
-def rest_for_spark(job: CompactJob, report: CompactReport) -> CompactJob | None:
-    """Return a job for the partitions that need Spark, as became clear in the worker.
+def rest_for_spark(job: CompactJob, report: CompactReport) -> tuple[CompactJob, str] | None:
+    """Return a job for the partitions that need Spark, as became clear in the worker, and the reason.
 
     Args:
         job: The job that ran in the worker.
@@ -90,19 +87,37 @@ def rest_for_spark(job: CompactJob, report: CompactReport) -> CompactJob | None:
         None without such partitions, or if the job must not run on Spark. Of a queue, the requests
         for them were refused.
     """
-    left = partitions_for_spark(report)
+    left = [each for each in report.partitions if needs_spark(each)]
     if not left or job.run_in != "auto" or job.mode == "worker":
         return None
-    names = sorted(name for name in left if name is not None)
-    return replace(job, run_in="spark", partitions=names or None)
+    names = sorted(each.partition for each in left if each.partition is not None)
+    return replace(job, run_in="spark", partitions=names or None), left[0].reason
 
 
-def partitions_for_spark(report: CompactReport) -> set[str | None]:
-    """Return the partitions that need Spark, as became clear in the worker; None is a table."""
-    return {each.partition for each in report.partitions if _needs_spark(each)}
+def joined(in_worker: CompactReport, on_spark: CompactReport) -> CompactReport:
+    """Combine the reports of a compaction that began in the worker and ended on Spark.
+
+    Args:
+        in_worker: The report of the worker.
+        on_spark: The report of the partitions that need Spark, or of all partitions again.
+    """
+    compacted = {each.partition for each in in_worker.partitions if each.outcome == "compacted"}
+    later = [
+        each
+        for each in on_spark.partitions
+        if each.outcome != "skipped" or each.partition not in compacted
+    ]
+    replaced = {each.partition for each in later} - compacted
+    earlier = [
+        each
+        for each in in_worker.partitions
+        if each.partition not in replaced and not needs_spark(each)
+    ]
+    return joint_report(TableRef.parse(in_worker.target), [*earlier, *later])
 
 
-def _needs_spark(report: PartitionReport) -> bool:
+def needs_spark(report: PartitionReport) -> bool:
+    """Whether a partition needs Spark, as became clear in the worker."""
     return report.error is not None and report.error.id == SparkNeeded.__name__
 
 

@@ -18,7 +18,7 @@ from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.placement import partitions_for_spark, why_spark
+from airflow_hiveacid.compaction.placement import needs_spark, why_spark
 from airflow_hiveacid.compaction.ranking import rank
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.compaction.table import TableCompactor
@@ -288,7 +288,7 @@ class WarehouseMaintainer:
             work.leave_for_spark(type_, {need.partition for need in work.needs[type_]})
             return None
         report = TableCompactor(self._scheduler, self._client, job, self._observers).run()
-        left = partitions_for_spark(report)
+        left = {each.partition for each in report.partitions if needs_spark(each)}
         work.add_compactions(report, left)
         work.leave_for_spark(type_, left)
         return report

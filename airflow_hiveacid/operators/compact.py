@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport
@@ -80,19 +79,12 @@ class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
             reason=job.reason or " ".join(dict.fromkeys(need.reason for need in needs)),
         )
 
-    def _run(self, job: CompactJob, context: "Context") -> dict[str, Any]:
-        """Do the work in the worker, or submit an application for it."""
-        if job.run_in == "worker" or not self._is_at_work(job, context):
-            report = self._without_spark(job, context)
-            if report is not None:
-                context["ti"].xcom_push(
-                    key=TableHealthLink().xcom_key, value=table_health_url(job.target)
-                )
-                return report
-        return super()._run(job, context)
-
-    def _without_spark(self, job: CompactJob, context: "Context") -> dict[str, Any] | None:
-        """Do the job in the worker, and return its report; None if it requires Spark."""
+    def _without_spark(
+        self, job: CompactJob, context: "Context"
+    ) -> tuple[CompactReport | None, CompactJob | None]:
+        if job.run_in != "worker" and self._is_at_work(job, context):
+            return None, job
+        context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.compaction.placement import rest_for_spark, why_spark
         from airflow_hiveacid.maintenance.idle_compaction import idle_report
@@ -105,19 +97,28 @@ class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
             if report is not None:
                 for each in report.partitions:
                     self.log.info("%s: %s", each.partition or each.table, each.reason)
-                return report.to_dict()
+                return report, None
             # A compaction reads no files of the driver.
             Preflight(client, DriverFiles(), lambda text: self.log.info("%s", text)).check(job)
             reason = why_spark(client, job)
             if reason is not None:
                 self.log.info("On Spark: %s", reason)
-                return None
+                return None, job
             report = self._compacted(client, job, context)
-        if rest_for_spark(job, report) is not None:
-            return None
-        if report.error is not None:
-            raise task_failure(report.error)
-        return report.to_dict()
+        found = rest_for_spark(job, report)
+        if found is None:
+            return report, None
+        rest, reason = found
+        self.log.info("The rest on Spark: %s", reason)
+        return report, rest
+
+    def _joined(
+        self, job: CompactJob, in_worker: CompactReport, on_spark: CompactReport
+    ) -> CompactReport:
+        # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.placement import joined
+
+        return joined(in_worker, on_spark)
 
     def _compacted(
         self, client: "MetastoreClient", job: CompactJob, context: "Context"

@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
@@ -285,7 +285,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self, run: "SparkRun", ended: Application, job: JobT, context: "Context"
     ) -> dict[str, Any]:
         """Return the report of an ended application, or raise the reason for its absence."""
-        report = run.report(job)
+        report = self._report_of(run, job)
         if report is not None and report.error is None:
             # The commit is final, even if the driver failed afterwards.
             return report.to_dict()
@@ -302,6 +302,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             self.log.info("Another client has ended %s: submitting another one.", ended.id)
             return self._run(job, context)
         raise run.failure(ended)
+
+    def _report_of(self, run: "SparkRun", job: JobT) -> Report | None:
+        """Return the report of the work; None if the application left none."""
+        return run.report(job)
 
     def _spark_options(self, context: "Context") -> dict[str, Any]:
         """The arguments of SparkSubmitHook."""

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.errors import SparkNeeded
-from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs.field_checks import is_template, require_text
 from airflow_hiveacid.jobs.options.run_options import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -138,20 +136,14 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
             orc_codec=self.orc_codec,
         )
 
-    def _run(self, job: ScriptJob, context: "Context") -> dict[str, Any]:
-        """Run the script in the worker, or submit an application for it."""
-        report = None
+    def _without_spark(
+        self, job: ScriptJob, context: "Context"
+    ) -> "tuple[ScriptReport | None, ScriptJob | None]":
         if not job.needs_spark:
-            report = self._define(job)
-        elif job.may_run_in_worker and not self._is_at_work(job, context):
-            report = self._without_spark(job, context)
-        if report is None:
-            return super()._run(job, context)
-        for warning in report.warnings:
-            self.log.warning("%s", warning)
-        if report.error is not None:
-            raise task_failure(report.error)
-        return report.to_dict()
+            return self._define(job), None
+        if not job.may_run_in_worker or self._is_at_work(job, context):
+            return None, job
+        return self._compacted(job, context)
 
     def _define(self, job: ScriptJob) -> "ScriptReport":
         """Run a script that changes nothing but definitions."""
@@ -161,22 +153,39 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
         with MetastoreClient(job.connection) as client:
             return run_script_of_ddl(client, job, [KillObserver(self._require_active)])
 
-    def _without_spark(self, job: ScriptJob, context: "Context") -> "ScriptReport | None":
-        """Run the script in the worker; None if it requires Spark."""
+    def _compacted(
+        self, job: ScriptJob, context: "Context"
+    ) -> "tuple[ScriptReport | None, ScriptJob | None]":
+        """Run a script of definitions and compactions, as far as possible without Spark."""
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
-        from airflow_hiveacid.compaction.script import run_script_in_worker, why_script_needs_spark
+        from airflow_hiveacid.compaction.script import (
+            rest_of_script,
+            run_script_in_worker,
+            why_script_needs_spark,
+        )
         from airflow_hiveacid.metastore.client import MetastoreClient
 
         with MetastoreClient(job.connection) as client:
             reason = why_script_needs_spark(client, job)
-            if reason is None:
-                try:
-                    with self._working(context) as (scheduler, observers):
-                        return run_script_in_worker(client, job, scheduler, observers)
-                except SparkNeeded as error:
-                    reason = error.what
-        self.log.info("On Spark: %s", reason)
-        return None
+            if reason is not None:
+                self.log.info("On Spark: %s", reason)
+                return None, job
+            with self._working(context) as (scheduler, observers):
+                report = run_script_in_worker(client, job, scheduler, observers)
+        found = rest_of_script(job, report)
+        if found is None:
+            return report, None
+        rest, reason = found
+        self.log.info("The rest on Spark: %s", reason)
+        return report, rest
+
+    def _joined(
+        self, job: ScriptJob, in_worker: "ScriptReport", on_spark: "ScriptReport"
+    ) -> "ScriptReport":
+        # Thrift is heavy, and this module is imported while DAGs are parsed.
+        from airflow_hiveacid.compaction.script import joined_script
+
+        return joined_script(job, in_worker, on_spark)
 
     def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report

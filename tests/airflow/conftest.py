@@ -152,6 +152,7 @@ def context() -> dict[str, Any]:
         start_date=datetime.now(UTC),
         xcoms=xcoms,
         xcom_push=lambda key, value: xcoms.update({key: value}),
+        xcom_pull=lambda task_ids, key, map_indexes: xcoms.get(key),
     )
     task = SimpleNamespace(outlets=[])
     return {"ti": ti, "task": task, "run_id": "r", "params": {"table": "db.orders"}}

@@ -11,14 +11,24 @@ from airflow_hiveacid.acid.compaction_policy import WorkerLimits
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.forecast import forecast
 from airflow_hiveacid.compaction.placement import compact, why_spark
+from airflow_hiveacid.compaction.script import joined_script, rest_of_script, run_script_in_worker
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.compaction import table as engine_table
 from airflow_hiveacid.errors import InvalidJob, SparkNeeded
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
-from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
+from airflow_hiveacid.jobs.reports.report import (
+    CompactReport,
+    ErrorReport,
+    PartitionReport,
+    RunReport,
+)
+from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.progress import PhaseObserver
+from airflow_hiveacid.sql.script import to_jobs
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
 from tests.faults.without_spark import NoSpark
 
@@ -156,6 +166,48 @@ def test_partitions_that_need_spark_after_all_are_left_to_it(
     assert compact(client, replace(job, run_in="worker"), in_worker, on_spark).partitions == tuple(
         first
     )
+
+
+@pytest.mark.parametrize("run_token", ["d/r/t/-1", None])
+def test_a_script_that_ends_on_spark_reports_the_statements_of_both(
+    client: MetastoreClient, database: str, run_token: str | None
+) -> None:
+    one, two = WrittenTable.create_partitions(client, f"{database}.t", "p=1", "p=2")
+    one.insert(1), one.insert(2)
+    two.insert(3), two.insert_in_disorder()
+    jobs = to_jobs(
+        f"ALTER TABLE {one.ref} SET TBLPROPERTIES ('a' = 'b'); ALTER TABLE {one.ref} COMPACT 'major';"
+        f" ALTER TABLE {one.ref} UNSET TBLPROPERTIES ('a')"
+    )
+    script = replace(ScriptJob.of(jobs), metastore=client.options, run_token=run_token)
+    with WorkerScheduler() as scheduler:
+        in_worker = run_script_in_worker(client, script, scheduler)
+    found = rest_of_script(script, in_worker)
+    assert found is not None
+    rest, reason = found
+    assert "sorted" in reason
+    # With a run token, the note of the run has the first statement.
+    assert rest.statements == script.statements[0 if run_token else 1 :]
+    skipped = PartitionReport(
+        table=str(one.ref), partition="p=1", outcome="skipped", reason="There is one base."
+    )
+    compacted = replace(skipped, partition="p=2", outcome="compacted", rows=3)
+    statements = [
+        RunReport(job="table_properties", target=str(one.ref), already_done=True),
+        CompactReport(target=str(one.ref), partitions=(skipped, compacted)),
+        RunReport(job="table_properties", target=str(one.ref)),
+    ]
+    on_spark = ScriptReport.of(str(one.ref), statements[-len(rest.statements) :])
+    report = joined_script(script, in_worker, on_spark)
+    first, second, third = (statement.report for statement in report.statements)
+    assert (first, third) == (in_worker.statements[0].report, statements[2])
+    assert not first.already_done
+    assert isinstance(second, CompactReport)
+    assert [(each.partition, each.outcome, each.rows) for each in second.partitions] == [
+        ("p=1", "compacted", 2),
+        ("p=2", "compacted", 3),
+    ]
+    assert report.error is None
 
 
 class Notes(PhaseObserver):

@@ -12,7 +12,7 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.scan.table_scan import TableScan
 from tests.cli.acid_files import write_events
@@ -23,10 +23,11 @@ from tests.places import place_of
 
 @dataclass
 class WrittenTable:
-    """A table with the column id and one bucket."""
+    """A table with the column id and one bucket, or a partition of one with the key p."""
 
     client: MetastoreClient
     ref: TableRef
+    partition: str | None = None
 
     @classmethod
     def create(
@@ -36,9 +37,21 @@ class WrittenTable:
         client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")], kind=kind))
         return cls(client, ref)
 
+    @classmethod
+    def create_partitions(
+        cls, client: MetastoreClient, name: str, *partitions: str
+    ) -> "list[WrittenTable]":
+        ref = TableRef.parse(name)
+        keys = [HiveColumn("p", "string")]
+        client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")], partition_keys=keys))
+        table = client.get_table(ref)
+        values = [each.partition("=")[2] for each in partitions]
+        client.add_partitions(ref, [HivePartition.new(table, [value]) for value in values])
+        return [cls(client, ref, partition) for partition in partitions]
+
     @property
     def root(self) -> Path:
-        return place_of(self.client.get_table(self.ref).folder)
+        return place_of(self.client.get_table(self.ref).folder) / (self.partition or "")
 
     def insert(self, *values: int, codec: str = "zlib") -> int:
         """Write a delta; its write id."""

@@ -17,7 +17,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.commands.history import show_history
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.selection import print_answer, selected
-from airflow_hiveacid.errors import InvalidJob, SparkNeeded, UserError
+from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
@@ -219,8 +219,12 @@ def _text(arguments: argparse.Namespace) -> str:
 def _run(job: ScriptJob, master: str) -> ScriptReport:
     if not job.needs_spark:
         return _define(job)
-    if job.may_run_in_worker and (done := _run_in_worker(job)) is not None:
-        return done
+    if job.may_run_in_worker:
+        return _compact(job, master)
+    return _run_on_spark(job, master)
+
+
+def _run_on_spark(job: ScriptJob, master: str) -> ScriptReport:
     report = local_spark.run_on_spark(job, master, "hiveacid sql")
     assert isinstance(report, ScriptReport)
     return report
@@ -235,25 +239,30 @@ def _define(job: ScriptJob) -> ScriptReport:
         return run_script_of_ddl(client, job)
 
 
-def _run_in_worker(job: ScriptJob) -> ScriptReport | None:
-    """Run a script without Spark; None if it requires Spark."""
-    from airflow_hiveacid.compaction.script import run_script_in_worker, why_script_needs_spark
+def _compact(job: ScriptJob, master: str) -> ScriptReport:
+    """Run a script of definitions and compactions, with Spark only where it is necessary."""
+    from airflow_hiveacid.compaction.script import (
+        joined_script,
+        rest_of_script,
+        run_script_in_worker,
+        why_script_needs_spark,
+    )
     from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     with MetastoreClient(job.connection) as client:
         reason = why_script_needs_spark(client, job)
-        if reason is None:
-            try:
-                with (
-                    progress_on_stderr("hiveacid sql") as observers,
-                    WorkerScheduler() as scheduler,
-                ):
-                    return run_script_in_worker(client, job, scheduler, observers)
-            except SparkNeeded as error:
-                reason = error.what
-    print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
-    return None
+        if reason is not None:
+            print(f"hiveacid: on Spark: {reason}", file=sys.stderr, flush=True)
+            return _run_on_spark(job, master)
+        with progress_on_stderr("hiveacid sql") as observers, WorkerScheduler() as scheduler:
+            report = run_script_in_worker(client, job, scheduler, observers)
+    found = rest_of_script(job, report)
+    if found is None:
+        return report
+    rest, reason = found
+    print(f"hiveacid: the rest on Spark: {reason}", file=sys.stderr, flush=True)
+    return joined_script(job, report, _run_on_spark(rest, master))
 
 
 def _as_text(report: RunReport | CompactReport) -> str:
