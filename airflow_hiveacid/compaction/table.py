@@ -4,7 +4,7 @@ import itertools
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.compaction import CompactionType
@@ -324,26 +324,20 @@ def _name(ref: TableRef, partition: str | None) -> str:
 
 
 def joint_report(ref: TableRef, done: Sequence[PartitionReport]) -> CompactReport:
-    """Combine all partitions into one report, with the first failure as its error."""
+    """Combine all partitions into one report, with their failures as one error."""
     seconds: dict[str, float] = {}
     for result in done:
         for phase, spent in result.seconds.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + spent, 3)
     failed = [result for result in done if result.error is not None]
-    error = None
-    if failed:
-        first = failed[0].error
-        assert first is not None
-        names = ", ".join(
-            _name(TableRef.parse(result.table), result.partition) for result in failed
-        )
-        error = replace(
-            first, message=f"{len(failed)} of {len(done)} failed ({names}): {first.message}"
-        )
+    names = ", ".join(_name(TableRef.parse(each.table), each.partition) for each in failed)
     return CompactReport(
         target=ref.full_name,
         partitions=tuple(done),
         seconds=seconds,
         warnings=tuple(warning for result in done for warning in result.warnings),
-        error=error,
+        error=ErrorReport.joint(
+            [each.error for each in failed if each.error is not None],
+            f"{len(failed)} of {len(done)} failed ({names})",
+        ),
     )

@@ -138,16 +138,8 @@ class MaintenanceReport:
     def error(self) -> ErrorReport | None:
         """The failures of all tables as one error; None if no table failed."""
         failed = [each for each in self.tables if each.error is not None]
-        errors = [each.error for each in failed if each.error is not None]
-        if not errors:
-            return None
-        first = errors[0]
         names = ", ".join(each.table for each in failed)
-        return ErrorReport(
-            id=first.id,
-            message=f"{len(failed)} of {self.surveyed} tables failed ({names}): {first.message}",
-            remedy=first.remedy,
-            # The next attempt maintains only the tables that still need it.
-            retryable=any(error.retryable for error in errors),
-            exit_code=first.exit_code,
+        return ErrorReport.joint(
+            [each.error for each in failed if each.error is not None],
+            f"{len(failed)} of {self.surveyed} tables failed ({names})",
         )

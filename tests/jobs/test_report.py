@@ -1,8 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.errors import InvalidJob, WriteConflict
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.compaction.table import joint_report
+from airflow_hiveacid.errors import CorruptFile, InvalidJob, LockTimeout, WriteConflict
+from airflow_hiveacid.jobs.maintenance import MaintenanceReport, TableMaintenance
 from airflow_hiveacid.jobs.reports.report import (
     CleanReport,
     CompactReport,
@@ -92,3 +96,33 @@ def test_our_errors_contain_remedies():
 def test_other_errors_contain_the_cause(error, message):
     report = ErrorReport.of(error)
     assert (report.id, report.message, report.retryable) == (type(error).__name__, message, False)
+
+
+PERMANENT, TEMPORARY = CorruptFile("bucket_0 is broken."), LockTimeout("Transaction 7 waited.")
+
+
+@pytest.mark.parametrize("order", [(PERMANENT, TEMPORARY), (TEMPORARY, PERMANENT)])
+def test_a_retryable_failure_decides_for_a_retry_in_any_order(order):
+    errors = [ErrorReport.of(error) for error in order]
+    partitions = [
+        PartitionReport(table="a.b", partition=name, outcome="failed", reason="", error=error)
+        for name, error in zip(("p=1", "p=2"), errors, strict=True)
+    ]
+    tables = tuple(
+        TableMaintenance(table=name, error=error)
+        for name, error in zip(("a.b", "a.c"), errors, strict=True)
+    )
+    compaction = joint_report(TableRef("a", "b"), partitions).error
+    maintenance = MaintenanceReport(surveyed=3, tables=tables).error
+    message = "Transaction 7 waited."
+    expected = ErrorReport.of(TEMPORARY)
+    assert compaction == replace(expected, message=f"2 of 2 failed (a.b/p=1, a.b/p=2): {message}")
+    assert maintenance == replace(expected, message=f"2 of 3 tables failed (a.b, a.c): {message}")
+
+
+def test_permanent_failures_are_reported_as_the_first_of_them():
+    errors = [ErrorReport.of(error) for error in (PERMANENT, InvalidJob("There is no p=3."))]
+    joint = ErrorReport.joint(errors, "2 of 2 failed (p=1, p=3)")
+    assert joint is not None
+    assert (joint.id, joint.retryable) == ("CorruptFile", False)
+    assert ErrorReport.joint([], "0 of 2 failed ()") is None

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compact, and print the outcome of every partition.
 
     Returns:
-        0, or the exit code of the first failed partition.
+        0, or the exit code of a failed partition, preferably one that a retry can help.
     """
     job = CompactJob(
         **target.job_fields(arguments),

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Maintain the tables, and print the result of each.
 
     Returns:
-        0, or the exit code of the first failed table.
+        0, or the exit code of a failed table, preferably one that a retry can help.
     """
     from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
     from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler

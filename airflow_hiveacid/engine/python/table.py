@@ -468,8 +468,8 @@ class AcidTable(TableChanges[RunReport]):
                 ``"spark"`` by tasks of Spark; by default, the amount of work determines it.
 
         Raises:
-            HiveAcidError: The error of the first partition that failed; the message names all of
-                them.
+            HiveAcidError: The error of the first partition that failed, of those that a retry can
+                help if there are any; the message names all failed partitions.
         """
         job = CompactJob(
             target=self.ref.full_name,

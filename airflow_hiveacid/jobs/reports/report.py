@@ -1,7 +1,7 @@
 """Report of a run: the result of the Spark application, and the operator's XCom value."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -42,6 +42,25 @@ class ErrorReport:
                 exit_code=error.exit_code,
             )
         return cls(id=type(error).__name__, message=str(error) or repr(error))
+
+    @classmethod
+    def joint(cls, errors: Sequence[Self], failed: str) -> Self | None:
+        """Combine the errors of independent parts of a run.
+
+        The result is retryable if one of the errors is: a retry processes only the parts that are
+        left, and fails for good once only permanent errors remain.
+
+        Args:
+            errors: The errors of the failed parts.
+            failed: The failed parts, "2 of 3 failed (p=1, p=2)".
+
+        Returns:
+            None without errors.
+        """
+        if not errors:
+            return None
+        error = next((each for each in errors if each.retryable), errors[0])
+        return replace(error, message=f"{failed}: {error.message}")
 
     def exception(self) -> HiveAcidError:
         """Return the error as an exception; one of an unknown kind as SparkJobFailed."""
