@@ -11,7 +11,12 @@ from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
-from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
+from airflow_hiveacid.jobs.field_checks import (
+    is_template,
+    require_choice,
+    require_partition_names,
+    require_text,
+)
 from airflow_hiveacid.sensors.patient import PatientSensor
 
 if TYPE_CHECKING:
@@ -37,7 +42,8 @@ class HiveAcidCompactionSensor(PatientSensor):
 
     :param table: A table, ``database.table``, or a pattern of tables: ``database.*`` or
         ``database.prefix*`` are all their transactional tables. (templated)
-    :param partitions: The names of the partitions to survey; all by default. (templated)
+    :param partitions: The names of the partitions to survey, in a list; all by default. A template
+        of the list needs a DAG with ``render_template_as_native_obj=True``. (templated)
     :param expand_by: The unit of one mapped task, and so of one Spark application: ``table``
         combines all partitions of a table that need the same type of compaction, and compacts them
         in parallel; ``partition`` is each partition, and the XCom value is a list of dicts.
@@ -63,12 +69,16 @@ class HiveAcidCompactionSensor(PatientSensor):
         if not is_template(table):
             TableRef.parse(table)
         require_choice(expand_by, get_args(ExpandBy), "expand_by")
+        # A text becomes a list when it is rendered, as native objects.
+        if not isinstance(partitions, str) or not is_template(partitions):
+            _require_partitions(partitions)
         self.table = table
         self.partitions = partitions
         self.expand_by = expand_by
         self._poll: CompactionPoll | None = None
 
     def _find(self, context: "Context") -> list[Any] | None:
+        _require_partitions(self.partitions)
         # Since Airflow 3.3: the state shared by the processes of a rescheduled sensor.
         store: Any = context.get("task_state_store") if self.reschedule else None
         poll = self._prepared_poll({} if store is None else store.get(_QUIET, {}))
@@ -122,3 +132,9 @@ class HiveAcidCompactionSensor(PatientSensor):
             options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
             self._poll = CompactionPoll(options, self._policy(), self._budget(), quiet)
         return self._poll
+
+
+def _require_partitions(names: Sequence[str] | None) -> None:
+    """Raise InvalidJob unless the value is a list of names that is not empty, or None for all."""
+    if names is not None:
+        require_partition_names(names)

@@ -390,6 +390,12 @@ def test_the_table_and_the_policy_are_templates():
     [
         *((sensor, {"table": "orders"}, "'orders' is not the name") for sensor in SENSORS),
         *((sensor, {"table": ""}, "table must be a non-empty text") for sensor in SENSORS),
+        *(
+            (sensor, {"partitions": "d=1"}, "partitions must be a list, not 'd=1'")
+            for sensor in SENSORS
+        ),
+        (HiveAcidDeltaCountSensor, {"partitions": []}, "partitions is empty"),
+        (HiveAcidDeltaCountSensor, {"partitions": ["1"]}, r"partitions\[0\]"),
         (HiveAcidDeltaCountSensor, {"max_deltas": -1}, "max_deltas"),
         (HiveAcidDeltaSizeSensor, {"max_ratio": -0.1}, "max_delta_ratio"),
         (HiveAcidDeltaSizeSensor, {"measure": "files"}, "measure"),
