@@ -106,6 +106,10 @@ def _require_names(
     for name in values:
         if not isinstance(name, str) or not allowed.fullmatch(name):
             raise InvalidJob(f"{field}: {name!r} cannot be {what}.")
+        if not isinstance(values[name], str):
+            # The value may be a secret.
+            kind = type(values[name]).__name__
+            raise InvalidJob(f"{field}[{name!r}] must be a text, not one {kind}.")
     require_lines(field, values)
 
 

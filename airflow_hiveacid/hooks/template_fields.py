@@ -1,32 +1,48 @@
 """NamedTemplateFields: errors of templates that name the field of the operator."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.sdk import BaseOperator
 from jinja2 import TemplateError
 
+from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.empty_intervals import require_interval, texts_of
 from airflow_hiveacid.hooks.task_failures import task_failure
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import is_task_output
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from jinja2 import Environment
+
+
+SettingT = TypeVar("SettingT", CompactionPolicy, Budget, WorkerLimits)
 
 
 class NamedTemplateFields(BaseOperator):
-    """Base of operators and sensors: an invalid template fails the task with the name of its field."""
+    """Base of operators and sensors: an invalid template fails the task with the name of its field.
+
+    A field that was given is not None after rendering: the default would have another meaning.
+    """
+
+    # The template fields that contain texts only, also in a DAG whose templates are native objects.
+    text_fields: ClassVar[Sequence[str]] = ()
 
     def render_template(self, content: Any, context: "Context", *args: Any, **kwargs: Any) -> Any:
-        """Render as Airflow does; undefined names and invalid syntax fail without a retry.
+        """Render as Airflow does, and text fields as texts; invalid templates fail without a retry.
 
-        So do templates of both ends of a data interval that is empty.
+        So do templates of both ends of a data interval that is empty, and None.
         """
         field = self._field_of(content)
         if field is not None:
             self._require_interval(field, texts_of(content), context)
         try:
-            return super().render_template(content, context, *args, **kwargs)
+            if field in self.text_fields:
+                rendered = self._render_texts(content, context)
+            else:
+                rendered = super().render_template(content, context, *args, **kwargs)
         except TemplateError as error:
             if field is None:
                 # A part of a field: the call that renders the whole field reports the error.
@@ -37,6 +53,30 @@ class NamedTemplateFields(BaseOperator):
                 remedy="Define each name of the template in the params of the DAG, or correct it.",
             )
             raise task_failure(invalid) from None
+        if field is not None and rendered is None:
+            missing = InvalidJob(
+                f"{field} of {type(self).__name__} {self.task_id!r} is None in this run.",
+                remedy="Return a value from the other task or the template, or skip this task; only a "
+                "parameter that is omitted has its default.",
+            )
+            raise task_failure(missing)
+        return rendered
+
+    def _render_texts(self, content: Any, context: "Context") -> Any:
+        """Render the texts in a value to texts, regardless of the templates of the DAG."""
+        environment = self._text_environment()
+        files = tuple(self.template_ext)
+
+        def render(text: str) -> str:
+            is_file = text.endswith(files)
+            template = (environment.get_template if is_file else environment.from_string)(text)
+            return template.render(context)
+
+        return _as_texts(content, render, context)
+
+    def _text_environment(self) -> "Environment":
+        dag = self.get_dag()
+        return dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
 
     def _require_interval(self, field: str, texts: Iterable[str], context: "Context") -> None:
         try:
@@ -46,5 +86,43 @@ class NamedTemplateFields(BaseOperator):
 
     def _field_of(self, content: Any) -> str | None:
         """Return the template field whose value is this object."""
+        if content is None:
+            return None  # A value within a field: Airflow renders no field that is None.
         fields = (name for name in self.template_fields if getattr(self, name, None) is content)
         return next(fields, None)
+
+
+def rendered_setting(type_: type[SettingT], given: object, field: str) -> SettingT:
+    """Return a valid setting that is an object, or a mapping of its fields.
+
+    :param type_: The type of the object.
+    :param given: The value of a template field, after rendering.
+    :param field: The name of the field, for the error.
+    :raises InvalidJob: The value is something else, or invalid.
+    """
+    if isinstance(given, type_):
+        setting = given
+    elif isinstance(given, Mapping):
+        setting = codec.decode(type_, dict(given), field)
+    else:
+        raise InvalidJob(
+            f"{field} must be a {type_.__name__} or a dict of its fields, not {given!r}.",
+            remedy=f"Write {field}={type_.__name__}(...). A template of a dict needs a DAG with "
+            "render_template_as_native_obj=True.",
+        )
+    setting.validate()
+    return setting
+
+
+def _as_texts(value: Any, render: Callable[[str], str], context: "Context") -> Any:
+    """Convert a value to texts, at any depth of lists and mappings."""
+    if isinstance(value, str):
+        return render(value)
+    if isinstance(value, Mapping):
+        return {key: _as_texts(entry, render, context) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_texts(entry, render, context) for entry in value]
+    if is_task_output(value):
+        # Its texts are values, even if they look like templates.
+        return _as_texts(value.resolve(context), str, context)
+    return None if value is None else str(value)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike
 
 from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.errors import InvalidJob, MalformedName
@@ -9,9 +10,24 @@ from airflow_hiveacid.text.spelling import did_you_mean
 from airflow_hiveacid.text.sql_tokens import require_expression
 
 
-def is_template(text: str) -> bool:
-    """Whether the text is a template that cannot be checked before rendering."""
-    return "{{" in text or "{%" in text
+def is_task_output(value: object) -> bool:
+    """Whether a value is, or contains, the output of another task, which is known when it has run."""
+    if isinstance(value, Mapping):
+        return any(map(is_task_output, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(is_task_output, value))
+    # The rule of Airflow, which this module does not import.
+    return not isinstance(value, PathLike) and callable(getattr(value, "resolve", None))
+
+
+def is_template(value: object) -> bool:
+    """Whether a value cannot be checked before rendering: it is a template, or has a task's output.
+
+    Lists and mappings with texts that are templates can be checked except for these texts.
+    """
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    return is_task_output(value)
 
 
 def require_text(text: object, what: str) -> None:

@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
-from airflow_hiveacid.jobs.field_checks import freeze, require_text
+from airflow_hiveacid.jobs.field_checks import freeze, require_list, require_text
 from airflow_hiveacid.jobs.reports.report import ErrorReport
 from airflow_hiveacid.text.quantities import bytes_in_words
 
@@ -39,10 +39,10 @@ class Maintenance:
 
     def validate(self) -> None:
         """Raise InvalidJob if a setting is invalid; contacts no server."""
-        if isinstance(self.tables, str) or not self.tables:
+        require_list(self.tables, "tables", 'tables=["sales.*"]')
+        if not self.tables:
             raise InvalidJob(
-                f"tables must be a list of names or patterns, not {self.tables!r}.",
-                remedy='Pass for example ["sales.*"].',
+                "tables is empty.", remedy='Pass names or patterns, for example ["sales.*"].'
             )
         for pattern in self.tables:
             require_text(pattern, "tables")

@@ -45,6 +45,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
     job_type: ClassVar[type[Job]]
 
     template_fields: Sequence[str] = ("job", "once_per", "metastore_conn_id")
+    text_fields: ClassVar[Sequence[str]] = ("once_per", "metastore_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"job": "yaml", "job.source.sql": "sql"}
     ui_color = "#fde8c9"
 
@@ -80,9 +81,8 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
         """Render a job, which is frozen, into a new one; anything else as Airflow does."""
         if not isinstance(content, Job):
             return super().render_template(content, context, *args, **kwargs)
-        dag = self.get_dag()
         # A job's texts stay texts: as native objects, "'a'" would lose its quotes.
-        texts = dag.get_template_env(force_sandboxed=True) if dag else self.get_template_env()
+        texts = self._text_environment()
         found: list[str] = []
 
         def collect(text: str) -> str:
@@ -178,7 +178,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
     def _run_token(self, context: "Context") -> str:
         """Return the name of a task instance's work, the same for all of its attempts."""
         ti = context["ti"]
-        once_per = ti.run_id if self.once_per is None else self.once_per.strip()
+        once_per = ti.run_id if self.once_per is None else str(self.once_per).strip()
         if not once_per or once_per == "None":
             raise InvalidJob(
                 f"once_per of {type(self).__name__} {self.task_id!r} is empty in this run.",

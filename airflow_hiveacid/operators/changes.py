@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.consumers import consumer_token, require_consumer
 from airflow_hiveacid.acid.located_table import LocatedTable
@@ -67,6 +67,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     job_type = Job
 
     template_fields: Sequence[str] = (*HiveAcidSparkOperator.template_fields, "consumer")
+    text_fields: ClassVar[Sequence[str]] = (*HiveAcidSparkOperator.text_fields, "consumer")
 
     # The reads of the consumer, once the job is prepared.
     _reads: "Consumer"

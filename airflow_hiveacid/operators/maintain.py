@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from airflow_hiveacid.acid.names import TableRef
@@ -13,7 +13,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.hooks.template_fields import rendered_setting
 from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_hiveacid.compaction.warehouse import JobObserver, WarehouseMaintainer
-
-SettingT = TypeVar("SettingT", CompactionPolicy, Budget, WorkerLimits)
 
 
 class HiveAcidMaintainOperator(KillableOperator):
@@ -62,6 +60,7 @@ class HiveAcidMaintainOperator(KillableOperator):
     """
 
     template_fields: Sequence[str] = ("tables", "policy", "budget", "worker", "metastore_conn_id")
+    text_fields: ClassVar[Sequence[str]] = ("metastore_conn_id",)
     ui_color = "#fde8c9"
 
     def __init__(
@@ -86,9 +85,11 @@ class HiveAcidMaintainOperator(KillableOperator):
         self.metastore_conn_id = metastore_conn_id
         self._maintainer: WarehouseMaintainer | None = None
         self._metastore: MetastoreOptions | None = None
+        patterns = [tables] if isinstance(tables, str) else tables
         settings = (self.policy, self.budget, self.worker)
-        rendered_later = any(isinstance(given, Mapping) for given in settings)
-        if not rendered_later and not any(map(is_template, self._patterns())):
+        # Values of mappings may become numbers when they are rendered, as native objects.
+        rendered_later = any(isinstance(given, Mapping) or is_template(given) for given in settings)
+        if not rendered_later and not is_template(patterns) and not any(map(is_template, patterns)):
             self._maintenance().validate()
 
     def execute(self, context: "Context") -> dict[str, Any]:
@@ -141,15 +142,12 @@ class HiveAcidMaintainOperator(KillableOperator):
         self._require_active()
         return report
 
-    def _patterns(self) -> list[str]:
-        return [self.tables] if isinstance(self.tables, str) else list(self.tables)
-
     def _maintenance(self) -> Maintenance:
         return Maintenance(
-            tables=self._patterns(),
-            policy=_decoded(CompactionPolicy, self.policy, "policy"),
-            budget=_decoded(Budget, self.budget, "budget"),
-            worker=_decoded(WorkerLimits, self.worker, "worker"),
+            tables=[self.tables] if isinstance(self.tables, str) else self.tables,
+            policy=rendered_setting(CompactionPolicy, self.policy, "policy"),
+            budget=rendered_setting(Budget, self.budget, "budget"),
+            worker=rendered_setting(WorkerLimits, self.worker, "worker"),
             parallel=self.parallel,
             lock_wait_seconds=self.lock_wait_seconds,
         )
@@ -171,13 +169,6 @@ class HiveAcidMaintainOperator(KillableOperator):
             if table.error is not None:
                 self.log.error("%s failed: %s", table.table, table.error)
         self.log.info("%s, %s", report.summary, duration_in_words(seconds))
-
-
-def _decoded(type_: type[SettingT], given: SettingT | Mapping[str, Any], name: str) -> SettingT:
-    if not isinstance(given, Mapping):
-        return given
-    decoded: SettingT = codec.decode(type_, dict(given), name)
-    return decoded
 
 
 def _audited_jobs(context: "Context") -> "JobObserver":

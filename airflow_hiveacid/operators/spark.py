@@ -17,6 +17,7 @@ from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import is_task_output, require_mapping
 from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
@@ -83,6 +84,14 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         "properties_file",
         "env_vars",
     )
+    text_fields: ClassVar[Sequence[str]] = (
+        *HiveAcidJobOperator.text_fields,
+        "conf",
+        "jars",
+        "packages",
+        "properties_file",
+        "env_vars",
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **HiveAcidJobOperator.template_fields_renderers,
         "conf": "json",
@@ -120,7 +129,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 remedy="Set deploy_mode='cluster', which requires YARN or Kubernetes, or leave "
                 "deferrable away.",
             )
-        require_spark_sizes(driver_memory, executor_memory, conf)
+        if not is_task_output(conf):
+            require_spark_sizes(driver_memory, executor_memory, conf)
         if poll_seconds <= 0:
             raise InvalidJob(f"poll_seconds must be more than 0, not {poll_seconds}.")
         self.spark_conn_id = spark_conn_id
@@ -137,6 +147,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self.properties_file = properties_file
         self.env_vars = env_vars
         self._spark_run: SparkRun | None = None
+
+    def _prepare(self, context: "Context") -> JobT:
+        # The output of another task can be anything.
+        require_spark_sizes(self.driver_memory, self.executor_memory, self.conf)
+        require_mapping(self.env_vars or {}, "env_vars", 'env_vars={"KEY": "value"}')
+        return super()._prepare(context)
 
     def _end_work(self) -> None:
         """Stop Spark and abort the transaction, so that its locks don't outlive the task."""

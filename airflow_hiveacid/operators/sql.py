@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.conflicts import ConflictPolicy
 from airflow_hiveacid.assets import emit_assets
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.field_checks import (
+    is_template,
+    require_mapping,
+    require_text,
+)
 from airflow_hiveacid.jobs.options.run_options import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
@@ -71,6 +75,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
         "parameters",
         *(name for name in HiveAcidWorkerOperator.template_fields if name != "job"),
     )
+    text_fields: ClassVar[Sequence[str]] = (*HiveAcidWorkerOperator.text_fields, "sql", "database")
     template_ext: Sequence[str] = (_FILE,)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql", "conf": "json"}
 
@@ -87,7 +92,8 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
         orc_codec: OrcCodec | None = None,
         **kwargs: Any,
     ) -> None:
-        require_text(sql, "sql")
+        if not is_template(sql):
+            require_text(sql, "sql")
         # The text is known when the task runs, unless it is already known.
         super().__init__(job=ScriptJob(target="{{ task.sql }}"), **kwargs)
         self.sql = sql
@@ -118,14 +124,16 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
 
     def _read_early(self) -> None:
         """Read the text while the DAG is parsed, unless it is a template or a file's name."""
-        later = self.sql.endswith(_FILE) or any(map(is_template, (self.sql, self.database)))
-        if not later:
+        fields = (self.sql, self.database, self.parameters)
+        if not any(map(is_template, fields)) and not self.sql.endswith(_FILE):
             self.job = self._complete(self.job)
 
     def _complete(self, job: ScriptJob) -> ScriptJob:
         # Reading SQL takes sqlglot, which is only for the DAGs that have some.
         from airflow_hiveacid.sql.script import to_script
 
+        require_text(self.sql, "sql")
+        require_mapping(self.parameters, "parameters", 'parameters={"id": 7}')
         script = to_script(self.sql, self.database, self.parameters, self.trusted, self.all_rows)
         return dataclasses.replace(
             job,

@@ -1,7 +1,7 @@
 """HiveAcidCompactionSensor: the common base of the compaction sensors."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.names import TableRef
@@ -55,6 +55,7 @@ class HiveAcidCompactionSensor(PatientSensor):
     """
 
     template_fields: Sequence[str] = ("table", "partitions")
+    text_fields: ClassVar[Sequence[str]] = ("table",)
 
     def __init__(
         self,
@@ -65,12 +66,11 @@ class HiveAcidCompactionSensor(PatientSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        require_text(table, "table")
         if not is_template(table):
+            require_text(table, "table")
             TableRef.parse(table)
         require_choice(expand_by, get_args(ExpandBy), "expand_by")
-        # A text becomes a list when it is rendered, as native objects.
-        if not isinstance(partitions, str) or not is_template(partitions):
+        if not is_template(partitions):
             _require_partitions(partitions)
         self.table = table
         self.partitions = partitions

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
-from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.hooks.template_fields import rendered_setting
+from airflow_hiveacid.jobs.field_checks import is_template
 from airflow_hiveacid.sensors.base import HiveAcidCompactionSensor
 
 
@@ -41,20 +42,13 @@ class HiveAcidCompactionNeededSensor(HiveAcidCompactionSensor):
         super().__init__(**kwargs)
         self.policy = CompactionPolicy() if policy is None else policy
         self.budget = Budget() if budget is None else budget
-        for given in (self.policy, self.budget):
-            if not isinstance(given, Mapping):
-                given.validate()
+        for given, validated in ((self.policy, self._policy), (self.budget, self._budget)):
+            # Values of mappings may become numbers when they are rendered, as native objects.
+            if not isinstance(given, Mapping) and not is_template(given):
+                validated()
 
     def _policy(self) -> CompactionPolicy:
-        if not isinstance(self.policy, Mapping):
-            return self.policy
-        policy: CompactionPolicy = codec.decode(CompactionPolicy, dict(self.policy), "policy")
-        policy.validate()
-        return policy
+        return rendered_setting(CompactionPolicy, self.policy, "policy")
 
     def _budget(self) -> Budget:
-        if not isinstance(self.budget, Mapping):
-            return self.budget
-        budget: Budget = codec.decode(Budget, dict(self.budget), "budget")
-        budget.validate()
-        return budget
+        return rendered_setting(Budget, self.budget, "budget")

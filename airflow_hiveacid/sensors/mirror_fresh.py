@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import is_task_output, is_template
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.sensors.patient import PatientSensor
 
@@ -59,6 +59,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
     """
 
     template_fields: Sequence[str] = ("target", "table", "catalog", "version")
+    text_fields: ClassVar[Sequence[str]] = ("target", "table", "catalog")
 
     def __init__(
         self,
@@ -82,8 +83,9 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         self.max_lag = max_lag
         if max_versions < 0 or (max_lag is not None and max_lag < timedelta(0)):
             raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
-        self._job(catalog_options or {}).validate()
-        if not is_template(str(version)):
+        if not is_task_output((target, table, catalog)):
+            self._job(catalog_options or {}).validate()
+        if not is_template(version):
             self._required_version()
 
     def _find(self, context: "Context") -> dict[str, Any] | None:
@@ -121,7 +123,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         return lag
 
     def _rendered_options(self, context: "Context") -> dict[str, str]:
-        options: dict[str, str] = self.render_template(dict(self.catalog_options or {}), context)
+        options: dict[str, str] = self._render_texts(self.catalog_options or {}, context)
         return options
 
     def _job(self, options: Mapping[str, str]) -> IcebergExportJob:
@@ -139,7 +141,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
             return None
         try:
             return int(self.version)
-        except ValueError:
+        except (TypeError, ValueError):
             raise InvalidJob(
                 f"version of {type(self).__name__} {self.task_id!r} is {self.version!r}.",
                 remedy="Pass the number of a version, such as a write id in the report of a job.",

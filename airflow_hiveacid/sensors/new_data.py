@@ -1,12 +1,12 @@
 """HiveAcidNewDataSensor: waits for changes that a consumer has not seen yet."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import is_task_output, is_template
 from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.sensors.patient import PatientSensor
@@ -44,6 +44,7 @@ class HiveAcidNewDataSensor(PatientSensor):
     """
 
     template_fields: Sequence[str] = ("table", "consumer", "after")
+    text_fields: ClassVar[Sequence[str]] = template_fields
 
     def __init__(
         self,
@@ -54,7 +55,8 @@ class HiveAcidNewDataSensor(PatientSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        ChangesSource(table, after=after).validate()
+        if not is_task_output((table, after)):
+            ChangesSource(table, after=after).validate()
         if not is_template(consumer):
             require_consumer(consumer)
         self.table = table

@@ -1,16 +1,282 @@
 """The values of template fields: those that are known while a DAG is parsed, and rendered ones."""
 
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, XComArg, task
 
+import airflow_hiveacid
+from airflow_hiveacid import (
+    BatchSource,
+    Budget,
+    ChangesSource,
+    CompactionPolicy,
+    HiveAcidAnalyzeOperator,
+    HiveAcidChangesOperator,
+    HiveAcidCleanOperator,
+    HiveAcidCompactOperator,
+    HiveAcidCompareIcebergOperator,
+    HiveAcidDeleteOperator,
+    HiveAcidInsertOperator,
+    HiveAcidMaintainOperator,
+    HiveAcidMergeOperator,
+    HiveAcidRestoreOperator,
+    HiveAcidSqlOperator,
+    HiveAcidStreamOperator,
+    HiveAcidToIcebergOperator,
+    HiveAcidTransactionOperator,
+    HiveAcidUpdateOperator,
+    MatchedUpdate,
+    StreamSource,
+    TableSource,
+    WorkerLimits,
+    sensors,
+)
+from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskRefused
-from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
+from airflow_hiveacid.hooks.template_fields import NamedTemplateFields
+from airflow_hiveacid.jobs import (
+    AnalyzeJob,
+    CleanJob,
+    CompactJob,
+    DeleteJob,
+    IcebergCompareJob,
+    IcebergExportJob,
+    InsertJob,
+    MergeJob,
+    RestoreJob,
+    StreamJob,
+    TransactionJob,
+    UpdateJob,
+)
+
+T, S = "shop.days", TableSource("shop.feed")
+INSERT = InsertJob(target=T, source=S)
+STREAM = StreamJob(
+    name="days",
+    source=StreamSource("json", {"path": "/feed"}, "id int"),
+    statements=[InsertJob(target=T, source=BatchSource())],
+    checkpoint="/checkpoints/days",
+)
+MERGE = MergeJob(target=T, source=S, on="t.id = s.id", when=[MatchedUpdate()])
+# Each class with its required arguments.
+CLASSES: dict[type[NamedTemplateFields], dict[str, Any]] = {
+    HiveAcidAnalyzeOperator: {"job": AnalyzeJob(target=T)},
+    HiveAcidChangesOperator: {
+        "consumer": "audit",
+        "job": InsertJob(target=T, source=ChangesSource("shop.feed", after="0")),
+    },
+    HiveAcidCleanOperator: {"job": CleanJob(target=T)},
+    HiveAcidCompactOperator: {"job": CompactJob(target=T)},
+    HiveAcidCompareIcebergOperator: {"job": IcebergCompareJob(target=T, table="lake.days")},
+    HiveAcidDeleteOperator: {"job": DeleteJob(target=T, where="id = 1")},
+    HiveAcidInsertOperator: {"job": INSERT},
+    HiveAcidMaintainOperator: {"tables": "shop.*"},
+    HiveAcidMergeOperator: {"job": MERGE},
+    HiveAcidRestoreOperator: {"job": RestoreJob(target=T, as_of="3")},
+    HiveAcidSqlOperator: {"sql": f"DELETE FROM {T} WHERE id = :id", "parameters": {"id": 7}},
+    HiveAcidStreamOperator: {"job": STREAM},
+    HiveAcidToIcebergOperator: {"job": IcebergExportJob(target=T, table="lake.days")},
+    HiveAcidTransactionOperator: {"job": TransactionJob(statements=(INSERT, MERGE))},
+    HiveAcidUpdateOperator: {"job": UpdateJob(target=T, set={"a": "1"}, where="id = 1")},
+    sensors.HiveAcidCompactionNeededSensor: {"table": T},
+    sensors.HiveAcidDeltaCountSensor: {"table": T},
+    sensors.HiveAcidDeltaSizeSensor: {"table": T},
+    sensors.HiveAcidMirrorFreshSensor: {"target": T, "table": "lake.days"},
+    sensors.HiveAcidNewDataSensor: {"table": T, "consumer": "audit"},
+    sensors.HiveAcidTrinoMismatchSensor: {"table": T},
+}
+# A value of each field but the job.
+LITERALS: dict[str, Any] = {
+    "after": "0",
+    "budget": Budget(max_partitions=1),
+    "catalog": "default",
+    "conf": {"spark.a": "1"},
+    "consumer": "2026",
+    "database": "shop",
+    "env_vars": {"A": "1"},
+    "jars": "a.jar",
+    "metastore_conn_id": "hms",
+    "need": {"table": T},
+    "once_per": "20261101",
+    "packages": "a:b:1.10",
+    "parameters": {"id": 7},
+    "partitions": ["p=1"],
+    "policy": CompactionPolicy(max_deltas=3),
+    "properties_file": "a.conf",
+    "sql": f"DELETE FROM {T} WHERE id = :id",
+    "table": "lake.days",
+    "tables": ["shop.*"],
+    "target": T,
+    "version": 7,
+    "worker": WorkerLimits(max_copied_bytes=1),
+}
+TEMPLATE = "{{ params.value }}"
+FIELDS = [
+    pytest.param(class_, field, id=f"{class_.__name__}.{field}")
+    for class_ in CLASSES
+    for field in class_.template_fields
+    # The consumer determines what is applied once.
+    if field != "job" and (class_, field) != (HiveAcidChangesOperator, "once_per")
+]
+TEXT_FIELDS = [each for each in FIELDS if each.values[1] in each.values[0].text_fields]
+OTHER_FIELDS = [each for each in FIELDS if each not in TEXT_FIELDS]
+
+
+@dataclass
+class Output:
+    """The output of a task that has run, as Airflow resolves it."""
+
+    value: Any
+
+    def resolve(self, context: Any) -> Any:
+        return self.value
+
+
+def make(class_: type[NamedTemplateFields], **more: Any) -> Any:
+    return class_(**{"task_id": "t"} | CLASSES[class_] | more)
+
+
+def rendered(class_: type[NamedTemplateFields], field: str, given: Any, value: Any = None) -> Any:
+    """The value of a field in a task of a DAG whose templates are native objects."""
+    with DAG("d", schedule=None, render_template_as_native_obj=True):
+        operator = make(class_, **{field: given})
+    operator.render_template_fields({"params": {"value": value}})
+    return getattr(operator, field)
+
+
+def like_a_literal(field: str, value: Any) -> Any:
+    """Put a text in the place of the texts of a field."""
+    literal = LITERALS[field]
+    return dict.fromkeys(literal, value) if isinstance(literal, dict) else value
+
+
+def test_every_operator_and_sensor_is_covered() -> None:
+    public = [
+        getattr(module, name) for module in (airflow_hiveacid, sensors) for name in module.__all__
+    ]
+    found = {
+        each for each in public if isinstance(each, type) and issubclass(each, NamedTemplateFields)
+    }
+    assert found == set(CLASSES)
+
+
+@pytest.mark.parametrize(("class_", "field"), FIELDS)
+def test_a_literal_is_unchanged(class_: type[NamedTemplateFields], field: str) -> None:
+    given = LITERALS[field]
+    assert rendered(class_, field, given) == given
+
+
+@pytest.mark.parametrize(("class_", "field"), FIELDS)
+def test_a_field_takes_the_output_of_another_task(
+    class_: type[NamedTemplateFields], field: str
+) -> None:
+    with DAG("d", schedule=None):
+
+        @task
+        def other() -> Any: ...
+
+        output: XComArg = other()
+        operator = make(class_, **{field: output})
+        assert operator.upstream_task_ids == {"other"}
+        literal = LITERALS[field]
+        if isinstance(literal, dict):
+            make(class_, **{"task_id": "u", field: dict.fromkeys(literal, output)})
+        if isinstance(literal, list):
+            make(class_, **{"task_id": "u", field: [output]})
+
+
+@pytest.mark.parametrize("class_", CLASSES)
+def test_a_job_is_an_object(class_: type[NamedTemplateFields]) -> None:
+    if "job" not in class_.template_fields:
+        return
+    with pytest.raises(InvalidJob, match="was given a Output"):
+        make(class_, job=Output(None))
+
+
+@pytest.mark.parametrize("value", [20261101, date(2026, 11, 1), "007", "1.10", "'a'", "True"])
+@pytest.mark.parametrize(("class_", "field"), TEXT_FIELDS)
+def test_texts_stay_texts_in_a_dag_of_native_objects(
+    class_: type[NamedTemplateFields], field: str, value: Any
+) -> None:
+    expected = like_a_literal(field, str(value))
+    assert rendered(class_, field, like_a_literal(field, TEMPLATE), value) == expected
+    assert rendered(class_, field, Output(like_a_literal(field, value))) == expected
+
+
+@pytest.mark.parametrize(("class_", "field"), TEXT_FIELDS)
+def test_the_output_of_a_task_is_no_template(class_: type[NamedTemplateFields], field: str) -> None:
+    given = like_a_literal(field, TEMPLATE)
+    assert rendered(class_, field, Output(given), "secret") == given
+
+
+@pytest.mark.parametrize("value", [7, date(2026, 11, 1), ["a"], {"a": 1}])
+@pytest.mark.parametrize(("class_", "field"), OTHER_FIELDS)
+def test_other_fields_become_native_objects(
+    class_: type[NamedTemplateFields], field: str, value: Any
+) -> None:
+    assert rendered(class_, field, TEMPLATE, value) == value
+    assert rendered(class_, field, Output(value)) == value
+
+
+@pytest.mark.parametrize(("class_", "field"), FIELDS)
+def test_none_is_not_the_default(class_: type[NamedTemplateFields], field: str) -> None:
+    with pytest.raises(HiveAcidTaskRefused, match=f"{field} of {class_.__name__} 't' is None"):
+        rendered(class_, field, Output(None))
+
+
+def test_none_within_a_field_is_a_value() -> None:
+    given = {"id": "{{ none }}", "name": None}
+    expected = {"id": None, "name": None}
+    assert rendered(HiveAcidSqlOperator, "parameters", Output(given)) == given
+    with DAG("d", schedule=None, render_template_as_native_obj=True):
+        operator = HiveAcidSqlOperator(
+            task_id="t", sql=f"DELETE FROM {T} WHERE id = :id OR a = :name", parameters=given
+        )
+    operator.render_template_fields({})
+    assert operator.parameters == expected
 
 
 @pytest.mark.parametrize(
-    ("native", "rendered", "message"),
+    ("class_", "field", "value", "message"),
+    [
+        (HiveAcidDeleteOperator, "conf", ["a"], "conf must be a dict"),
+        (HiveAcidDeleteOperator, "env_vars", ["a"], "env_vars must be a dict"),
+        (HiveAcidSqlOperator, "parameters", ["a"], "parameters must be a dict"),
+        (HiveAcidSqlOperator, "sql", "", "sql must be a non-empty text"),
+        (HiveAcidMaintainOperator, "tables", 7, "tables must be a list"),
+        (HiveAcidMaintainOperator, "tables", [], "tables is empty"),
+        (HiveAcidMaintainOperator, "policy", "a", "policy must be a CompactionPolicy or a dict"),
+        (HiveAcidMaintainOperator, "budget", {"most": 1}, "budget"),
+        (HiveAcidMaintainOperator, "worker", 7, "worker must be a WorkerLimits or a dict"),
+        (HiveAcidCleanOperator, "need", [], "need must be the result of a sensor"),
+        (HiveAcidCompactOperator, "need", "a", "need must be the result of a sensor"),
+        (HiveAcidChangesOperator, "consumer", "a b", "no name of a consumer"),
+        (sensors.HiveAcidCompactionNeededSensor, "policy", 7, "policy must be a CompactionPolicy"),
+        (sensors.HiveAcidCompactionNeededSensor, "budget", [1], "budget must be a Budget"),
+        (sensors.HiveAcidMirrorFreshSensor, "version", ["a"], "version of"),
+        (sensors.HiveAcidNewDataSensor, "after", "x", "time of a version"),
+    ],
+)
+def test_the_output_of_a_task_is_checked_before_its_use(
+    class_: type[NamedTemplateFields],
+    field: str,
+    value: Any,
+    message: str,
+    small_tables: Any,
+    spark_submit: Any,
+    context: dict[str, Any],
+) -> None:
+    operator = make(class_, **{field: Output(value)})
+    operator.render_template_fields(context)
+    with pytest.raises(HiveAcidTaskRefused, match=message):
+        operator.execute(context)
+
+
+@pytest.mark.parametrize(
+    ("native", "partitions", "message"),
     [
         (False, ["p=1"], r"partitions must be a list, not \"\['p=1'\]\""),
         (True, "p=1", "partitions must be a list, not 'p=1'"),
@@ -20,15 +286,12 @@ from airflow_hiveacid.sensors import HiveAcidDeltaCountSensor
 )
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_sensor_refuses_rendered_partitions_that_are_no_list_of_names(
-    native: bool, rendered: Any, message: str, deferrable: bool, context: dict[str, Any]
+    native: bool, partitions: Any, message: str, deferrable: bool, context: dict[str, Any]
 ) -> None:
     with DAG("d", schedule=None, render_template_as_native_obj=native):
-        sensor = HiveAcidDeltaCountSensor(
-            task_id="t",
-            table="shop.days",
-            partitions="{{ params.partitions }}",
-            deferrable=deferrable,
+        sensor = sensors.HiveAcidDeltaCountSensor(
+            task_id="t", table="shop.days", partitions=TEMPLATE, deferrable=deferrable
         )
-    sensor.render_template_fields({**context, "params": {"partitions": rendered}})
+    sensor.render_template_fields({**context, "params": {"value": partitions}})
     with pytest.raises(HiveAcidTaskRefused, match=message):
         sensor.execute(context)
