@@ -1,7 +1,7 @@
 """Tables as Airflow assets: ``hiveacid://host:port/database/table``."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -49,10 +49,7 @@ def table_asset(table: str, metastore: str, *, by_partition: bool = False, **opt
         same name in a second metastore needs another one.
     """
     ref = TableRef.parse(table)
-    server = metastore.split(",")[0].strip()
-    parts = urlsplit(server if "://" in server else f"thrift://{server}")
-    port = parts.port or _PORTS.get(parts.scheme, _DEFAULT_PORT)
-    uri = f"{SCHEME}://{_host(parts)}:{port}/{ref.database}/{ref.name}"
+    uri = f"{SCHEME}://{_addresses(metastore)[0]}/{ref.database}/{ref.name}"
     suffix = f"/{_BY_PARTITION}" if by_partition else ""
     return Asset(**{"name": f"{ref.full_name}{suffix}", **options}, uri=f"{uri}{suffix}")
 
@@ -83,31 +80,40 @@ def to_openlineage(asset: Asset, lineage_context: object) -> "Dataset":
     return Dataset(namespace=f"hive://{urlsplit(asset.uri).netloc}", name=_table_of(asset))
 
 
-def emit_assets(context: "Context", report: Mapping[str, Any], metastore: MetastoreOptions) -> None:
-    """Add the job's results to the events of a task's outlets.
+def emit_assets(
+    context: "Context", reports: Sequence[Mapping[str, Any]], metastore: MetastoreOptions
+) -> None:
+    """Add the results of jobs to the events of a task's outlets.
 
     Of outlets with ``hiveacid://`` uris, only those of written tables receive results, each of its
-    own table. An AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by
+    own table; the log lists the others, for which Airflow creates events as well. An AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by
     partition has an event for each touched partition, and in a DAG with
     ``schedule=PartitionedAtRuntime()`` so has each asset; elsewhere such events would prevent runs
     of DAGs that wait for the whole table.
 
     :param context: The context of the running task.
-    :param report: The job's report.
+    :param reports: The reports of the jobs.
     :param metastore: The metastore of the tables.
     """
-    tables = by_table(report)
+    tables = [table for report in reports for table in by_table(report)]
     for outlet in context["task"].outlets:
         if isinstance(outlet, AssetAlias):
             for table in tables:
                 asset = table_asset(table["target"], metastore.uris)
                 context["outlet_events"][outlet].add(asset, extra=_extra(table))
         elif isinstance(outlet, Asset | AssetRef):
-            # Any other asset represents the whole job.
+            # Any asset that is no table of a metastore represents all of the work.
             named = urlsplit(getattr(outlet, "uri", "")).scheme == SCHEME
-            for part in tables if named else [report]:
-                if not named or _is(outlet, part["target"]):
-                    _publish(context, outlet, part)
+            written = [table for table in tables if _is(outlet, table["target"], metastore)]
+            if named and not written:
+                log.warning(
+                    "The task has not written the table of its outlet %s at %s. Airflow creates an "
+                    "event for it all the same.",
+                    getattr(outlet, "uri", ""),
+                    metastore.uris,
+                )
+            for part in written if named else reports:
+                _publish(context, outlet, part)
 
 
 def _publish(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, Any]) -> None:
@@ -121,8 +127,18 @@ def _publish(context: "Context", outlet: Asset | AssetRef, report: Mapping[str, 
         _add_partitions(event, partitions)
 
 
-def _is(outlet: object, table: str) -> bool:
-    return _table_of(outlet) == table.lower()
+def _is(outlet: object, table: str, metastore: MetastoreOptions) -> bool:
+    """Whether an outlet is a table of a metastore, by any address of it."""
+    parts = urlsplit(getattr(outlet, "uri", ""))
+    address = f"{_host(parts)}:{parts.port or _DEFAULT_PORT}"
+    return _table_of(outlet) == table.lower() and address in _addresses(metastore.uris)
+
+
+def _addresses(metastore: str) -> list[str]:
+    """Return host and port of each server of a metastore, as in the uris of its tables."""
+    servers = [server.strip() for server in metastore.split(",")]
+    uris = [urlsplit(each if "://" in each else f"thrift://{each}") for each in servers]
+    return [f"{_host(uri)}:{uri.port or _PORTS.get(uri.scheme, _DEFAULT_PORT)}" for uri in uris]
 
 
 def _table_of(asset: object) -> str:

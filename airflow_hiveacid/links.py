@@ -58,10 +58,20 @@ def spark_application_url(application_id: str, tracking_url: str | None) -> str 
     return tracking_url
 
 
-def table_health_url(table: str) -> str:
+def table_health_url(table: str, conn_id: str | None = None) -> str:
     """Return the address for TableHealthLink.
 
     :param table: ``database.table``.
+    :param conn_id: The connection to its metastore, which the page opens if it has it.
     """
     base: str = conf.get("api", "base_url", fallback="/")
-    return f"{base.rstrip('/')}/plugin/hiveacid?table={quote(table)}"
+    address = f"{base.rstrip('/')}/plugin/hiveacid?table={quote(table)}"
+    if conn_id is None or conn_id not in page_connections():
+        return address
+    return f"{address}&connection={quote(conn_id, safe='')}"
+
+
+def page_connections() -> list[str]:
+    """Return the connections to the metastores on the page, of which the first is shown first."""
+    listed: str = conf.get("hive_acid", "page_connections", fallback="hive_acid_default")
+    return [conn_id.strip() for conn_id in listed.split(",") if conn_id.strip()]

@@ -165,7 +165,7 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
     def _publish(self, job: JobT, report: dict[str, Any], context: "Context") -> None:
         """Report the job's results to assets and lineage."""
         self._report = report
-        emit_assets(context, report, job.connection)
+        emit_assets(context, [report], job.connection)
 
     def _run(self, job: JobT, context: "Context") -> dict[str, Any]:
         """Do the work, and return the report as plain values."""

@@ -8,7 +8,6 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.links import TableHealthLink, table_health_url
 from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
     ) -> tuple[CompactReport | None, CompactJob | None]:
         if job.run_in != "worker" and self._is_at_work(job, context):
             return None, job
-        context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
+        self._push_table_health(job, context)
         # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.compaction.placement import rest_for_spark, why_spark
         from airflow_hiveacid.maintenance.idle_compaction import idle_report

@@ -205,7 +205,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
 
-        context["ti"].xcom_push(key=TableHealthLink().xcom_key, value=table_health_url(job.target))
+        self._push_table_health(job, context)
         run = self._spark_run = self._run_of(job, context)
         self._require_active()
         if not run.at_work:
@@ -232,6 +232,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
             # If the application continues nevertheless, the next attempt adopts it.
             raise task_failure(replace(ErrorReport.of(error), retryable=True)) from None
         return ended
+
+    def _push_table_health(self, job: JobT, context: "Context") -> None:
+        conn_id = self.metastore_conn_id if self.job.metastore is None else None
+        context["ti"].xcom_push(
+            key=TableHealthLink().xcom_key, value=table_health_url(job.target, conn_id)
+        )
 
     def _check_early(self, job: JobT) -> None:
         """Fail at once, if the metastore knows of something that would fail the job in Spark."""

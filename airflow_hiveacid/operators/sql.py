@@ -197,10 +197,13 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
 
     def _publish(self, job: ScriptJob, report: dict[str, Any], context: "Context") -> None:
         self._report = report
-        for statement in _reports(report):
+        written = [
+            statement
+            for statement in _reports(report)
             # Else it is a database; and statistics are no news of the data.
-            if "." in statement["target"] and statement["job"] != "analyze":
-                emit_assets(context, statement, job.connection)
+            if "." in statement["target"] and statement["job"] != "analyze"
+        ]
+        emit_assets(context, written, job.connection)
 
 
 def _reports(report: Mapping[str, Any]) -> list[dict[str, Any]]:

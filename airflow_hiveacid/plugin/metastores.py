@@ -148,20 +148,12 @@ class Metastore:
         return _MEASURING.wait(f"{self._conn_id} {table}", read)
 
 
-def connection_ids() -> list[str]:
-    """The connections to the metastores on the page; the first one is shown at first."""
-    listed: str = conf.get(
-        _SECTION, "page_connections", fallback=HiveAcidMetastoreHook.default_conn_name
-    )
-    return [conn_id.strip() for conn_id in listed.split(",") if conn_id.strip()]
-
-
 @cache
 def metastore_of(conn_id: str) -> Metastore:
     """Return the metastore of a connection, shared by all requests.
 
     Args:
-        conn_id: One of connection_ids().
+        conn_id: One of ``page_connections``.
     """
     return Metastore(conn_id, conf.getfloat(_SECTION, "page_refresh_seconds", fallback=60.0))
 

@@ -8,8 +8,9 @@ const LATER = 15000;
 // Airflow puts the DAG into our address; the button of a task puts the table into Airflow's own.
 const here = new URLSearchParams(location.search.replaceAll("+", "%2B"));
 const dag = here.get("dag_id");
-const state = saved({ connection: "", database: "", text: "", show: "all", sort: "score", descending: false, page: 1 });
-let table = fromAirflow();
+const linked = fromAirflow();
+const state = saved({ connection: linked.get("connection") ?? "", database: "", text: "", show: "all", sort: "score", descending: false, page: 1 });
+let table = linked.get("table");
 let shown = null;
 let opened = null;
 let detailed = null; // The figures in the details.
@@ -27,12 +28,13 @@ function saved(usual) {
   };
 }
 
+// The parameters of a link to a table.
 function fromAirflow() {
-  if (here.has("table")) return here.get("table");
+  if (here.has("table")) return here;
   try {
-    return window.parent === window ? null : new URLSearchParams(window.parent.location.search).get("table");
+    return new URLSearchParams(window.parent.location.search);
   } catch {
-    return null; // A frame of another origin.
+    return here; // A frame of another origin.
   }
 }
 

@@ -20,6 +20,7 @@ from fastapi.responses import HTMLResponse
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.links import page_connections
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin.access import UserAccess
 from airflow_hiveacid.plugin.dag_tables import tables_of_dag
@@ -28,7 +29,6 @@ from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import (
     PATIENCE_SECONDS,
     Metastore,
-    connection_ids,
     instance_id,
     metastore_of,
     page_dag,
@@ -66,7 +66,7 @@ async def _secure(
 def _metastore(
     connection: Annotated[str | None, Query(max_length=250)] = None,
 ) -> Metastore:
-    known = connection_ids()
+    known = page_connections()
     if connection is None and known:
         return metastore_of(known[0])
     if connection not in known:
@@ -265,7 +265,7 @@ def _download(known: Measured, query: TableQuery) -> Response:
 
 def _list(known: Measured, query: TableQuery) -> dict[str, Any]:
     return {
-        "connections": connection_ids(),
+        "connections": page_connections(),
         "measured": known.at is not None,
         "measured_at": known.at,
         "seconds": known.seconds,

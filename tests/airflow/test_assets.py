@@ -36,7 +36,7 @@ def events_of(report, *outlets, keys_at_runtime=False):
         "dag": SimpleNamespace(timetable=timetable),
         "outlet_events": events,
     }
-    emit_assets(context, report, METASTORE)
+    emit_assets(context, [report], METASTORE)
     return events
 
 
@@ -97,9 +97,30 @@ def test_the_event_of_an_outlet_describes_the_write(outlet):
     assert event.extra["partitions"] == ["d=1", "d=2"]
 
 
-def test_the_event_of_another_table_is_ignored():
-    other = table_asset("sales.customers", "hms-1")
-    assert events_of(MERGED, table_asset("sales.orders", "hms-1"), other)[other].extra == {}
+@pytest.mark.parametrize(
+    "uri", [URI, "hiveacid://HMS-1/Sales/Orders", "hiveacid://hms-2:9084/sales/orders"]
+)
+def test_a_table_is_found_by_every_address_of_its_metastore(uri, caplog):
+    outlet = Asset(name="o", uri=uri)
+    assert events_of(MERGED, outlet)[outlet].extra["txn_id"] == 7
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        table_asset("sales.customers", "hms-1"),
+        table_asset("sales.orders", "staging", name="staging.orders"),
+        table_asset("sales.orders", "hms-1:9084", name="other.orders"),
+        table_asset("sales.orders", "staging", by_partition=True),
+    ],
+)
+def test_the_event_of_another_table_has_no_results_and_the_log_warns(other, caplog):
+    orders = table_asset("sales.orders", "hms-1")
+    events = events_of(MERGED, orders, other)
+    assert events[other].extra == {}
+    (record,) = caplog.records
+    assert f"not written the table of its outlet {other.uri}" in record.getMessage()
 
 
 def test_an_alias_gets_an_event_of_the_table():

@@ -1,5 +1,6 @@
 """The links of a task: pushed while it runs, and kept when it has ended."""
 
+import os
 from contextlib import nullcontext
 from types import SimpleNamespace
 from unittest import mock
@@ -68,8 +69,31 @@ def test_without_either_an_application_has_no_address():
 
 
 def test_the_health_of_a_table_is_on_the_page_of_this_airflow(monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_CONNECTIONS", "one, two")
     assert table_health_url("sales.orders") == "/plugin/hiveacid?table=sales.orders"
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/team/")
     assert table_health_url("sales.orders") == (
         "https://airflow.example.com/team/plugin/hiveacid?table=sales.orders"
     )
+
+
+@pytest.mark.parametrize(
+    ("conn_id", "parameter"),
+    [("one", "&connection=one"), ("a&b", "&connection=a%26b"), ("unknown", ""), (None, "")],
+)
+def test_the_page_opens_with_the_metastore_of_the_task_if_the_page_has_it(
+    monkeypatch, conn_id, parameter
+):
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_CONNECTIONS", "one, a&b")
+    address = table_health_url("sales.orders", conn_id)
+    assert address == f"/plugin/hiveacid?table=sales.orders{parameter}"
+
+
+def test_a_task_links_to_its_table_in_its_own_metastore(spark_submit, context, monkeypatch):
+    connection = os.environ["AIRFLOW_CONN_HIVE_ACID_DEFAULT"]
+    monkeypatch.setenv("AIRFLOW_CONN_SECOND", connection)
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__PAGE_CONNECTIONS", "hive_acid_default,second")
+    job = DeleteJob(target="db.t", where="id = 1")
+    HiveAcidDeleteOperator(task_id="t", job=job, metastore_conn_id="second").execute(context)
+    link = context["ti"].xcoms[TableHealthLink().xcom_key]
+    assert link == "/plugin/hiveacid?table=db.t&connection=second"

@@ -2,11 +2,12 @@
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 
 from airflow_hiveacid import HiveAcidSqlOperator
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.assets import table_asset
 from airflow_hiveacid.errors import InvalidJob, SqlError, TableNotFound
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs.codec import encode
@@ -132,7 +133,7 @@ def test_a_killed_script_begins_no_further_statement(
             client.get_database("second")
 
 
-def test_outlets_learn_of_the_statements_on_their_table(submitted, context):
+def test_outlets_learn_of_the_statements_on_their_table(submitted, context, small_tables):
     events = {}
 
     class Events:
@@ -140,8 +141,8 @@ def test_outlets_learn_of_the_statements_on_their_table(submitted, context):
         def __getitem__(self, asset):
             return events.setdefault(asset.uri, type("Event", (), {"extra": {}})())
 
-    orders = Asset(uri="hiveacid://localhost:9/shop/orders")
-    others = Asset(uri="hiveacid://localhost:9/shop/others")
+    orders = table_asset("shop.orders", small_tables.uri)
+    others = table_asset("shop.others", small_tables.uri)
     operator = HiveAcidSqlOperator(
         task_id="t", sql=SCRIPT, database="shop", outlets=[orders, others]
     )
