@@ -87,6 +87,17 @@ def test_databases_and_tables_are_shown_in_milliseconds(hiveacid, client, databa
     assert {"database_name": database} in databases["rows"]
 
 
+def test_completed_statements_are_reported_if_a_question_fails(
+    hms, client, database, capsys
+) -> None:
+    sql = f"CREATE TABLE {database}.t (id int); DESCRIBE {database}.gone"
+    assert main(["sql", sql, "--json", "--metastore", hms.uri]) != 0
+    printed = capsys.readouterr()
+    (statement,) = json.loads(printed.out)["statements"]
+    assert statement["run"]["target"] == f"{database}.t"
+    assert f"{database}.gone does not exist" in printed.err
+
+
 def test_active_transactions_are_shown(hiveacid, client, database) -> None:
     folders = AcidFolders.create(client, f"{database}.t")
     with Transaction(client, targets=[Target(folders.ref, Operation.UPDATE)], user="ann") as txn:

@@ -78,7 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
         0, or the exit code of the error of the statement that failed.
     """
     # Reading SQL takes its parser, which no other command needs.
-    from airflow_hiveacid.jobs.job import ScriptedJob
     from airflow_hiveacid.sql.script import to_steps
 
     params = dict(map(_parameter, arguments.param))
@@ -89,6 +88,21 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidJob("The script has no statement.")
     require_access(system_user(), [each for step in steps for each in accesses_of(step)])
     results: list[dict[str, Any]] = []
+    try:
+        return _run_steps(steps, arguments, results)
+    finally:
+        # Completed statements are reported also if a later one fails.
+        _print_json(results, arguments)
+
+
+def _run_steps(
+    steps: "Sequence[ScriptedJob | Question]",
+    arguments: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> int:
+    """Run the steps up to one that fails, and return the exit code."""
+    from airflow_hiveacid.jobs.job import ScriptedJob
+
     number = 1
     for asks, group in groupby(steps, lambda step: not isinstance(step, ScriptedJob)):
         found = list(group)
@@ -98,10 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
                     print()
                 _answer(question, arguments, results)  # type: ignore[arg-type]
         elif status := _work(found, number, arguments, results):  # type: ignore[arg-type]
-            _print_json(results, arguments)
             return status
         number += len(found)
-    _print_json(results, arguments)
     return 0
 
 
@@ -186,7 +198,7 @@ def _answer(
 
 def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:
     """One object: the result, or the list of several ones."""
-    if arguments.json:
+    if arguments.json and results:
         shown = results[0] if len(results) == 1 else {"results": results}
         print(json.dumps(shown, ensure_ascii=False))
 
