@@ -41,6 +41,26 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 9083
 
+# Fields of the extra that are texts.
+_TEXTS = (
+    "transport",
+    "http_path",
+    "tls_ca_file",
+    "column_mapping",
+    "write_events",
+    "auth_mechanism",
+    "authMechanism",
+    "kerberos_service_name",
+    "kerberos_principal",
+    "kerberos_keytab",
+    "kerberos_ccache",
+    "kerberos_min_protection",
+)
+_SWITCH = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off", ""), False),
+}
+
 
 class HiveAcidMetastoreHook(BaseHook):
     """Talks to a Hive Metastore 3.1 or 4 over Thrift.
@@ -71,7 +91,7 @@ class HiveAcidMetastoreHook(BaseHook):
             InvalidConnection: The connection is missing or incomplete.
         """
         connection = self._connection
-        extra = connection.extra_dejson
+        extra = self._extra
         if not connection.host:
             raise InvalidConnection(f"Connection {self.metastore_conn_id!r} names no host.")
         token_env = None
@@ -86,7 +106,7 @@ class HiveAcidMetastoreHook(BaseHook):
             user=None if kerberos else connection.login or None,
             connect_timeout_seconds=self._seconds("connect_timeout_seconds", 10),
             read_timeout_seconds=self._seconds("read_timeout_seconds", 300),
-            tls=_is_on(extra.get("tls")),
+            tls=self._tls(),
             tls_ca_file=extra.get("tls_ca_file") or None,
             token_env=token_env,
             column_mapping=self._column_mapping(),
@@ -209,7 +229,7 @@ class HiveAcidMetastoreHook(BaseHook):
             return client.get_open_txns_info()
 
     def _seconds(self, name: str, default: float) -> float:
-        given = self._connection.extra_dejson.get(name) or default
+        given = self._extra.get(name) or default
         try:
             return float(given)
         except (TypeError, ValueError) as error:
@@ -217,10 +237,20 @@ class HiveAcidMetastoreHook(BaseHook):
                 f"Connection {self.metastore_conn_id!r}: {name} is no number: {given!r}."
             ) from error
 
+    def _tls(self) -> bool:
+        given = self._extra.get("tls")
+        value = _SWITCH.get("" if given is None else str(given).lower())
+        if value is None:
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r}: tls is {given!r}.",
+                remedy="Set it to true or false.",
+            )
+        return value
+
     def _column_mapping(self) -> str | None:
         """The column mapping of the connection, or else of the section ``[hive_acid]``."""
         configured: str = conf.get("hive_acid", "column_mapping", fallback="").strip()
-        given = self._connection.extra_dejson.get("column_mapping") or configured or None
+        given = self._extra.get("column_mapping") or configured or None
         if given not in (None, *ColumnMapping):
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r}: the column_mapping is {given!r}.",
@@ -231,7 +261,7 @@ class HiveAcidMetastoreHook(BaseHook):
     def _write_events(self) -> str:
         """The write events of the connection, or else of the section ``[hive_acid]``."""
         configured: str = conf.get("hive_acid", "write_events", fallback="").strip()
-        given: str = self._connection.extra_dejson.get("write_events") or configured or AUTO
+        given: str = self._extra.get("write_events") or configured or AUTO
         if given not in WRITE_EVENTS:
             raise InvalidConnection(
                 f"Connection {self.metastore_conn_id!r} has the write_events {given!r}.",
@@ -241,7 +271,7 @@ class HiveAcidMetastoreHook(BaseHook):
 
     def _kerberos(self) -> dict[str, Any]:
         """Return the Kerberos settings of the connection, or Airflow's setting for all."""
-        extra = self._connection.extra_dejson
+        extra = self._extra
         by_default = KERBEROS if conf.get("core", "security", fallback="") == "kerberos" else None
         given = extra.get("auth_mechanism") or extra.get("authMechanism") or by_default
         # Hive's provider writes NOSASL.
@@ -269,6 +299,23 @@ class HiveAcidMetastoreHook(BaseHook):
         return table_asset(table, self.options().uris).uri
 
     @cached_property
+    def _extra(self) -> dict[str, Any]:
+        extra: object = self._connection.extra_dejson
+        if not isinstance(extra, dict):
+            raise InvalidConnection(
+                f"Connection {self.metastore_conn_id!r}: the extra is no JSON object.",
+                remedy='Write it like {"transport": "http"}.',
+            )
+        for name in _TEXTS:
+            value = extra.get(name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidConnection(
+                    f"Connection {self.metastore_conn_id!r}: {name} is no text: {value!r}.",
+                    remedy="Put the value in quotes.",
+                )
+        return extra
+
+    @cached_property
     def _connection(self) -> "Connection":
         try:
             connection = self.get_connection(self.metastore_conn_id)
@@ -283,10 +330,6 @@ class HiveAcidMetastoreHook(BaseHook):
                 remedy=f"Use a connection of type {self.conn_type} or hive_metastore.",
             )
         return connection
-
-
-def _is_on(value: object) -> bool:
-    return value is True or str(value).lower() in ("true", "1", "yes")
 
 
 def _token_variable(conn_id: str) -> str:

@@ -71,7 +71,8 @@ def test_an_unknown_choice_of_write_events_is_refused(connect):
 
 
 @pytest.mark.parametrize(
-    ("given", "on"), [(True, True), ("true", True), (False, False), (None, False)]
+    ("given", "on"),
+    [(True, True), ("true", True), ("on", True), (False, False), ("off", False), (None, False)],
 )
 def test_the_form_switches_tls_on(given, on, connect):
     assert connect(host="h", extra={"tls": given}).options().tls is on
@@ -154,6 +155,11 @@ def test_the_token_is_named_and_not_shown(connect):
         ({}, "names no host"),
         ({"host": "h", "conn_type": "hiveserver2"}, "has type 'hiveserver2'"),
         ({"host": "h", "extra": {"auth_mechanism": "PLAIN"}}, "auth_mechanism 'PLAIN'"),
+        ({"host": "h", "extra": {"tls": "maybe"}}, "tls is 'maybe'"),
+        ({"host": "h", "extra": {"transport": "http", "http_path": 5}}, "http_path is no text: 5"),
+        ({"host": "h", "extra": {"transport": ["http"]}}, r"transport is no text: \['http'\]"),
+        ({"host": "h", "extra": {"write_events": {"a": 1}}}, "write_events is no text"),
+        ({"host": "h", "extra": [1]}, "the extra is no JSON object"),
     ],
 )
 def test_a_connection_that_cannot_work_is_refused(fields, message, connect):
