@@ -11,7 +11,6 @@ from airflow_hiveacid.orc.format.streams import Integers
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.key_stream import read_keys
 from airflow_hiveacid.orc.row_keys.keys import Keys
-from airflow_hiveacid.orc.values.exact_statistics import has_statistics
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -48,8 +47,6 @@ class DeletedKeys:
         """Return whether a row of a stripe may be deleted."""
         if not self._rows:
             return False
-        if not has_statistics(tail):
-            return True
         ranges = [tail.int_range(stripe, column) for column in _KEY]
         write_ids, buckets, rows = ranges
         if write_ids is None or buckets is None or rows is None:

@@ -26,7 +26,6 @@ from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, with_column_names
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.values.exact_statistics import (
-    has_statistics,
     row_columns,
     stripe_statistics,
 )
@@ -201,7 +200,7 @@ class _Analysis:
         if self._deleted.may_hit(tail, stripe):
             return True
         written = tail.int_range(stripe, EnvelopeColumn.CURRENT_TRANSACTION)
-        if written is None or not has_statistics(tail):
+        if written is None:
             return True
         return self._part.write_ids.range_valid(*written) is not Range.ALL
 

@@ -103,6 +103,9 @@ def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> 
             continue
         statistics = Message.decode(measures.statistics)
         counts[number] = rows
+        # Without a count, nothing is known of the values.
+        if not statistics.has(COUNT):
+            continue
         nulls[number] = rows - statistics.number(COUNT)
         type_ = schema.find_type(number)
         if isinstance(type_, PrimitiveType) and statistics.number(COUNT):

@@ -21,14 +21,13 @@ from airflow_hiveacid.analysis.partition_statistics import partition_statistics
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.format.statistics import count_statistics
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.scan.table_part import TablePart
 from airflow_hiveacid.storage.folder import Storage
 from tests.orc.acid_files import enveloped, with_acid_metadata
-from tests.orc.orc_tables import flat_file, with_tail
+from tests.orc.orc_tables import flat_file, with_tail, without_row_index
 
 BUCKET = encode_bucket(0)
 COLUMNS = {
@@ -102,13 +101,6 @@ def of_today(file: io.BytesIO) -> io.BytesIO:
     return with_tail(file, replace(tail, footer=footer))
 
 
-def without_indexes(file: io.BytesIO) -> io.BytesIO:
-    """A file like those of writers that keep no statistics, and write some of nothing."""
-    tail = OrcTail.read(file)
-    nothing = [(count_statistics(0).encode(),) * len(tail.types)] * len(tail.stripes)
-    return with_tail(file, replace(tail, stride=0, stripe_statistics=tuple(nothing)))
-
-
 class Partition:
     """A folder with deltas, and the rows that a reader has to see."""
 
@@ -134,7 +126,7 @@ class Partition:
         # Tiny stripes: the writer ends one with each batch of a hundred rows.
         layout = {"stride": stride or 1000, "stripe_size": self.draw.choice([1, 64 << 20])}
         file = flat_file(enveloped(flat_file(arrow(rows)), ids), **layout)
-        file = of_today(file if stride else without_indexes(file))
+        file = of_today(file if stride else without_row_index(file))
         suffix = "_0000" if len(own) == 1 else ""
         if len(own) == 2 and self.draw.random() < 0.5:
             self.aborted.append(self.draw.choice(own))

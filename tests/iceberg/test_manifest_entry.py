@@ -34,11 +34,13 @@ from airflow_hiveacid.orc.copying.assemble import Part
 from airflow_hiveacid.orc.copying.flatten import FieldId, flatten
 from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.orc.format.tail import OrcTail
-from tests.orc.orc_tables import flat_file
+from tests.orc.orc_tables import flat_file, without_row_index
 
 
-def written(rows: pa.Table, fields: dict[str, FieldId]) -> WrittenDataFile:
-    file = flat_file(rows)
+def written(
+    rows: pa.Table, fields: dict[str, FieldId], *, has_row_index: bool = True
+) -> WrittenDataFile:
+    file = flat_file(rows) if has_row_index else without_row_index(flat_file(rows))
     tail = OrcTail.read(file)
     layout = Layout.joint([("file", tail)], like=tail)
     done = flatten([Part(file, tail)], io.BytesIO(), layout=layout, fields=fields)
@@ -83,6 +85,15 @@ def test_bounds_are_those_of_the_values(type_: PrimitiveType, arrow, values, low
     assert entry.column_sizes[4] > 0
     assert entry.split_offsets == [3]
     assert (entry.record_count, entry.file_size_in_bytes) == (len(values), file.bytes)
+
+
+def test_a_file_without_a_row_index_has_no_counts_of_nulls_and_no_bounds() -> None:
+    rows = pa.table({"a": pa.array([3, -7], pa.int32())})
+    schema = Schema(NestedField(4, "a", IntegerType(), required=False))
+    file = written(rows, {"a": FieldId("a", 4)}, has_row_index=False)
+    entry = manifest_entry(file, "file:/f.orc", schema, Record(), 0, [])
+    assert (entry.value_counts, entry.null_value_counts) == ({4: 2}, {})
+    assert (entry.lower_bounds, entry.upper_bounds) == ({}, {})
 
 
 def test_bounds_of_timestamps_include_all_values() -> None:

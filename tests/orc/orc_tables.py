@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from airflow_hiveacid.orc.format.protobuf import Message, read_varint, unzigzag
+from airflow_hiveacid.orc.format.statistics import count_statistics
 from airflow_hiveacid.orc.format.streams import StreamKind
 from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
 
@@ -176,6 +177,19 @@ def _first_value(run: bytes) -> int:
     width = widths[run[0] >> 1 & 31]
     bits = "".join(f"{byte:08b}" for byte in itertools.islice(run[2:], (width + 7) // 8))
     return unzigzag(int(bits[:width], 2))
+
+
+def without_row_index(file: io.BytesIO) -> io.BytesIO:
+    """A file like those of ORC Java without a row index: its statistics count no values."""
+    tail = OrcTail.read(file)
+    nothing = (count_statistics(0).encode(),) * len(tail.types)
+    changed = replace(
+        tail,
+        stride=0,
+        stripe_statistics=(nothing,) * len(tail.stripes),
+        file_statistics=nothing,
+    )
+    return with_tail(file, changed)
 
 
 def double_ranges(file: BinaryIO) -> Iterator[list[float]]:

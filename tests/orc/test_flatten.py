@@ -17,7 +17,16 @@ from airflow_hiveacid.orc.format.layout import JULIAN, Layout
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail
 from tests.orc.bucket_files import BUCKET
-from tests.orc.orc_tables import CODECS, SCHEMA, double_ranges, flat_file, read, table, with_tail
+from tests.orc.orc_tables import (
+    CODECS,
+    SCHEMA,
+    double_ranges,
+    flat_file,
+    read,
+    table,
+    with_tail,
+    without_row_index,
+)
 
 FIELDS = {
     **{name: FieldId(name, number) for number, name in enumerate(SCHEMA.names, 1)},
@@ -164,6 +173,8 @@ def test_days_before_the_reform_in_the_julian_calendar_are_refused():
     assert not written.tail.footer.has(FooterField.CALENDAR)
     with pytest.raises(UnsupportedFile, match="Julian"):
         flattened([file(date(1582, 10, 14))])
+    with pytest.raises(UnsupportedFile, match="Julian"):
+        flattened([without_row_index(file(date(1582, 10, 15)))])
 
 
 def test_rows_that_are_null_as_a_whole_are_refused():

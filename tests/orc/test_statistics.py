@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.errors import CorruptFile
+from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.format.protobuf import Message, pack
 from airflow_hiveacid.orc.format.statistics import (
     BINARIES,
@@ -20,11 +21,14 @@ from airflow_hiveacid.orc.format.statistics import (
     INTEGERS,
     STRINGS,
     TIMESTAMPS,
+    UNKNOWN,
     count_statistics,
     integer_range,
     integer_statistics,
+    known_statistics,
     merge,
     merge_columns,
+    stored_statistics,
 )
 from airflow_hiveacid.orc.format.tail import OrcTail
 from tests.orc.orc_tables import flat_file, table
@@ -67,6 +71,21 @@ def test_unknown_parts_are_not_claimed():
     known = integer_statistics(3, 1, 5, 9)
     assert integer_range(merge([known, count_statistics(4)])) is None
     assert Message.decode(merge([known, count_statistics(4)])).number(COUNT) == 7
+
+
+def test_unknown_parts_make_the_result_unknown():
+    parts = [integer_statistics(3, 1, 5, 9), Message.decode(UNKNOWN)]
+    assert merge(parts) == UNKNOWN
+
+
+@pytest.mark.parametrize("rows", [0, 1, 100])
+def test_unknown_statistics_are_stored_as_neither_nulls_nor_their_absence(rows):
+    stored = stored_statistics(UNKNOWN, rows)
+    message = Message.decode(stored)
+    assert message.number(COUNT) not in (0, rows)
+    assert message.number(HAS_NULL) == 1
+    types = (Message().add_number(TypeField.KIND, TypeKind.STRUCT).encode(),)
+    assert known_statistics((stored,), rows, types) == (UNKNOWN,)
 
 
 def test_parts_without_values_change_nothing():

@@ -8,12 +8,13 @@ import pytest
 
 from airflow_hiveacid.errors import CorruptFile, OutOfOrder, UnsupportedFile
 from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripePlan, plan_stripes
+from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.orc.format.compression import Codec
 from airflow_hiveacid.orc.format.envelope import TypeField, TypeKind
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
 from tests.orc.bucket_files import BUCKET, compact, events, inserts, planned, table
-from tests.orc.orc_tables import with_tail
+from tests.orc.orc_tables import flat_file, with_tail, without_row_index
 
 
 def several_stripes(write_id: int) -> PlannedFile:
@@ -169,6 +170,15 @@ def dates(write_id: int, calendar: int, first: date) -> PlannedFile:
 
 
 MODERN, ANCIENT = date(1582, 10, 15), date(1582, 10, 14)
+
+
+def test_dates_without_statistics_may_be_before_1582():
+    flat = without_row_index(flat_file(pa.table({"day": [MODERN]})))
+    sink = io.BytesIO()
+    transplant([flat], sink, write_id=2, bucket=BUCKET)
+    unknown = planned(sink, "file 2")
+    with pytest.raises(UnsupportedFile, match="file 1 and file 2 have dates before 1582"):
+        plan([dates(1, 2, ANCIENT), unknown])
 
 
 def test_dates_before_1582_of_two_calendars_do_not_mix():

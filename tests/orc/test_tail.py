@@ -1,13 +1,22 @@
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from airflow_hiveacid.acid.schema import row_struct
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
+from airflow_hiveacid.orc.copying.transplant import transplant
 from airflow_hiveacid.orc.format.compression import Codec
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
 from airflow_hiveacid.orc.format.protobuf import DATA, VARINT, Message
-from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
-from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail
+from airflow_hiveacid.orc.format.row_types import row_types
+from airflow_hiveacid.orc.format.statistics import UNKNOWN
+from airflow_hiveacid.orc.format.tail import FooterField, OrcTail, PostScriptField
+from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file
+from airflow_hiveacid.orc.row_keys.keys import Keys
+from tests.orc.bucket_files import BUCKET
+from tests.orc.orc_tables import CODECS, flat_file, read, table, with_tail, without_row_index
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -120,10 +129,62 @@ def test_stripes_that_cannot_be_moved_are_refused(change, problem):
         tail.check_movable()
 
 
-def test_a_file_without_statistics_of_its_stripes_is_refused():
-    tail = replace(OrcTail.read(flat_file(table(10))), stripe_statistics=())
-    with pytest.raises(UnsupportedFile, match="statistics"):
-        tail.check_movable()
+def of_the_first_writer(tail: OrcTail) -> OrcTail:
+    version = {PostScriptField.WRITER_VERSION: 0}
+    return replace(tail, postscript=tail.postscript.with_numbers(version))
+
+
+def encrypted(tail: OrcTail) -> OrcTail:
+    hidden = Message(tail.footer.fields).add_data(FooterField.ENCRYPTION, b"")
+    return replace(tail, footer=hidden)
+
+
+@pytest.mark.parametrize(
+    ("change", "known_stripes", "known_file"),
+    [
+        (lambda tail: replace(tail, stripe_statistics=()), False, True),
+        (lambda tail: replace(tail, file_statistics=()), True, False),
+        (
+            lambda tail: replace(tail, stripe_statistics=(tail.stripe_statistics[0][:3],)),
+            False,
+            True,
+        ),
+        (of_the_first_writer, False, False),
+        (encrypted, False, False),
+    ],
+    ids=["no stripes", "no file", "some columns", "old writer", "encrypted"],
+)
+def test_statistics_are_complete_or_unknown(change, known_stripes, known_file):
+    file = flat_file(table(100))
+    tail = OrcTail.read(file)
+    unknown = (UNKNOWN,) * len(tail.types)
+    found = OrcTail.read(with_tail(file, change(tail)))
+    assert found.stripe_statistics == (tail.stripe_statistics if known_stripes else (unknown,))
+    assert found.file_statistics == (tail.file_statistics if known_file else unknown)
+
+
+def test_statistics_of_a_file_without_a_row_index_are_unknown_also_in_copies():
+    flat = without_row_index(flat_file(table(100)))
+    tail = OrcTail.read(flat)
+    assert set(tail.file_statistics) == set(tail.stripe_statistics[0]) == {UNKNOWN}
+    # The statistics of the key columns are those of the new rows.
+    sink = io.BytesIO()
+    transplant([flat], sink, write_id=1, bucket=BUCKET)
+    copy = OrcTail.read(sink)
+    row = EnvelopeColumn.ROW
+    for columns in (copy.file_statistics, *copy.stripe_statistics):
+        assert UNKNOWN not in columns[:row]
+        assert set(columns[row:]) == {UNKNOWN}
+    assert copy.int_range(0, EnvelopeColumn.ROW_ID) == (0, 99)
+
+
+def test_statistics_of_deletes_are_known():
+    sink = io.BytesIO()
+    deletes = Keys.deletes(*np.array([[1], [BUCKET], [7]]), write_id=8)
+    types = row_types(row_struct([("a", "int")]))
+    write_delete_file(sink, [deletes], row_types=types)
+    tail = OrcTail.read(sink)
+    assert UNKNOWN not in (*tail.file_statistics, *tail.stripe_statistics[0])
 
 
 def test_messages_of_a_tail_are_not_shared_between_reads():

@@ -214,6 +214,13 @@ def test_columns_with_more_digits_than_microseconds_are_found(acid, codec):
         assert finer_column(file, OrcTail.read(file), {f"c{number}"}) == f"c{number}"
 
 
+@pytest.mark.parametrize("missing", [{"stripe_statistics": ()}, {"file_statistics": ()}])
+def test_files_without_statistics_are_searched_for_more_digits(missing):
+    file = acid_timestamps([((1, 1), None)] * 3, 1)
+    bare = with_tail(file, replace(OrcTail.read(file), **missing))
+    assert finer_column(bare, OrcTail.read(bare)) == "c0"
+
+
 def test_only_the_file_itself_vouches_for_its_digits():
     file = acid_timestamps([((1, 1), None)] * 3, 1)
     tail = OrcTail.read(file)

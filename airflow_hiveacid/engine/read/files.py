@@ -115,7 +115,7 @@ class KeyRange:
         known = cls(0)
         for stripe, rows in enumerate(stripe.rows for stripe in tail.stripes):
             parts = [tail.int_range(stripe, column) for column in _KEY_COLUMNS]
-            if not tail.stride or not tail.is_acid or None in parts:
+            if not tail.is_acid or None in parts:
                 return None
             known = known.joined(cls(rows, *filter(None, parts)))
         return known

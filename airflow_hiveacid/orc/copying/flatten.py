@@ -117,10 +117,9 @@ class FlatColumns:
         """The new number of each column by its old one."""
         return {column.old: place for place, column in enumerate(self.columns)}
 
-    def statistics(self, statistics: Sequence[bytes], rows: int) -> tuple[bytes, ...]:
+    def statistics(self, statistics: Sequence[bytes]) -> tuple[bytes, ...]:
         """Select the statistics of these columns."""
-        own = (statistics[column.old] for column in self.columns[1:])
-        return (count_statistics(rows).encode(), *own)
+        return tuple(statistics[column.old] for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ class _Flattener:
                 stripe = part.tail.stripes[number]
                 stripes.append(self._copy(part, stripe, index))
                 known = part.tail.stripe_statistics[number]
-                stripe_statistics.append(self._columns.statistics(known, stripe.rows))
+                stripe_statistics.append(self._columns.statistics(known))
         nothing = (count_statistics(0).encode(),) * len(self._columns.types)
         layout = replace(self._layout, types=self._columns.types, calendar=None)
         block_size = max([layout.block_size, *(part.tail.block_size for part in parts)])
@@ -274,7 +273,11 @@ def _check(part: Part, layout: Layout) -> None:
         for number in part.chosen:
             row = Message.decode(tail.stripe_statistics[number][EnvelopeColumn.ROW])
             if row.number(COUNT) != tail.stripes[number].rows or row.number(HAS_NULL):
-                raise UnsupportedFile("There are rows that are null as a whole, like deletes.")
+                raise UnsupportedFile(
+                    "There are, or may be, rows that are null as a whole, like deletes: the"
+                    " statistics do not exclude them.",
+                    remedy="Export Parquet files, with format='parquet', to another name.",
+                )
 
 
 def _select(

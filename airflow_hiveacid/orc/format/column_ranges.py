@@ -1,7 +1,7 @@
 """Value ranges of a column in the stripes of a file, as far as the file's tail is reliable.
 
-Other writers' statistics are trusted only where all readers trust them: ranges with known errors of
-old writers, of encrypted files and of types other than plain ones count as unknown.
+Other writers' statistics are trusted only where all readers trust them: ranges of types other than
+plain ones count as unknown.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,11 @@ from airflow_hiveacid.orc.format.statistics import (
     STRINGS,
     decimal_of,
 )
-from airflow_hiveacid.orc.format.tail import OrcTail, PostScriptField
+from airflow_hiveacid.orc.format.tail import OrcTail
 
 # Decimals with no more digits are numbers of 64 bits, but for their point.
 LONG_DIGITS = 18
 
-# The first release of ORC Java whose statistics cover only their own stripe.
-_OWN_STATISTICS = 1
 # The first day of the Gregorian calendar. Files may count earlier days in the Julian calendar.
 FIRST_GREGORIAN_DAY = -141427
 _EARLIEST = -(1 << 63)
@@ -62,16 +60,11 @@ def ranges_of(tail: OrcTail, name: str, hive_type: HiveType) -> list[ColumnRange
         name: The column's name, in any case.
         hive_type: Its type in the table.
     """
-    unknown: list[ColumnRange | None] = [None] * len(tail.stripes)
-    version = tail.postscript.number(PostScriptField.WRITER_VERSION)
-    if tail.is_encrypted or not tail.stride or version < _OWN_STATISTICS:
-        return unknown
     column = _column_number(tail, name)
     if column is None or not _stores(Message.decode(tail.types[column]), hive_type):
-        return unknown
+        return [None] * len(tail.stripes)
     return [
-        _range(columns[column], hive_type, tail.is_julian) if column < len(columns) else None
-        for columns in tail.stripe_statistics
+        _range(columns[column], hive_type, tail.is_julian) for columns in tail.stripe_statistics
     ]
 
 
@@ -106,7 +99,7 @@ def _stores(type_: Message, hive_type: HiveType) -> bool:
 
 def _range(statistics: bytes, hive_type: HiveType, julian: bool) -> ColumnRange | None:
     message = Message.decode(statistics)
-    if message.has(COUNT) and message.number(COUNT) == 0:
+    if message.number(COUNT, -1) == 0:
         return ColumnRange()
     match hive_type:
         case Decimal(_, scale):

@@ -219,10 +219,8 @@ def needed_calendar(tail: OrcTail) -> int | None:
 
     Hive and Trino declare different calendars, and both write into the same tables.
     """
-    columns = zip(tail.types, tail.file_statistics, strict=False)
-    if len(tail.file_statistics) == len(tail.types) and all(
-        _is_modern(kind_of(type_), statistics) for type_, statistics in columns
-    ):
+    columns = zip(tail.types, tail.file_statistics, strict=True)
+    if all(_is_modern(kind_of(type_), statistics) for type_, statistics in columns):
         return None
     return _calendar(tail)
 
@@ -231,7 +229,7 @@ def _is_modern(kind: int, encoded: bytes) -> bool:
     if kind not in _CALENDAR_KINDS:
         return True
     statistics = Message.decode(encoded)
-    if statistics.number(COUNT) == 0:
+    if statistics.number(COUNT, -1) == 0:
         return True
     if kind == TypeKind.DATE:
         days = statistics.message(DATES)

@@ -96,7 +96,9 @@ def most_rows(length: int) -> int:
 
 
 def check_statistics(file: int, stripes: Sequence[int], columns: int, size: int) -> None:
-    """Verify that a file has no more statistics than columns, and no more than its size allows.
+    """Verify that a file has no more statistics than columns, and room for those of all stripes.
+
+    Stripes without statistics count, too: in memory, each column of a stripe has them.
 
     Args:
         file: The number of columns in the statistics of the file.
@@ -105,12 +107,14 @@ def check_statistics(file: int, stripes: Sequence[int], columns: int, size: int)
         size: The bytes of the file.
 
     Raises:
-        CorruptFile: The number of statistics is too large.
+        CorruptFile: There are too many statistics, or too many columns of stripes.
     """
     if max([file, *stripes]) > columns:
         raise CorruptFile("The ORC file has statistics of columns that it does not have.")
-    if sum(stripes) > _STATISTICS_OF_NOTHING + _STATISTICS_OF_A_BYTE * size:
-        raise CorruptFile(f"A file of {size} bytes has statistics of {sum(stripes)} columns.")
+    if len(stripes) * columns > _STATISTICS_OF_NOTHING + _STATISTICS_OF_A_BYTE * size:
+        raise CorruptFile(
+            f"A file of {size} bytes has {len(stripes)} stripes with {columns} columns each."
+        )
 
 
 def _check_names(column: int, names: Sequence[bytes]) -> None:

@@ -15,7 +15,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import CorruptFile
-from airflow_hiveacid.orc.format.envelope import TypeKind, kind_of
+from airflow_hiveacid.orc.format.envelope import EnvelopeColumn, TypeKind, is_envelope, kind_of
 from airflow_hiveacid.orc.format.protobuf import FIXED64, Field, Message, pack
 
 # Field numbers of ColumnStatistics.
@@ -31,6 +31,10 @@ TIMESTAMPS = 9
 HAS_NULL = 10
 BYTES_ON_DISK = 11
 COLLECTIONS = 12
+
+# Statistics of which nothing is known: they lack even the count. Only `stored_statistics` gives
+# them a form for files.
+UNKNOWN = b""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT = Context(prec=80)
@@ -77,6 +81,46 @@ def timestamp_statistics(count: int, millis: tuple[int, int], *, has_null: bool)
     return message.add_number(HAS_NULL, int(has_null))
 
 
+def known_statistics(
+    columns: tuple[bytes, ...], rows: int, types: Sequence[bytes]
+) -> tuple[bytes, ...]:
+    """Return the statistics of each column of a stripe or of a file, `UNKNOWN` without evidence.
+
+    ORC Java writes entries with zero values if a file has no row index. Only the count of the root,
+    which is never null, distinguishes them from those of nulls. The key columns of a full ACID file
+    may have statistics while the user's columns lack them, so the column `row` is checked, too.
+
+    Args:
+        columns: The statistics in the file, possibly of fewer columns, or none.
+        rows: The rows of the stripe or of the file.
+        types: The types of the file.
+    """
+    unknown = (UNKNOWN,) * len(types)
+    if len(columns) != len(types) or Message.decode(columns[0]).number(COUNT, -1) != rows:
+        return unknown
+    if is_envelope(types):
+        row = Message.decode(columns[EnvelopeColumn.ROW])
+        count = row.number(COUNT, -1)
+        if count != rows and not (0 <= count < rows and row.number(HAS_NULL, 1)):
+            return (*columns[: EnvelopeColumn.ROW], *unknown[EnvelopeColumn.ROW :])
+    return columns
+
+
+def stored_statistics(statistics: bytes, rows: int) -> bytes:
+    """Return the statistics of a column in the form for files, which mislead no reader.
+
+    Readers of Java take a missing count for zero values, and skip the rows. Trino takes a count
+    that equals the rows for the absence of nulls. A larger count is neither.
+
+    Args:
+        statistics: The statistics of a stripe or of the file.
+        rows: The rows of the file.
+    """
+    if statistics == UNKNOWN:
+        return count_statistics(rows + 1, has_null=True).encode()
+    return reliable_statistics(statistics)
+
+
 def integer_range(statistics: bytes) -> tuple[int, int] | None:
     """Return the smallest and the largest value, if the statistics contain them."""
     integers = Message.decode(statistics).message(INTEGERS)
@@ -98,6 +142,8 @@ def merge(parts: Sequence[Message]) -> bytes:
     A value that is unknown in one part is unknown in the result, too: readers trust statistics and
     skip data because of them.
     """
+    if not _all_have(parts, COUNT):
+        return UNKNOWN
     united = Message().add_number(COUNT, sum(part.number(COUNT) for part in parts))
     filled = [part for part in parts if part.number(COUNT) > 0]
     for field, union in _UNIONS:

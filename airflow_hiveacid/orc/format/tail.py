@@ -19,13 +19,19 @@ from airflow_hiveacid.orc.format.limits import (
 )
 from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.source_and_sink import Source, read_exactly
-from airflow_hiveacid.orc.format.statistics import integer_range, reliable_statistics
+from airflow_hiveacid.orc.format.statistics import (
+    integer_range,
+    known_statistics,
+    stored_statistics,
+)
 
 MAGIC = b"ORC"
 FILE_VERSION = (0, 12)
 # ORC Java, and its release that first wrote timestamp statistics in UTC.
 WRITER_JAVA = 0
 WRITER_VERSION_ORC_135 = 6
+# The first release of ORC Java whose statistics of a stripe exclude the preceding stripes.
+_WRITER_VERSION_HIVE_8732 = 1
 
 _PROLEPTIC = 2
 _GUESSED_TAIL = 64 << 10
@@ -111,9 +117,9 @@ class OrcTail:
         stripes: The stripes in file order.
         types: Serialized types, the root first.
         user_metadata: Key and value pairs, for instance Hive's `hive.acid.stats`.
-        stripe_statistics: For each stripe the serialized statistics of every column, or an empty
-            tuple.
-        file_statistics: The statistics of every column over the whole file.
+        stripe_statistics: For each stripe the serialized statistics of every column; `UNKNOWN`
+            ones where the file has none, or misleading ones.
+        file_statistics: The statistics of every column over the whole file, likewise.
     """
 
     postscript: Message
@@ -185,6 +191,9 @@ class OrcTail:
         file_statistics = tuple(footer.all_data(FooterField.STATISTICS))
         stripe_statistics = _statistics(metadata, len(stripes))
         check_statistics(len(file_statistics), list(map(len, stripe_statistics)), len(types), size)
+        version = postscript.number(PostScriptField.WRITER_VERSION)
+        if version < _WRITER_VERSION_HIVE_8732 or footer.has(FooterField.ENCRYPTION):
+            file_statistics, stripe_statistics = (), ((),) * len(stripes)
         return cls(
             postscript=postscript,
             footer=footer.without(*range(FooterField.HEADER_LENGTH, FooterField.STRIDE + 1)),
@@ -196,8 +205,13 @@ class OrcTail:
                 (item.data(1) or b"").decode(errors="surrogateescape"): item.data(2) or b""
                 for item in footer.all_messages(FooterField.USER_METADATA)
             },
-            stripe_statistics=stripe_statistics,
-            file_statistics=file_statistics,
+            stripe_statistics=tuple(
+                known_statistics(columns, stripe.rows, types)
+                for columns, stripe in zip(stripe_statistics, stripes, strict=True)
+            ),
+            file_statistics=known_statistics(
+                file_statistics, footer.number(FooterField.ROWS), types
+            ),
         )
 
     @classmethod
@@ -287,16 +301,11 @@ class OrcTail:
         if version != FILE_VERSION:
             written = ".".join(map(str, version)) or "unknown"
             raise UnsupportedFile(f"The ORC file has format version {written}, not 0.12.")
-        if len(self.stripe_statistics) != len(self.stripes) or any(
-            len(columns) != len(self.types)
-            for columns in (*self.stripe_statistics, self.file_statistics)
-        ):
-            raise UnsupportedFile("The ORC file lacks statistics of its columns.")
 
     def encode(self, content_length: int) -> bytes:
         """Write the tail of a file whose stripes end at `content_length`.
 
-        Misleading statistics are omitted; see `reliable_statistics`.
+        Misleading statistics are omitted; see `stored_statistics`.
 
         Raises:
             UnsupportedFile: The post script was as long as it may be, and would become longer.
@@ -305,7 +314,7 @@ class OrcTail:
         for columns in self.stripe_statistics:
             stripe_statistics = Message()
             for column in columns:
-                stripe_statistics.add_data(1, reliable_statistics(column))
+                stripe_statistics.add_data(1, stored_statistics(column, self.rows))
             metadata.add_data(1, stripe_statistics.encode())
         encoded_metadata = self.compression.compress(metadata.encode())
         encoded_footer = self.compression.compress(self._footer(content_length).encode())
@@ -336,7 +345,7 @@ class OrcTail:
             footer.add_data(FooterField.USER_METADATA, item.encode())
         footer.add_number(FooterField.ROWS, self.rows)
         for statistics in self.file_statistics:
-            footer.add_data(FooterField.STATISTICS, reliable_statistics(statistics))
+            footer.add_data(FooterField.STATISTICS, stored_statistics(statistics, self.rows))
         footer.add_number(FooterField.STRIDE, self.stride)
         return Message(footer.fields + self.footer.fields)
 

@@ -155,7 +155,10 @@ class _Verification:
     def _row_statistics(self, number: int, stripe: Stripe) -> Iterator[str]:
         """Check the null counts of row structs: always null for deletes, never for inserts."""
         row = Message.decode(self._tail.stripe_statistics[number][EnvelopeColumn.ROW])
-        present = row.number(COUNT)
+        present = row.number(COUNT, -1)
+        if present < 0:
+            yield "The statistics of row are missing, or do not account for each row."
+            return
         expected = 0 if self._operation is RowOperation.DELETE else stripe.rows
         if present != expected:
             yield f"{present} of {stripe.rows} rows are not null; it should be {expected}."

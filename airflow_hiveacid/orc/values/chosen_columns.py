@@ -7,7 +7,6 @@ ACID table stores all of its own columns.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.errors import CorruptFile
 from airflow_hiveacid.orc.format.batches import OtherStripe, with_other_stripes
 from airflow_hiveacid.orc.format.envelope import TypeField
 from airflow_hiveacid.orc.format.protobuf import Message, pack
@@ -93,11 +92,7 @@ class _Chosen:
         return OtherStripe(stripe, (), data, tail.compression.compress(encoded))
 
     def statistics(self, columns: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Select the statistics of these columns, if the file has statistics."""
-        if not columns:
-            return columns
-        if len(columns) <= max(self.places):
-            raise CorruptFile("The ORC file has statistics of other columns than its own.")
+        """Select the statistics of these columns."""
         return tuple(columns[old] for old in self.places)
 
 

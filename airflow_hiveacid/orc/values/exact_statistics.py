@@ -39,8 +39,6 @@ from airflow_hiveacid.orc.format.tail import (
     PostScriptField,
 )
 
-# The first release of ORC Java whose stripe statistics exclude the preceding stripes.
-_OWN_STATISTICS = 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _INTEGER_KINDS = (TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG)
 _TEXT_KINDS = (TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR)
@@ -56,15 +54,6 @@ _EXACT = Context(prec=80)
 _MILLIS = 1000
 
 _Detail = tuple[Any, Any, int, int, int]
-
-
-def has_statistics(tail: OrcTail) -> bool:
-    """Return whether the statistics of a file's stripes are usable at all.
-
-    Writers without a row index write empty statistics.
-    """
-    version = tail.postscript.number(PostScriptField.WRITER_VERSION)
-    return bool(tail.stride) and version >= _OWN_STATISTICS and not tail.is_encrypted
 
 
 def row_columns(tail: OrcTail) -> list[tuple[str, int]]:
@@ -87,17 +76,12 @@ def stripe_statistics(
         column: The number of the column in the file.
         hive_type: Its type in the table.
     """
-    unknown: list[ColumnStatistics | None] = [None] * len(tail.stripes)
     kind = kind_of_statistics(hive_type)
-    if kind is None or not has_statistics(tail):
-        return unknown
-    if not _stores(Message.decode(tail.types[column]), hive_type):
-        return unknown
+    if kind is None or not _stores(Message.decode(tail.types[column]), hive_type):
+        return [None] * len(tail.stripes)
     read = _READERS[kind]
     return [
         _of_stripe(tail, columns[column], stripe.rows, read, hive_type)
-        if column < len(columns)
-        else None
         for columns, stripe in zip(tail.stripe_statistics, tail.stripes, strict=True)
     ]
 
