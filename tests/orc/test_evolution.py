@@ -1,6 +1,7 @@
 """Rows of files that are older than the columns of their table."""
 
 import io
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 
@@ -16,6 +17,7 @@ from airflow_hiveacid.orc.format.protobuf import Message
 from airflow_hiveacid.orc.format.row_types import row_types
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.verify import verify_file
+from airflow_hiveacid.orc.values.evolution import check_lossless
 from tests.orc.bucket_files import BUCKET, compact, inserts, planned
 from tests.orc.orc_tables import flat_file, read, row_ids
 
@@ -127,6 +129,30 @@ def test_other_changes_are_left_to_spark(old, values, new):
 def test_a_change_that_may_lose_values_is_refused_by_name(old, values, new):
     with pytest.raises(UnsupportedFile, match="in the column v"):
         evolve(pa.table({"v": pa.array(values, old)}), ("v", new))
+
+
+LENGTHS = [
+    ("varchar(10)", "varchar(3)", False),
+    ("char(10)", "char(3)", False),
+    ("varchar(10)", "char(3)", False),
+    ("varchar(3)", "varchar(10)", True),
+    ("char(3)", "varchar(3)", True),
+    ("varchar(3)", "string", True),
+    # Files of other writers declare strings in any column of texts.
+    ("string", "varchar(3)", True),
+    ("int", "varchar(10)", False),
+    ("int", "varchar(11)", True),
+    ("timestamp", "varchar(4)", False),
+    ("timestamp", "string", True),
+    ("array<varchar(10)>", "array<varchar(3)>", False),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "is_lossless"), LENGTHS)
+def test_a_shorter_text_type_may_cut_values(old, new, is_lossless):
+    expected = nullcontext() if is_lossless else pytest.raises(UnsupportedFile, match="column v")
+    with expected:
+        check_lossless(types_of(("v", old)), types_of(("v", new)), "file")
 
 
 def test_blanks_behind_texts_are_left_to_spark():

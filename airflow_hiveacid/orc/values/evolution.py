@@ -6,6 +6,7 @@ all others require Spark's reader.
 """
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -119,11 +120,24 @@ def _holds(before: Message, after: Message) -> bool:
         return after.number(TypeField.SCALE) >= scale and (
             room >= before.number(TypeField.PRECISION) - scale
         )
-    if old == new or (new in _TEXTS and old not in _NEVER_TEXT):
+    if new in _TEXTS and old not in _NEVER_TEXT:
+        # Spark and pyarrow declare strings for the texts of any column.
+        return old == TypeKind.STRING or _longest_text(before) <= _longest_text(after)
+    if old == new:
         return True
     if old in _DIGITS and new == TypeKind.DECIMAL:
         return room >= _DIGITS[old]
     return new in _WIDER.get(old, ())
+
+
+def _longest_text(type_: Message) -> float:
+    """Return the maximum characters of the values of a type, as texts."""
+    kind = type_.number(TypeField.KIND)
+    if kind in _DIGITS:
+        return _DIGITS[kind] + len("-")
+    if kind in (TypeKind.CHAR, TypeKind.VARCHAR):
+        return type_.number(TypeField.MAXIMUM_LENGTH)
+    return math.inf
 
 
 def check_clocks(old: Sequence[bytes], new: Sequence[bytes]) -> None:
