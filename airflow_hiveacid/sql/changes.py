@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.sources import QuerySource, Source
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.joined_sources import SOURCE, JoinedSources, conjuncts_of, same_name
+from airflow_hiveacid.sql.relations import Relations
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.with_clauses import QUERY_WORDS, query_with, subqueries
 from airflow_hiveacid.sql.words import Words, keyword_of, separated
@@ -103,19 +104,19 @@ def _update_from_several(
     where: Sequence[Token],
 ) -> MergeJob:
     """Return a merge whose source is the join of the tables."""
-    sources = JoinedSources.of(statement, tree, target.alias, [tree.args["from_"].this])
+    sources = JoinedSources.of(statement, tree, target.written, [tree.args["from_"].this])
     inputs = Inputs(statement, tree)
     own: list[Sequence[Token]] = []
     of_sources: list[Sequence[Token]] = []
     for part in conjuncts_of(where):
         names = sources.require_named([part], target.name)
-        (own if target.alias.lower() in names else of_sources).append(part)
+        (own if target.written.lower() in names else of_sources).append(part)
     sources.require_named([assignments], target.name)
     columns: dict[str, str] = {}
 
     def of_join(tokens: Sequence[Token]) -> str:
         renamed = sources.renamed(tokens, columns)
-        return statement.slice(tokens, [*target.edits, *renamed])
+        return statement.slice(tokens, [*renamed, *target.edits])
 
     values = target.assignments(assignments, of_join)
     on = " AND ".join(of_join(part) for part in own) or "true"
@@ -154,7 +155,7 @@ def delete_job(statement: SqlStatement, tree: exp.Delete) -> DeleteJob:
                 tree.args["using"][0],
                 "DELETE with USING needs a condition in WHERE for rows that belong together.",
             )
-        sources = JoinedSources.of(statement, tree, target.alias, tree.args["using"])
+        sources = JoinedSources.of(statement, tree, target.written, tree.args["using"])
         sources.require_named([where], target.name)
         chosen = target.expression(where, expressions.inputs)
         condition = f"EXISTS ({expressions.query_from(using)} WHERE {chosen})"
@@ -263,6 +264,12 @@ class _Target:
         node: The table.
         words: The statement's tokens from the table on, which are read.
         what: The change to the table, for messages.
+
+    Attributes:
+        name: Its full name.
+        written: Its name in the statement: the alias, or the name without the database.
+        alias: Its name in the expressions for Spark.
+        edits: The replacements of names of relations in the whole statement.
     """
 
     def __init__(
@@ -272,15 +279,12 @@ class _Target:
         self.name = statement.table(node, what)
         if node.args.get("partition") is not None:
             statement.refuse(node, f"{what} a PARTITION is not supported.", "Name it in WHERE.")
-        self.alias = node.alias or node.name
+        self.written = node.alias or node.name
         words.table()
         words.alias(node.alias)
-        # Named `table` alone, although the statement may contain `database.table`.
-        self.edits = [
-            Edit(column.args["db"].meta["start"], column.args["table"].meta["start"], "")
-            for column in tree.find_all(exp.Column)
-            if column.db and f"{column.db}.{column.table}".lower() == self.name
-        ]
+        relations = Relations(statement, tree)
+        self.alias = relations.unique_name(node) or self.written
+        self.edits = relations.edits
 
     def expression(self, tokens: Sequence[Token], inputs: Inputs | None = None) -> str:
         """Return an expression over the target as text for Spark."""
@@ -356,7 +360,7 @@ class _Target:
     def _column(self, words: Words) -> str:
         at = words.next
         *qualifier, name = words.dotted_name()
-        if qualifier and ".".join(qualifier).lower() not in (self.alias.lower(), self.name):
+        if qualifier and ".".join(qualifier).lower() not in (self.written.lower(), self.name):
             self._statement.refuse(
                 at,
                 f"{'.'.join(qualifier)} is not the table that is changed.",
@@ -388,6 +392,7 @@ def _merge_source(
         words.version()
     words.alias(using.alias)
     words.end()
+    alias = Relations(statement, tree).unique_name(using) or alias
     inputs = Inputs(statement, tree)
     query = f"SELECT * FROM {inputs.text(tokens)}"
     if with_:

@@ -11,12 +11,11 @@ from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob, UserError
 from airflow_hiveacid.jobs.sources import ChangesSource, Input, QuerySource, TableSource
+from airflow_hiveacid.sql.relations import Relations, is_of_metastore
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.words import Words, keyword_of
 
 _CHANGES = "TABLE_CHANGES"
-# Spark reads a file by parquet.`/path`.
-_FILES = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 
 
 class Inputs:
@@ -32,6 +31,7 @@ class Inputs:
         self.sources: dict[str, Input] = {}
         self._statement = statement
         self._tree = tree
+        self._relations = Relations(statement, tree)
         self._prefix = prefix
         self._taken = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         self._names: dict[TableSource | ChangesSource, str] = {}
@@ -52,7 +52,7 @@ class Inputs:
         """
         missing = []
         for table in self._tree.find_all(exp.Table):
-            if self._is_of_metastore(table) and (start := _start_of(table)) is not None:
+            if is_of_metastore(table) and (start := _start_of(table)) is not None:
                 self._statement.full_name(table)
                 if not table.db:
                     missing.append(Edit(start, start, f"`{self._statement.database}`."))
@@ -61,7 +61,7 @@ class Inputs:
     def edits(self, tokens: Sequence[Token]) -> list[Edit]:
         """Name the inputs of some tokens, and return the replacements of the tables."""
         within = range(tokens[0].start, tokens[-1].end + 1) if tokens else range(0)
-        edits, known = [], set()
+        edits: list[Edit] = []
         for table in self._tree.find_all(exp.Table):
             start = _start_of(table)
             if start is None or start not in within:
@@ -75,35 +75,40 @@ class Inputs:
                 call = self._call(start)
                 name = self._name(self._changes(table.this))
                 edits.append(Edit(start, call[-1].end + 1, f"`{name}`"))
-            elif self._is_of_metastore(table):
-                source, first = self._source(table), self._index(start)
-                edits += self._replacement(table, source, first)
-                if not table.alias:
-                    known.add(source.name)
-        for column in self._tree.find_all(exp.Column):
-            if column.db and f"{column.db}.{column.table}".lower() in known:
-                edits += self._without_database(column, within)
-        return edits
+            elif is_of_metastore(table):
+                source = self._source(table)
+                edits += self._replacement(table, self._index(start), f"`{self._name(source)}`")
+            elif self._relations.unique_name(table) is not None:
+                edits += self._replacement(table, self._index(start), None)
+        return [*edits, *(edit for edit in self._relations.edits if edit.start in within)]
 
-    def _replacement(self, table: exp.Table, source: TableSource, first: int) -> Iterator[Edit]:
-        """Replace a table's name and version, and call it as its columns do."""
+    def _replacement(self, table: exp.Table, first: int, name: str | None) -> Iterator[Edit]:
+        """Replace a table's name and version, and call it as its columns do.
+
+        Args:
+            table: The table.
+            first: The place of its first token.
+            name: The name of its input; None if Spark knows the table by its own name.
+        """
         tokens, at = self._statement.tokens, first
         while at + 1 < len(tokens) and tokens[at + 1].token_type is TokenType.DOT:
             at += 2
         if table.args.get("version") is not None:
             at = self._end_of_version(at)
-        name = f"`{self._name(source)}`"
+        start, end = tokens[first].start, tokens[at].end + 1
+        name = self._statement.text[start:end] if name is None else name
         only_named = first > 0 and keyword_of(tokens[first - 1]) == "TABLE"
         if table.alias or only_named:
-            yield Edit(tokens[first].start, tokens[at].end + 1, name)
+            yield Edit(start, end, name)
             return
         # Its columns are known by the name of the table.
-        alias = f" AS `{table.name.replace('`', '``')}`"
+        own_name = f"`{table.name.replace('`', '``')}`"
+        alias = f" AS {self._relations.unique_name(table) or own_name}"
         following = keyword_of(tokens[at + 1]) if at + 1 < len(tokens) else ""
         if following != "TABLESAMPLE":
-            yield Edit(tokens[first].start, tokens[at].end + 1, f"{name}{alias}")
+            yield Edit(start, end, f"{name}{alias}")
             return
-        yield Edit(tokens[first].start, tokens[at].end + 1, name)
+        yield Edit(start, end, name)
         words = Words(replace(self._statement, tokens=tokens[at + 2 :]))
         end = words.brackets()[-1].end + 1
         yield Edit(end, end, alias)
@@ -117,13 +122,6 @@ class Inputs:
         while tokens[at].token_type not in literals:
             at += 1
         return at
-
-    @staticmethod
-    def _without_database(column: exp.Column, within: range) -> Iterator[Edit]:
-        """Leave out the database of a column whose table is an input."""
-        database, table = column.args["db"].meta, column.args["table"].meta
-        if database["start"] in within:
-            yield Edit(database["start"], table["start"], "")
 
     def _index(self, start: int) -> int:
         return next(at for at, token in enumerate(self._statement.tokens) if token.start == start)
@@ -200,31 +198,9 @@ class Inputs:
             self.sources[name] = source
         return self._names[source]
 
-    def _is_of_metastore(self, table: exp.Table) -> bool:
-        if not isinstance(table.this, exp.Identifier) or table.catalog:
-            return False  # A function of rows, or a table of a catalog of Spark.
-        if table.db:
-            return not (table.db.lower() in _FILES and "/" in table.name)
-        return table.name.lower() not in _defined_above(table)
-
 
 def _start_of(table: exp.Table) -> int | None:
     """Return where the name of a table starts; None for a table that is not in the text."""
     parts = [table.args.get("db"), table.this]
     offsets = [part.meta["start"] for part in parts if part is not None and "start" in part.meta]
     return min(offsets, default=None)
-
-
-def _defined_above(node: exp.Expr) -> Iterator[str]:
-    """The names that the WITH of a query around a node has for it."""
-    child, parent = node, node.parent
-    while parent is not None:
-        clause = parent.args.get("with_")
-        if clause is not None and clause is not child:
-            yield from (cte.alias.lower() for cte in clause.expressions)
-        if isinstance(parent, exp.With):
-            for cte in parent.expressions:
-                if cte is child and not parent.args.get("recursive"):
-                    break
-                yield cte.alias.lower()
-        child, parent = parent, parent.parent

@@ -4,12 +4,13 @@ Each column has its table in front: a name alone could be of any of them, and Sp
 it in those of the innermost query.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from airflow_hiveacid.sql.relations import Relations
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
 from airflow_hiveacid.sql.words import Nesting, keyword_of
 
@@ -47,13 +48,13 @@ class JoinedSources:
         statement: The statement.
         tree: Its syntax tree.
         target: The name of the table that is changed.
-        names: The names of the sources, in lower case.
+        names: The names of the sources in lower case, each with its name for Spark.
     """
 
     statement: SqlStatement
     tree: exp.Expr
     target: str
-    names: Collection[str]
+    names: Mapping[str, str]
 
     @classmethod
     def of(
@@ -64,7 +65,8 @@ class JoinedSources:
         relations: Sequence[exp.Expr],
     ) -> "JoinedSources":
         """Find the sources in the tree of a FROM or a USING."""
-        names = []
+        known = Relations(statement, tree)
+        names: dict[str, str] = {}
         for relation in _with_joins(relations):
             name = relation.alias_or_name
             if not name:
@@ -73,7 +75,7 @@ class JoinedSources:
                 statement.refuse(relation, same_name(name), "Name one AS s.")
             if name.lower() in names:
                 statement.refuse(relation, f"Two sources are called {name}.", "Name one AS s.")
-            names.append(name.lower())
+            names[name.lower()] = known.unique_name(relation) or name.lower()
         return cls(statement, tree, target, names)
 
     def require_named(self, parts: Sequence[Sequence[Token]], table: str) -> set[str]:
@@ -111,7 +113,8 @@ class JoinedSources:
         for column in self._columns([tokens]):
             source, name = column.parts[0].name.lower(), column.parts[1].name.lower()
             if source in self.names:
-                text = ".".join(f"`{part.replace('`', '``')}`" for part in (source, name))
+                path = (self.names[source], name)
+                text = ".".join(f"`{part.replace('`', '``')}`" for part in path)
                 columns.setdefault(text, f"`{source}__{name}`".replace("``", "_"))
                 start, end = column.parts[0].meta["start"], column.parts[1].meta["end"] + 1
                 yield Edit(start, end, f"{SOURCE}.{columns[text]}")

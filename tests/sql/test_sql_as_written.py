@@ -65,12 +65,12 @@ def test_queries_are_passed_on_as_they_are_written(query: str) -> None:
 
 def test_tables_are_replaced_where_they_are_named() -> None:
     (job,) = to_jobs(
-        "INSERT INTO t SELECT /* u */ u.a, other.u.b, 'u' FROM u JOIN other.u TABLESAMPLE (10 ROWS)"
+        "INSERT INTO t SELECT /* u */ u.a, other.v.b, 'u' FROM u JOIN other.v TABLESAMPLE (10 ROWS)"
         " LEFT JOIN w VERSION AS OF 7 ON u . a = w.a WHERE a IN (SELECT 1 FROM `x y`)",
         "db",
     )
     assert job.source.sql == (
-        "SELECT /* u */ u.a, u.b, 'u' FROM `db__u` AS `u` JOIN `other__u` TABLESAMPLE (10 ROWS) AS `u`"
+        "SELECT /* u */ u.a, v.b, 'u' FROM `db__u` AS `u` JOIN `other__v` TABLESAMPLE (10 ROWS) AS `v`"
         " LEFT JOIN `db__w` AS `w` ON u . a = w.a WHERE a IN (SELECT 1 FROM `db__x_y` AS `x y`)"
     )
     assert job.source.inputs["db__w"].as_of == "7"
