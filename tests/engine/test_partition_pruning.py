@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.engine.python.table import AcidTable
+from airflow_hiveacid.engine.read.pruning import NamedColumn, Scope
 from airflow_hiveacid.engine.rows.partition_values import PartitionedFile, keys_in_paths
-from airflow_hiveacid.metastore.catalog import HiveColumn
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
-from tests.engine.acid_tables import create
+from tests.engine.acid_tables import create, rows_of
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 
@@ -88,6 +89,63 @@ def test_several_versions_of_a_partition_are_pruned_together(spark, table):
         table.append(spark.sql("SELECT 100L AS id, DATE'2024-01-01' AS day, 0 AS k"))
         frame = table.to_df().where("day = '2024-01-01'")
         assert ids_and_files(frame) == ([0, 4, 8, 12, 100], 2)
+
+
+# A struct with a field, and a table alias, that are called like the partition key `country`.
+ADDRESSES = HiveTable.new(
+    TableRef("shop", "people"),
+    [HiveColumn("id", "int"), HiveColumn("Addr", "struct<country:string>")],
+    partition_keys=[HiveColumn("country", "string")],
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "key"),
+    [
+        ("t.country", NamedColumn("target", "country"), "country"),
+        ("T.COUNTRY", NamedColumn("target", "country"), "country"),
+        ("t.addr", NamedColumn("target", "addr"), None),
+        ("t.addr.country", NamedColumn("target", "addr", ("country",)), None),
+        ("addr.country", NamedColumn("target", "addr", ("country",)), None),
+        ("t.country.x", NamedColumn("target", "country", ("x",)), None),
+        ("s.country", NamedColumn("source", "country"), None),
+        ("s.t.country", NamedColumn("source", "t", ("country",)), None),
+        ("t.after", NamedColumn("source", "t", ("after",)), None),
+        ("day", NamedColumn("source", "day"), None),
+        ("country", None, None),
+        ("t.unknown.country", NamedColumn("source", "t", ("unknown", "country")), None),
+        ("u.country", None, None),
+    ],
+)
+def test_the_field_of_a_struct_is_no_partition_key(
+    name: str, column: NamedColumn | None, key: str | None
+) -> None:
+    scope = Scope(ADDRESSES, "t", "s", ["country", "day", "t"])
+    assert scope.column(name.split(".")) == column
+    assert scope.key(name.split(".")) == key
+
+
+@ON_FAKE
+def test_conditions_on_fields_exclude_no_partition(
+    spark: SparkSession, client: MetastoreClient, database: str, hms: EmbeddedMetastore
+) -> None:
+    create(
+        client,
+        f"{database}.people",
+        {"id": "int", "addr": "struct<country:string>", "v": "int"},
+        {"country": "string"},
+    )
+    people = "1 AS id, named_struct('country', 'DE') AS addr, 10 AS v, 'FR' AS country"
+    with AcidTable(f"{database}.people", hms.uri, spark=spark) as table:
+        table.append(spark.sql(f"SELECT {people}"))
+        source = spark.sql("SELECT 1 AS id, 'DE' AS country, 99 AS v")
+        on = "t.id = s.id AND t.addr.country = s.country"
+        merge = table.merge(source, on).when_matched_update({"v": "s.v"})
+        merge.when_not_matched_insert({"id": "s.id"}).execute()
+        assert rows_of(table.to_df().select("id", "v")) == [(1, 99)]
+        table.delete("t.addr.country = 'US'")
+        table.delete("addr.country = 'DE' AND v > 1")
+        assert rows_of(table.to_df()) == []
 
 
 def keys_of(types: Mapping[str, str], *files: tuple[str, tuple[str | None, ...]]) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -34,6 +35,21 @@ from airflow_hiveacid.metastore.catalog import HiveTable
 _NUMBER = "_acid_partition_number"
 
 
+@dataclass(frozen=True, slots=True)
+class NamedColumn:
+    """The column that a name in a condition means.
+
+    Attributes:
+        side: "target", or in a merge "source".
+        name: The column, in lower case.
+        fields: The fields of a struct behind the column; without any, the name is the whole column.
+    """
+
+    side: str
+    name: str
+    fields: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Scope:
     """The columns that a condition can name: of the target, and in a merge of the source."""
@@ -43,19 +59,40 @@ class Scope:
     source_alias: str | None = None
     source_columns: Sequence[str] = ()
 
-    def side(self, parts: Sequence[str]) -> str | None:
-        """Whether a name means the "target" or the "source"; ``None`` if ambiguous."""
-        first, name = parts[0].lower(), parts[-1].lower()
-        if len(parts) > 1 and first == self.target_alias.lower():
-            return "target"
-        if len(parts) > 1 and self.source_alias and first == self.source_alias.lower():
-            return "source"
-        columns = (*self.table.columns, *self.table.partition_keys)
-        in_target = name in {column.name.lower() for column in columns}
-        in_source = name in {column.lower() for column in self.source_columns}
-        if len(parts) > 1 or in_target == in_source:
+    def column(self, parts: Sequence[str]) -> NamedColumn | None:
+        """Return the column that a name means, as Spark finds it; ``None`` if ambiguous or unknown.
+
+        Args:
+            parts: The name, split at its dots.
+        """
+        first, *rest = parts
+        # As in Spark, `a.b` is the column `b` of the table `a` rather than the field of a column.
+        for side, alias, columns in self._sides:
+            if rest and first.lower() == alias and rest[0].lower() in columns:
+                return NamedColumn(side, rest[0].lower(), tuple(rest[1:]))
+        having = [side for side, _, columns in self._sides if first.lower() in columns]
+        return NamedColumn(having[0], first.lower(), tuple(rest)) if len(having) == 1 else None
+
+    def key(self, parts: Sequence[str]) -> str | None:
+        """Return the partition key of the target that a name means, in lower case, if it is one."""
+        found = self.column(parts)
+        if found is None or found.side != "target" or found.fields:
             return None
-        return "target" if in_target else "source"
+        return found.name if found.name in self.keys else None
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The names of the partition keys of the target, in lower case."""
+        return frozenset(key.name.lower() for key in self.table.partition_keys)
+
+    @cached_property
+    def _sides(self) -> Sequence[tuple[str, str, frozenset[str]]]:
+        columns = frozenset(column.name.lower() for column in self.table.columns)
+        source = frozenset(column.lower() for column in self.source_columns)
+        return (
+            ("target", self.target_alias.lower(), columns | self.keys),
+            ("source", (self.source_alias or "").lower(), source),
+        )
 
 
 def matching_partitions(
@@ -67,12 +104,10 @@ def matching_partitions(
     """
     if condition is None:
         return list(names)
-    keys = [key.name for key in scope.table.partition_keys]
     usable = [
         conjunct.sql()
         for conjunct in _plain_conjuncts(spark, condition)
-        if (used := column_names(conjunct))
-        and all(scope.side(name) == "target" and name[-1].lower() in keys for name in used)
+        if (used := column_names(conjunct)) and None not in map(scope.key, used)
     ]
     if not usable or not names:
         return list(names)
@@ -156,7 +191,6 @@ def fixed_partition_keys(
 
     Returns ``None`` if a partition column has no such expression.
     """
-    keys = {key.name.lower() for key in scope.table.partition_keys}
     sources: dict[str, str] = {}
     for conjunct in _plain_conjuncts(spark, condition):
         if kind(conjunct) != "EqualTo":
@@ -164,12 +198,11 @@ def fixed_partition_keys(
         for target, source in permutations(children(conjunct)):
             if kind(target) != "UnresolvedAttribute":
                 continue
-            (name,) = column_names(target)
-            if scope.side(name) != "target" or name[-1].lower() not in keys:
-                continue
-            if all(scope.side(other) == "source" for other in column_names(source)):
-                sources.setdefault(name[-1].lower(), source.sql())
-    return sources if keys and sources.keys() == keys else None
+            key = scope.key(column_names(target)[0])
+            used = map(scope.column, column_names(source))
+            if key is not None and all(each and each.side == "source" for each in used):
+                sources.setdefault(key, source.sql())
+    return sources if sources and sources.keys() == scope.keys else None
 
 
 def same_expression(spark: SparkSession, one: str, other: str) -> bool:
@@ -232,12 +265,10 @@ def _one_partition_equals(given: StructField, key: StructField) -> bool:
 
 def named_columns(spark: SparkSession, condition: str, scope: Scope) -> list[str]:
     """The target's columns in a condition, to show the keys of rows by."""
-    columns = {column.name.lower(): column.name for column in scope.table.columns}
-    columns |= {key.name.lower(): key.name for key in scope.table.partition_keys}
-    named = [
-        name for name in column_names(parsed(spark, condition)) if scope.side(name) == "target"
-    ]
-    return list(dict.fromkeys(columns[n[-1].lower()] for n in named if n[-1].lower() in columns))
+    columns = (*scope.table.columns, *scope.table.partition_keys)
+    names = {column.name.lower(): column.name for column in columns}
+    named = map(scope.column, column_names(parsed(spark, condition)))
+    return list(dict.fromkeys(names[each.name] for each in named if each and each.side == "target"))
 
 
 def _plain_conjuncts(spark: SparkSession, condition: str) -> Iterator[Any]:

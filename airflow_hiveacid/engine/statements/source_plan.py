@@ -217,8 +217,8 @@ class _Planner:
                 continue
             parts = children(conjunct)
             if all(kind(part) == "UnresolvedAttribute" for part in parts):
-                names = [column_names(part)[0] for part in parts]
-                columns = {(s := self._scope.side(n)): self._column(s, n) for n in names}
+                named = [self._scope.column(column_names(part)[0]) for part in parts]
+                columns = {each.side: each.name for each in named if each and not each.fields}
                 if columns.keys() == {"source", "target"}:
                     equalities.append((columns["target"], columns["source"], operator))
         return equalities
@@ -266,21 +266,11 @@ class _Planner:
         """The columns in an expression, by side; None if ambiguous."""
         if text not in self._named:
             tree = parsed(self.join.spark, text)
-            names = [(self._scope.side(name), name) for name in column_names(tree)]
+            named = [self._scope.column(name) for name in column_names(tree)]
             unclear = has_subquery(tree) or any("Star" in kind(node) for node in nodes(tree))
-            if unclear or any(side is None for side, _ in names):
-                self._named[text] = None
-            else:
-                self._named[text] = [
-                    (side, self._column(side, name)) for side, name in names if side
-                ]
+            known = [(each.side, each.name) for each in named if each is not None]
+            self._named[text] = None if unclear or len(known) < len(named) else known
         return self._named[text]
-
-    def _column(self, side: str | None, name: Sequence[str]) -> str:
-        """The column in a name that may begin with an alias and end with fields."""
-        alias = self.join.target_alias if side == "target" else self.join.source_alias
-        qualified = len(name) > 1 and name[0].lower() == alias.lower()
-        return name[1 if qualified else 0].lower()
 
     def _joined(
         self, names: Iterable[str], values: Mapping[str, str] | None, has_fate: bool
