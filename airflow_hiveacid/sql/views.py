@@ -1,5 +1,8 @@
 """Queries of stored views, parsed so that Spark runs only checked queries."""
 
+import sys
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from airflow_hiveacid.errors import SqlError
@@ -7,6 +10,9 @@ from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement
 from airflow_hiveacid.sql.view_syntax import check_view, unambiguous
+
+# The parts of a SELECT that are rendered before its FROM.
+_BEFORE_FROM = ("with_", "distinct", "expressions")
 
 
 def view_query(text: str, database: str, view: str) -> QuerySource:
@@ -27,8 +33,15 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         tree = unambiguous(_query(statement))
         check_view(statement, tree)
         plain = SqlStatement.of(statement.rendered(tree), database)
+        plain_tree = _query(plain)
+        if [*_names(tree)] != [*_names(plain_tree)]:
+            statement.refuse(
+                None,
+                "Its clauses have another order in Spark.",
+                "Put a LATERAL VIEW in front of a JOIN into a subquery.",
+            )
         # Separate from the names that the query on the view defines.
-        source = Inputs(plain, _query(plain), f"_{view}_").query(plain.tokens)
+        source = Inputs(plain, plain_tree, f"_{view}_").query(plain.tokens)
         _check_again(source)
     except RecursionError:
         raise SqlError(f"The query of the view {view} {TANGLED}", remedy=UNTANGLE) from None
@@ -45,6 +58,30 @@ def _query(statement: SqlStatement) -> exp.Expr:
     if not isinstance(tree, exp.Query):
         statement.refuse(None, "The text is not a query.")
     return tree
+
+
+def _names(tree: exp.Expr) -> Iterator[str]:
+    """The names in a tree, in the order of its text; those of a SELECT precede those of its FROM.
+
+    sqlglot renders the clauses of a query in a fixed order, so that a LATERAL VIEW in front of a JOIN
+    would get another meaning behind it.
+    """
+    starts: dict[int, int] = {}
+    for node in reversed([*tree.walk()]):
+        inner = [starts[id(child)] for child in node.iter_expressions()]
+        starts[id(node)] = min([*inner, node.meta.get("start", sys.maxsize)])
+    # Conditions can be connected by more ANDs than calls can be nested.
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, exp.Identifier):
+            yield node.name
+        is_select = isinstance(node, exp.Select)
+        pending += sorted(
+            node.iter_expressions(),
+            key=lambda child: (is_select and child.arg_key not in _BEFORE_FROM, starts[id(child)]),
+            reverse=True,
+        )
 
 
 def _check_again(source: QuerySource) -> None:

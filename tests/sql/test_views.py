@@ -47,6 +47,14 @@ def generated(text: str) -> str:
         ("", "one statement"),
         ("SELECT a%2F(b), 'x' FROM t", "cannot be read"),
         ("SELECT 1 FROM t LATERAL VIEW explode(a) `e AS y JOIN u` AS y", "is not allowed"),
+        (
+            "SELECT 1 FROM t LATERAL VIEW explode(a) e AS x RIGHT JOIN u ON u.b = t.b",
+            "another order",
+        ),
+        (
+            "SELECT * FROM (SELECT 1 FROM t LATERAL VIEW explode(a) e AS x JOIN u) v",
+            "Put a LATERAL VIEW in front of a JOIN into a subquery.",
+        ),
         ("SELECT 'a", "does not end"),
         ("SELECT '\ud800' FROM t", "half of a character"),
         ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "nested more than"),
@@ -80,6 +88,12 @@ def test_a_view_that_could_run_or_read_something_else_is_refused(text: str, name
             "SELECT `a` AS `using 'id'` FROM `_shop_v_shop__t` AS `t`",
         ),
         ("select current_date from t", "SELECT current_date FROM `_shop_v_shop__t` AS `t`"),
+        (
+            "select 1 from (select x from t lateral view explode(a) e as x) s join u on b = x",
+            "SELECT 1 FROM (SELECT `x` FROM `_shop_v_shop__t` AS `t` LATERAL VIEW EXPLODE(`a`) e AS `x`)"
+            " AS `s` JOIN `_shop_v_shop__u` AS `u` ON `b` = `x`",
+        ),
+        ("from t select a where b = 1", "SELECT `a` FROM `_shop_v_shop__t` AS `t` WHERE `b` = 1"),
         (
             "with c as (select 1 x) select x from c lateral view explode(array(1)) e as y",
             "WITH `c` AS (SELECT 1 AS `x`) SELECT `x` FROM `c` "
