@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
-from airflow_hiveacid.sql.dialect import HiveAcidSql
+from airflow_hiveacid.errors import SqlError
+from airflow_hiveacid.sql.statement import SqlStatement
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -39,21 +40,27 @@ def possible_partitions(
     ]
 
 
-def condition_tree(condition: str) -> exp.Expr:
-    """A condition or an expression, read."""
-    tree: exp.Expr = parse_one(f"SELECT 1 WHERE {condition}", read=HiveAcidSql)
+def condition_tree(condition: str) -> exp.Expr | None:
+    """Return the syntax tree of a condition or an expression; None if only Spark can read it."""
+    try:
+        statement = SqlStatement.of(f"SELECT 1 WHERE {condition}", "")
+        statement.require_single_texts(statement.tokens)
+        tree = statement.parse()
+    except SqlError:
+        return None
     where: exp.Expr = tree.args["where"].this
     return where
 
 
-def conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of a condition that are connected by AND, in their order."""
-    node = tree.unnest()
-    if isinstance(node, exp.And):
-        yield from conjuncts(node.this)
-        yield from conjuncts(node.expression)
-    else:
-        yield node
+def conjuncts(tree: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The parts of a condition that are connected by AND, in their order; none if it is unreadable."""
+    pending = [] if tree is None else [tree]
+    while pending:
+        node = pending.pop().unnest()
+        if isinstance(node, exp.And):
+            pending += [node.expression, node.this]
+        else:
+            yield node
 
 
 def _fixed(
@@ -71,8 +78,8 @@ def _fixed(
             continue
         if not isinstance(column, exp.Column):
             continue
-        name, table = column.name.lower(), column.table.lower()
-        mine = table == alias.lower() or (not table and not qualified)
+        *table, name = [part.name.lower() for part in column.parts]
+        mine = table == [alias.lower()] or not (table or qualified)
         if mine and name in keys:
             texts = [_literal(keys[name], value) for value in values]
             if None not in texts:
@@ -80,10 +87,13 @@ def _fixed(
 
 
 def _literal(type_: str, node: exp.Expr) -> str | None:
-    """A literal as the text of its value, if it can only mean one value of this type."""
-    if isinstance(node, exp.Cast) and node.to.is_type("date"):
+    """A literal as the text of its value, if it can only mean one value of this type.
+
+    Spark compares a text with a number or a date by value, so that several texts are equal to it.
+    """
+    if type_ == "date" and isinstance(node, exp.Cast) and node.to.is_type("date"):
         node = node.this
-    if not isinstance(node, exp.Literal) or (node.is_int and type_ not in _NUMBERS):
+    if not isinstance(node, exp.Literal) or not (node.is_string or type_ in _NUMBERS):
         return None
     return _normal(type_, str(node.this))
 

@@ -50,10 +50,11 @@ def _fixed(job: MergeJob, keys: Mapping[str, str]) -> Iterator[tuple[str, exp.Ex
         if not isinstance(equal, exp.EQ):
             continue
         for key, value in ((equal.this, equal.expression), (equal.expression, equal.this)):
-            if not isinstance(key, exp.Column) or key.table.lower() != target:
+            if not isinstance(key, exp.Column) or _path(key)[:-1] != [target]:
                 continue
-            named = {column.table.lower() for column in value.find_all(exp.Column)}
-            if key.name.lower() in keys and named <= {source} and not value.find(exp.Query):
+            tables = [_path(column)[:-1][:1] for column in value.find_all(exp.Column)]
+            of_source = all(table == [source] for table in tables) and not value.find(exp.Query)
+            if key.name.lower() in keys and of_source:
                 yield key.name.lower(), value
 
 
@@ -78,10 +79,9 @@ def _kept(
             yield False
 
 
-def _same(one: exp.Expr, other: exp.Expr) -> bool | None:
+def _same(one: exp.Expr, other: exp.Expr | None) -> bool | None:
     if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-        first, second = ([part.name.lower() for part in each.parts] for each in (one, other))
-        return first == second
+        return _path(one) == _path(other)
     return True if one == other else None
 
 
@@ -91,7 +91,8 @@ def _one_equals(type_: str, value: exp.Expr, source: Mapping[str, str] | None) -
         return type_ != "string"
     if isinstance(value, exp.Literal):
         return True if value.is_string else type_ != "string" if value.is_int else None
-    if not isinstance(value, exp.Column) or source is None:
+    # The type of a field is within the type of its struct.
+    if not isinstance(value, exp.Column) or len(value.parts) > 2 or source is None:
         return None
     given = source.get(value.name.lower())
     if given is None:
@@ -100,4 +101,11 @@ def _one_equals(type_: str, value: exp.Expr, source: Mapping[str, str] | None) -
 
 
 def _has_bare_names(condition: str) -> bool:
-    return any(not column.table for column in condition_tree(condition).find_all(exp.Column))
+    """Whether a condition may have columns without a table."""
+    tree = condition_tree(condition)
+    return tree is None or any(not column.table for column in tree.find_all(exp.Column))
+
+
+def _path(column: exp.Column) -> list[str]:
+    """The name of a column with its table and the fields behind it, in lower case."""
+    return [part.name.lower() for part in column.parts]
