@@ -78,7 +78,9 @@ def _by_name(job: InsertJob, columns: Sequence[str]) -> str:
     query = job.query.text
     if not job.by_position:
         return query
-    fixed = {key.lower() for key in (job.static or (job.partitions or [{}])[0])}
+    # The rows for several partitions contain the partition keys.
+    only = job.partitions[0] if job.partitions and len(job.partitions) == 1 else {}
+    fixed = {key.lower() for key in job.static or only}
     names = job.columns or [column for column in columns if column not in fixed]
     # Reading SQL takes its parser, and DAG files import this module.
     return import_module("airflow_hiveacid.sql.outputs").with_names(query, names) or "SELECT 1"

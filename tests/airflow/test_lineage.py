@@ -169,6 +169,20 @@ def test_rows_that_are_inserted_come_column_by_column_from_the_source(told):
     }
 
 
+@pytest.mark.parametrize(
+    ("partitions", "query"),
+    [
+        ([{"day": "mon"}], "SELECT id, amount, note FROM feed"),
+        ([{"day": "mon"}, {"day": "tue"}], "SELECT id, amount, note, weekday FROM feed"),
+    ],
+)
+def test_only_rows_for_one_partition_lack_the_partition_keys(told, partitions, query):
+    source = QuerySource(query, {"feed": FEED})
+    columns = columns_of(told(InsertJob, source=source, partitions=partitions, by_position=True))
+    assert columns["note"] == {("feeds/orders", "note")}
+    assert columns.get("day") == ({("feeds/orders", "weekday")} if partitions[1:] else None)
+
+
 def test_an_update_reads_its_own_table(told):
     columns = columns_of(told(UpdateJob, set={"Amount": "amount * 2", "note": "'none'"}))
     assert columns == {"amount": {(TARGET, "amount")}}
