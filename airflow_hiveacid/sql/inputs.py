@@ -110,7 +110,10 @@ class Inputs:
             return
         yield Edit(start, end, name)
         words = Words(replace(self._statement, tokens=tokens[at + 2 :]))
-        end = words.brackets()[-1].end + 1
+        sample = words.brackets()
+        if words.take("REPEATABLE"):
+            sample = words.brackets()
+        end = sample[-1].end + 1
         yield Edit(end, end, alias)
 
     def _end_of_version(self, at: int) -> int:

@@ -66,12 +66,12 @@ def test_queries_are_passed_on_as_they_are_written(query: str) -> None:
 def test_tables_are_replaced_where_they_are_named() -> None:
     (job,) = to_jobs(
         "INSERT INTO t SELECT /* u */ u.a, other.v.b, 'u' FROM u JOIN other.v TABLESAMPLE (10 ROWS)"
-        " LEFT JOIN w VERSION AS OF 7 ON u . a = w.a WHERE a IN (SELECT 1 FROM `x y`)",
+        " CROSS JOIN x TABLESAMPLE (10 PERCENT) REPEATABLE (3) LEFT JOIN w VERSION AS OF 7 ON u . a = w.a WHERE a IN (SELECT 1 FROM `x y`)",
         "db",
     )
     assert job.source.sql == (
         "SELECT /* u */ u.a, v.b, 'u' FROM `db__u` AS `u` JOIN `other__v` TABLESAMPLE (10 ROWS) AS `v`"
-        " LEFT JOIN `db__w` AS `w` ON u . a = w.a WHERE a IN (SELECT 1 FROM `db__x_y` AS `x y`)"
+        " CROSS JOIN `db__x` TABLESAMPLE (10 PERCENT) REPEATABLE (3) AS `x` LEFT JOIN `db__w` AS `w` ON u . a = w.a WHERE a IN (SELECT 1 FROM `db__x_y` AS `x y`)"
     )
     assert job.source.inputs["db__w"].as_of == "7"
 
