@@ -9,14 +9,12 @@ from pyarrow import parquet, types  # noqa: TID253
 from airflow_hiveacid.acid.schema import AS_STORED, MappedColumns
 from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.format.stripe_footer import UTC
+from airflow_hiveacid.scan.parquet_times import StoredTime, stored_times
 from airflow_hiveacid.scan.times import of_parquet
 from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
-# Under this name Hive 4 notes the zone of its clock in a file.
-_ZONE = b"writer.time.zone"
-_NAMES_OF_UTC = frozenset({b"UTC", b"Etc/UTC", b"GMT", b"Z"})
 # Hive writes times in the calendar of the period without declaring it; Spark declares it.
 _SPARK, _SPARK_HYBRID = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
 
@@ -42,12 +40,7 @@ class ParquetFile:
         Raises:
             CorruptFile: The file cannot be read.
         """
-        path = f"{self.storage.location.rstrip('/')}/{self.path}"
-        try:
-            with translated_os_errors(path), self.storage.open_input(self.path) as source:
-                return int(parquet.read_metadata(source).num_rows)
-        except pa.ArrowException as error:
-            raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
+        return parquet_rows(self.storage, self.path)
 
     def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows, with the table's names of the columns.
@@ -78,10 +71,23 @@ def parquet_rows(storage: ReadOnlyStorage, name: str) -> int:
     Raises:
         CorruptFile: The file cannot be read.
     """
+    return int(_footer(storage, name).num_rows)
+
+
+def times_of_file(storage: ReadOnlyStorage, name: str) -> dict[str, tuple[StoredTime, ...]]:
+    """Return the forms of all dates and timestamps of a file; see ``stored_times``.
+
+    Raises:
+        CorruptFile: The file cannot be read.
+    """
+    return stored_times(_footer(storage, name))
+
+
+def _footer(storage: ReadOnlyStorage, name: str) -> parquet.FileMetaData:
     path = f"{storage.location.rstrip('/')}/{name}"
     try:
         with translated_os_errors(path), storage.open_input(name) as source:
-            return int(parquet.ParquetFile(source).metadata.num_rows)
+            return parquet.read_metadata(source)
     except pa.ArrowException as error:
         raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
 
@@ -91,20 +97,22 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     metadata = file.metadata.metadata or {}
     julian = _SPARK not in metadata or _SPARK_HYBRID in metadata
-    clock = metadata.get(_ZONE, b"UTC")
-    zone = UTC if clock in _NAMES_OF_UTC else clock.decode(errors="replace")
+    times = stored_times(file.metadata)
     stored = file.schema_arrow.names
     shown = dict(zip(stored, columns.renamed(stored), strict=True))
     names = [name for name in stored if shown[name].lower() in wanted] or stored[:1]
-    for name in names if zone != UTC else ():
-        kind = file.schema_arrow.field(name).type
-        if not types.is_timestamp(kind) and "timestamp" in str(kind):
+    for name in names:
+        zones = {time.zone for time in times.get(name, ())} - {UTC}
+        if zones and not types.is_timestamp(file.schema_arrow.field(name).type):
             raise UnsupportedFile(
-                f"{path}: {name} holds timestamps within other values, by the clock of {zone}.",
+                f"{path}: {name} holds timestamps within other values, by the clock of {zones.pop()}.",
                 remedy="Let Hive copy the rows into an ORC table.",
             )
     for batch in file.iter_batches(_MOST_ROWS, columns=names, use_threads=False):
         yield pa.RecordBatch.from_arrays(
-            [of_parquet(column, julian=julian, clock=zone) for column in batch.columns],
+            [
+                of_parquet(column, times.get(name, ()), julian=julian)
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ],
             names=[shown[name] for name in batch.schema.names],
         )

@@ -5,7 +5,7 @@ data that is read from a file has its timestamps in the type TIMESTAMP, which ho
 exactly; `as_unit` converts them into Arrow's own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np  # noqa: TID253
@@ -16,6 +16,7 @@ from airflow_hiveacid.errors import CorruptFile, UnsupportedFile
 from airflow_hiveacid.orc.format.column_ranges import FIRST_GREGORIAN_DAY
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015
+from airflow_hiveacid.scan.parquet_times import StoredTime
 
 # Seconds since 1970 on a clock without a zone, rounded down, and the remainder. No type in a file
 # is equal to it: there everything may be null.
@@ -57,10 +58,20 @@ def of_orc(array: pa.Array, *, julian: bool, clock: str | None) -> pa.Array:
     return _changed(array, change)
 
 
-def of_parquet(array: pa.Array, *, julian: bool, clock: str) -> pa.Array:
-    """Bring the times in a column of a Parquet file to the calendar of today; see ``of_orc``."""
+def of_parquet(array: pa.Array, times: Sequence[StoredTime], *, julian: bool) -> pa.Array:
+    """Bring the times in a column of a Parquet file to the calendar of today; see ``of_orc``.
+
+    Args:
+        array: The column.
+        times: The forms of its times in the file, in the order of its leaves.
+        julian: Whether days before October 1582 are counted by the calendar of that time.
+    """
+    forms = iter(times)
 
     def change(leaf: pa.Array) -> pa.Array | None:
+        if not _is_time(leaf.type):
+            return None
+        clock = next(forms).zone
         if types.is_timestamp(leaf.type):
             micros = _numbers(leaf.cast(pa.timestamp("us", leaf.type.tz)))
             seconds = micros // 10**6
@@ -224,9 +235,13 @@ def _changed(array: pa.Array, change: Callable[[pa.Array], pa.Array | None]) -> 
 
 
 def _has_times(kind: pa.DataType) -> bool:
-    if types.is_timestamp(kind) or types.is_date32(kind):
-        return True
-    return any(_has_times(kind.field(number).type) for number in range(kind.num_fields))
+    return _is_time(kind) or any(
+        _has_times(kind.field(number).type) for number in range(kind.num_fields)
+    )
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(types.is_timestamp(kind) or types.is_date(kind))
 
 
 def elements(array: pa.Array) -> pa.Array:

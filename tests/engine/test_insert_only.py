@@ -3,8 +3,7 @@
 import bz2
 import gzip
 from collections.abc import Callable, Iterator
-from datetime import date, datetime
-from pathlib import Path
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -15,17 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.directory import Rules
-from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
-from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import InsertOnlyTable, TypeMismatch, UnsupportedTable
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -285,29 +282,6 @@ def test_hive_3_finds_a_marker_in_a_base(make_only: Make, spark: SparkSession) -
     assert report_of_compaction(acid, "major").partitions[0].published == ("base_0000004",)
     assert "base_0000004/_metadata_acid" in files(table)
     assert rows_of(acid.to_df()) == [(0,), (1,), (2,), (3,)]
-
-
-def test_timestamps_of_parquet_are_those_of_the_clock_that_wrote_them(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    instant = pa.array([datetime(2026, 7, 1, 10)], pa.timestamp("us"))
-    for name, zone in (("a", None), ("b", "Europe/Berlin"), ("c", "Etc/UTC")):
-        table = pa.table({"at": instant})
-        metadata = {} if zone is None else {"writer.time.zone": zone}
-        parquet.write_table(
-            table.replace_schema_metadata(metadata),
-            tmp_path / name,
-            use_deprecated_int96_timestamps=True,
-        )
-    plain = HiveTable.new(
-        TableRef("db", "t"),
-        [HiveColumn("at", "timestamp")],
-        kind=TableKind.NOT_ACID,
-        location=str(tmp_path),
-        format=PARQUET,
-    )
-    rows = FlatSnapshot.of_plain(plain, []).rows(scan_session(spark))
-    assert sorted(row.at.hour for row in rows.collect()) == [10, 10, 12]
 
 
 @pytest.mark.sampled(2)

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol, Self
 
 import pyarrow as pa
-from pyarrow import parquet
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,6 +30,9 @@ from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.layout.file_columns import stored_names
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.orc.format.stripe_footer import UTC
+from airflow_hiveacid.scan.parquet_file import times_of_file
+from airflow_hiveacid.scan.parquet_times import StoredTime
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
@@ -44,9 +46,9 @@ _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
-# Hive 4 stores its time zone in a file under this name.
-_ZONE = b"writer.time.zone"
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
+
+# The forms of the times in each column of a table.
+Times = tuple[tuple[StoredTime, ...], ...]
 
 
 class RowText(Protocol):
@@ -154,10 +156,10 @@ class RowFormat:
             frame = read_files(spark, "orc", paths, schema)
             return frame.select(_path(frame).alias(PATH), *self._shown(columns))
         frames = []
-        for zone, files in by_zone(self.columns, paths).items():
+        for times, files in by_times(columns, paths).items():
             frame = read_files(spark, "parquet", files, schema, **_HYBRID_CALENDAR)
             frame = frame.select(_path(frame).alias(PATH), *self._shown(columns))
-            frames.append(in_zone(frame, self.columns, zone))
+            frames.append(in_local_time(frame, self.columns, times))
         return reduce(DataFrame.unionByName, frames)
 
     def _by_layout(self, paths: Sequence[str]) -> dict[Stored, list[str]]:
@@ -234,41 +236,48 @@ def _without_edges(
     return rows
 
 
-def by_zone(columns: Sequence[HiveColumn], paths: Sequence[str]) -> dict[str, list[str]]:
-    """Group files by the time zone for showing their timestamps.
+def by_times(columns: FileColumns, paths: Sequence[str]) -> dict[Times, list[str]]:
+    """Group Parquet files by the forms of the times in the columns of a table.
 
     Raises:
-        UnsupportedFile: Such timestamps are nested.
+        CorruptFile: A file is not a Parquet file.
+        UnsupportedFile: Timestamps in a time zone are nested.
     """
-    timestamps = [column for column in columns if "timestamp" in column.type.lower()]
-    if not timestamps:
-        return {"UTC": list(paths)}
-    files_of: dict[str, list[str]] = {}
-    for path, zone in zip(paths, in_threads(_zone_of, paths), strict=True):
-        files_of.setdefault("UTC" if zone in _UTC else zone, []).append(path)
-    nested = [column.name for column in timestamps if column.type.lower() != "timestamp"]
-    if nested and files_of.keys() - {"UTC"}:
-        raise UnsupportedFile(
-            f"{', '.join(nested)}: timestamps within other values, which Hive wrote in the zones "
-            f"{', '.join(sorted(files_of))}.",
-            remedy="Let Hive copy the rows into an ORC table.",
-        )
-    return files_of
+    if not any(map(_is_timed, columns.columns)):
+        return {((),) * len(columns.columns): list(paths)}
+    groups: dict[Times, list[str]] = {}
+    for path, times in zip(paths, in_threads(partial(_times_of, columns), paths), strict=True):
+        groups.setdefault(times, []).append(path)
+    return groups
 
 
-def in_zone(frame: DataFrame, columns: Sequence[HiveColumn], zone: str) -> DataFrame:
-    """Convert the timestamps of a frame to local times of a zone."""
-    if zone == "UTC":
-        return frame
-    names = [column.name for column in columns if column.type.lower() == "timestamp"]
-    return frame.withColumns(
-        {name: F.from_utc_timestamp(F.col(quoted(name)), zone) for name in names}
-    )
+def in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times) -> DataFrame:
+    """Convert the instants of a frame to local times of their zones."""
+    local = {
+        column.name: F.from_utc_timestamp(F.col(quoted(column.name)), form.zone)
+        for column, forms in zip(columns, times, strict=True)
+        for form in forms
+        if form.zone != UTC
+    }
+    return frame.withColumns(local) if local else frame
 
 
-def _zone_of(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    with ReadOnlyStorage.of(folder).open_input(name) as source:
-        metadata = parquet.read_metadata(source).metadata or {}
-    zone: bytes = metadata.get(_ZONE, b"UTC")
-    return zone.decode()
+def _times_of(columns: FileColumns, path: str) -> Times:
+    folder, _, file = path.rpartition("/")
+    stored = times_of_file(ReadOnlyStorage.of(folder), file)
+    stored = {name.lower(): forms for name, forms in stored.items()}
+    times: list[tuple[StoredTime, ...]] = []
+    for column, source in zip(columns.columns, columns.sources, strict=True):
+        times.append(stored.get(source.lower(), ()) if _is_timed(column) else ())
+        zones = {form.zone for form in times[-1]} - {UTC}
+        if zones and column.type.lower() != "timestamp":
+            raise UnsupportedFile(
+                f"{path}: {column.name} holds timestamps within other values, by the clock of"
+                f" {zones.pop()}.",
+                remedy="Let Hive copy the rows into an ORC table.",
+            )
+    return tuple(times)
+
+
+def _is_timed(column: HiveColumn) -> bool:
+    return "timestamp" in column.type.lower()

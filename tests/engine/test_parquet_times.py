@@ -1,0 +1,52 @@
+"""Times of Parquet files, as Spark reads them."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.errors import UnsupportedFile
+from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.formats import StorageFormat
+from tests.scan.parquet_cases import CASES, NEW_YORK
+
+
+def shown(spark: SparkSession, folder: Path, columns: list[HiveColumn]) -> list[tuple[str, ...]]:
+    """The rows of a table without partitions whose files are in a folder, as texts."""
+    table = HiveTable.new(
+        TableRef("db", "t"),
+        columns,
+        kind=TableKind.NOT_ACID,
+        location=str(folder),
+        format=StorageFormat.PARQUET,
+    )
+    rows = FlatSnapshot.of_plain(table, []).rows(scan_session(spark))
+    texts = [F.col(column.name).cast("string") for column in columns]
+    return sorted(map(tuple, rows.select(*texts).collect()))
+
+
+def test_times_are_those_that_hive_shows(spark: SparkSession, tmp_path: Path) -> None:
+    for case in CASES:
+        case.write(tmp_path)
+    expected = sorted((text,) for case in CASES for text in case.shown)
+    assert shown(spark, tmp_path, [HiveColumn("at", "timestamp")]) == expected
+
+
+def test_nested_instants_in_a_zone_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    nested = pa.array([[0]], pa.list_(pa.timestamp("us")))
+    table = pa.table({"at": nested}).replace_schema_metadata(NEW_YORK)
+    parquet.write_table(table, tmp_path / "local")
+    columns = [HiveColumn("at", "array<timestamp>")]
+    assert shown(spark, tmp_path, columns) == [("[1970-01-01 00:00:00]",)]
+    parquet.write_table(table, tmp_path / "instants", use_deprecated_int96_timestamps=True)
+    with pytest.raises(
+        UnsupportedFile, match=r"instants: at holds .* the clock of America/New_York"
+    ):
+        shown(spark, tmp_path, columns)
