@@ -15,8 +15,6 @@ from airflow_hiveacid.storage.filesystems import translated_os_errors
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
 _MOST_ROWS = 65_536
-# Hive writes times in the calendar of the period without declaring it; Spark declares it.
-_SPARK, _SPARK_HYBRID = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,6 @@ def _footer(storage: ReadOnlyStorage, name: str) -> parquet.FileMetaData:
 def _batches(
     file: parquet.ParquetFile, columns: MappedColumns, wanted: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:
-    metadata = file.metadata.metadata or {}
-    julian = _SPARK not in metadata or _SPARK_HYBRID in metadata
     times = stored_times(file.metadata)
     stored = file.schema_arrow.names
     shown = dict(zip(stored, columns.renamed(stored), strict=True))
@@ -111,7 +107,7 @@ def _batches(
     for batch in file.iter_batches(_MOST_ROWS, columns=names, use_threads=False):
         yield pa.RecordBatch.from_arrays(
             [
-                of_parquet(column, times.get(name, ()), julian=julian)
+                of_parquet(column, times.get(name, ()))
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ],
             names=[shown[name] for name in batch.schema.names],

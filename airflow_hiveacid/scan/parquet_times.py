@@ -1,9 +1,10 @@
-"""How Parquet files store times, and which time zone a reader applies to them.
+"""How Parquet files store times, and which calendar and time zone a reader applies to them.
 
 Hive has the same rules: the physical type of a column decides, not the type in the table.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,6 +16,12 @@ from airflow_hiveacid.orc.format.stripe_footer import UTC
 # Hive 4 stores the time zone of a file's writer under this name.
 _ZONE = b"writer.time.zone"
 _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
+# Hive 4 declares the calendar of dates under this name, if it is not the hybrid one.
+_PROLEPTIC_DATES = b"writer.date.proleptic"
+# Spark declares its version, and the hybrid calendar, which its older versions used.
+_SPARK = b"org.apache.spark.version"
+_SPARK_INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
+_SPARK_OTHERS = (b"org.apache.spark.legacyDateTime", b"3.0.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +30,15 @@ class StoredTime:
 
     Attributes:
         physical: Parquet's physical type: "INT32" (dates), "INT64", or "INT96".
-        zone: The time zone of the local times that a reader shows; UTC if it shows the stored
-            values, because they are dates, local times, or instants by an unknown clock.
+        hybrid: Whether days before October 1582 are counted by the Julian calendar.
+        instant: Whether the values are instants, not dates or local times.
+        zone: The time zone in which a reader shows instants; UTC if the file does not declare it.
     """
 
     physical: str
-    zone: str = UTC
+    hybrid: bool
+    instant: bool
+    zone: str
 
 
 def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ...]]:
@@ -40,24 +50,38 @@ def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ..
     Raises:
         pa.ArrowException: The schema is invalid.
     """
-    zone = (footer.metadata or {}).get(_ZONE, b"UTC").decode(errors="replace")
-    zone = UTC if zone in _NAMES_OF_UTC else zone
+    marks = footer.metadata or {}
     leaves = (footer.schema.column(number) for number in range(footer.num_columns))
     columns = {}
     for field in footer.schema.to_arrow_schema():
-        forms = (_form(leaf, zone) for leaf in islice(leaves, _leaf_count(field.type)))
+        forms = (_form(leaf, marks) for leaf in islice(leaves, _leaf_count(field.type)))
         if times := tuple(form for form in forms if form is not None):
             columns[field.name] = times
     return columns
 
 
-def _form(leaf: parquet.ColumnSchema, zone: str) -> StoredTime | None:
+def _form(leaf: parquet.ColumnSchema, marks: Mapping[bytes, bytes]) -> StoredTime | None:
     logical = json.loads(leaf.logical_type.to_json())
-    if leaf.physical_type == "INT96":
-        return StoredTime("INT96", zone)
-    if logical["Type"] == "Timestamp":
-        return StoredTime("INT64", zone if logical["isAdjustedToUTC"] else UTC)
-    return StoredTime("INT32") if logical["Type"] == "Date" else None
+    if leaf.physical_type != "INT96" and logical["Type"] not in ("Timestamp", "Date"):
+        return None
+    zone = marks.get(_ZONE, b"UTC").decode(errors="replace")
+    instant = leaf.physical_type == "INT96" or logical.get("isAdjustedToUTC", False)
+    return StoredTime(
+        leaf.physical_type,
+        hybrid=_is_hybrid(leaf.physical_type, marks),
+        instant=instant,
+        zone=zone if instant and zone not in _NAMES_OF_UTC else UTC,
+    )
+
+
+def _is_hybrid(physical: str, marks: Mapping[bytes, bytes]) -> bool:
+    if _SPARK in marks:
+        mark, first_without = _SPARK_INT96 if physical == "INT96" else _SPARK_OTHERS
+        return mark in marks or marks[_SPARK] < first_without
+    if physical == "INT32":
+        return marks.get(_PROLEPTIC_DATES, b"").lower() != b"true"
+    # Hive counts the days of INT96 by the hybrid calendar, whatever it declares, but never INT64.
+    return physical == "INT96"
 
 
 def _leaf_count(kind: pa.DataType) -> int:

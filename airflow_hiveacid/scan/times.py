@@ -58,30 +58,27 @@ def of_orc(array: pa.Array, *, julian: bool, clock: str | None) -> pa.Array:
     return _changed(array, change)
 
 
-def of_parquet(array: pa.Array, times: Sequence[StoredTime], *, julian: bool) -> pa.Array:
+def of_parquet(array: pa.Array, times: Sequence[StoredTime]) -> pa.Array:
     """Bring the times in a column of a Parquet file to the calendar of today; see ``of_orc``.
 
     Args:
         array: The column.
         times: The forms of its times in the file, in the order of its leaves.
-        julian: Whether days before October 1582 are counted by the calendar of that time.
     """
     forms = iter(times)
 
     def change(leaf: pa.Array) -> pa.Array | None:
         if not _is_time(leaf.type):
             return None
-        clock = next(forms).zone
-        if types.is_timestamp(leaf.type):
-            micros = _numbers(leaf.cast(pa.timestamp("us", leaf.type.tz)))
-            seconds = micros // 10**6
-            rest = (micros - seconds * 10**6) * 1000
-            return _timestamps(
-                _as_today(_on_the_wall(seconds, clock)) if julian else _on_the_wall(seconds, clock),
-                rest,
-                leaf.is_null(),
-            )
-        return today(leaf) if julian and types.is_date32(leaf.type) else None
+        form = next(forms)
+        if not types.is_timestamp(leaf.type):
+            return today(leaf) if form.hybrid else leaf
+        micros = _numbers(leaf.cast(pa.timestamp("us", leaf.type.tz)))
+        seconds = micros // 10**6
+        nanos = (micros - seconds * 10**6) * 1000
+        # Instants have their calendar in UTC, unlike in ORC files.
+        moments = _as_today(seconds) if form.hybrid else seconds
+        return _timestamps(_on_the_wall(moments, form.zone), nanos, leaf.is_null())
 
     return _changed(array, change)
 

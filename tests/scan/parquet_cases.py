@@ -3,11 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
 NEW_YORK = {"writer.time.zone": "America/New_York"}
+PROLEPTIC = {"writer.date.proleptic": "true"}
+SPARK = {"org.apache.spark.version": "3.5.1"}
+LEGACY = {"org.apache.spark.legacyDateTime": "", "org.apache.spark.legacyINT96": ""}
+
+LOCAL, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Case:
         """Write the file; its column is ``at``."""
         numbers = pa.array(self.values, pa.int32() if self.type == "date" else pa.int64())
         table = pa.table({"at": numbers.view(self.stored)}).replace_schema_metadata(self.marks)
-        path = folder / self.name.replace(" ", "_")
+        path = folder / self.name.replace(" ", "_").replace(",", "")
         parquet.write_table(table, path, use_deprecated_int96_timestamps=self.int96)
         return path
 
@@ -34,7 +40,18 @@ class Case:
         return self.name
 
 
-LOCAL, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
+# The same day, counted by the Julian and by the Gregorian calendar.
+JULIAN, GREGORIAN = -171_655, -171_664
+
+
+def _day(name: str, day: int, shown: str, marks: Mapping[str, str] | None = None) -> Case:
+    return Case(f"day, {name}", "date", [day], pa.date32(), [shown], marks or {})
+
+
+def _midnight(name: str, day: int, shown: str, **more: Any) -> Case:
+    values = [day * 86_400_000_000]
+    return Case(f"midnight, {name}", "timestamp", values, LOCAL, [f"{shown} 00:00:00"], **more)
+
 
 CASES = [
     Case(
@@ -80,6 +97,30 @@ CASES = [
         LOCAL,
         ["2020-01-01 10:00:00"],
         {"writer.time.zone": "Etc/UTC"},
+        int96=True,
+    ),
+    _day("not declared", JULIAN, "1500-01-01"),
+    _day("proleptic", GREGORIAN, "1500-01-01", PROLEPTIC),
+    _day("proleptic in capitals", GREGORIAN, "1500-01-01", {"writer.date.proleptic": "TRUE"}),
+    _day("not proleptic", JULIAN, "1500-01-01", {"writer.date.proleptic": "false"}),
+    _day("of Spark", GREGORIAN, "1500-01-01", SPARK),
+    _day("of Spark with the old calendar", JULIAN, "1500-01-01", SPARK | LEGACY),
+    _day("of Spark 2.4", JULIAN, "1500-01-01", {"org.apache.spark.version": "2.4.8"}),
+    _midnight("96 bits", JULIAN, "1500-01-01", int96=True),
+    _midnight("96 bits beside proleptic dates", JULIAN, "1500-01-01", marks=PROLEPTIC, int96=True),
+    _midnight("96 bits of Spark", GREGORIAN, "1500-01-01", marks=SPARK, int96=True),
+    _midnight("96 bits of Spark, old", JULIAN, "1500-01-01", marks=SPARK | LEGACY, int96=True),
+    _midnight("64 bits", GREGORIAN, "1500-01-01"),
+    _midnight("64 bits of Spark", GREGORIAN, "1500-01-01", marks=SPARK),
+    _midnight("64 bits of Spark, old", JULIAN, "1500-01-01", marks=SPARK | LEGACY),
+    # The zone applies to the day of the Gregorian calendar: 1500-02-29 exists only in the other one.
+    Case(
+        "an evening before a Julian leap day",
+        "timestamp",
+        [((2_268_993 - 2_440_588) * 86_400 + 7200) * 1_000_000],
+        LOCAL,
+        ["1500-02-28 21:00:00"],
+        {"writer.time.zone": "Etc/GMT+5"},
         int96=True,
     ),
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Protocol, Self
 
 import pyarrow as pa
@@ -20,25 +20,24 @@ from airflow_hiveacid.engine.rows.columns import (
     spark_type,
 )
 from airflow_hiveacid.engine.rows.frames import read_files
+from airflow_hiveacid.engine.rows.parquet_frames import (
+    by_times,
+    in_local_time,
+    read_by_calendar,
+)
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.rows.serde_csv import CsvText
 from airflow_hiveacid.engine.rows.serde_json import JsonText
 from airflow_hiveacid.engine.rows.serde_text import DelimitedText
 from airflow_hiveacid.engine.session import in_session, scan_session
 from airflow_hiveacid.engine.spark_versions import metadata_column, try_cast
-from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.layout.file_columns import stored_names
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from airflow_hiveacid.orc.format.stripe_footer import UTC
-from airflow_hiveacid.scan.parquet_file import times_of_file
-from airflow_hiveacid.scan.parquet_times import StoredTime
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
 LINE, _ROW = "_ACID_LINE", "_ACID_ROW"
-# Hive writes dates and timestamps of Parquet in the calendar that was in use, without marking it.
-_HYBRID_CALENDAR = {"datetimeRebaseMode": "LEGACY", "int96RebaseMode": "LEGACY"}
 # Valid values of the table properties for skipped lines.
 _LINES = range(1 << 31)
 # Larger than any file: every file is then one partition of Spark.
@@ -46,9 +45,6 @@ _WHOLE_FILES = {
     "spark.sql.files.maxPartitionBytes": str(1 << 40),
     "spark.sql.files.openCostInBytes": str(1 << 40),
 }
-
-# The forms of the times in each column of a table.
-Times = tuple[tuple[StoredTime, ...], ...]
 
 
 class RowText(Protocol):
@@ -157,7 +153,7 @@ class RowFormat:
             return frame.select(_path(frame).alias(PATH), *self._shown(columns))
         frames = []
         for times, files in by_times(columns, paths).items():
-            frame = read_files(spark, "parquet", files, schema, **_HYBRID_CALENDAR)
+            frame = read_by_calendar(spark, files, schema, times)
             frame = frame.select(_path(frame).alias(PATH), *self._shown(columns))
             frames.append(in_local_time(frame, self.columns, times))
         return reduce(DataFrame.unionByName, frames)
@@ -234,50 +230,3 @@ def _without_edges(
             held = held.slice(ready)
 
     return rows
-
-
-def by_times(columns: FileColumns, paths: Sequence[str]) -> dict[Times, list[str]]:
-    """Group Parquet files by the forms of the times in the columns of a table.
-
-    Raises:
-        CorruptFile: A file is not a Parquet file.
-        UnsupportedFile: Timestamps in a time zone are nested.
-    """
-    if not any(map(_is_timed, columns.columns)):
-        return {((),) * len(columns.columns): list(paths)}
-    groups: dict[Times, list[str]] = {}
-    for path, times in zip(paths, in_threads(partial(_times_of, columns), paths), strict=True):
-        groups.setdefault(times, []).append(path)
-    return groups
-
-
-def in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times) -> DataFrame:
-    """Convert the instants of a frame to local times of their zones."""
-    local = {
-        column.name: F.from_utc_timestamp(F.col(quoted(column.name)), form.zone)
-        for column, forms in zip(columns, times, strict=True)
-        for form in forms
-        if form.zone != UTC
-    }
-    return frame.withColumns(local) if local else frame
-
-
-def _times_of(columns: FileColumns, path: str) -> Times:
-    folder, _, file = path.rpartition("/")
-    stored = times_of_file(ReadOnlyStorage.of(folder), file)
-    stored = {name.lower(): forms for name, forms in stored.items()}
-    times: list[tuple[StoredTime, ...]] = []
-    for column, source in zip(columns.columns, columns.sources, strict=True):
-        times.append(stored.get(source.lower(), ()) if _is_timed(column) else ())
-        zones = {form.zone for form in times[-1]} - {UTC}
-        if zones and column.type.lower() != "timestamp":
-            raise UnsupportedFile(
-                f"{path}: {column.name} holds timestamps within other values, by the clock of"
-                f" {zones.pop()}.",
-                remedy="Let Hive copy the rows into an ORC table.",
-            )
-    return tuple(times)
-
-
-def _is_timed(column: HiveColumn) -> bool:
-    return "timestamp" in column.type.lower()
