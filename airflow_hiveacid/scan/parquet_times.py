@@ -16,6 +16,9 @@ from airflow_hiveacid.orc.format.stripe_footer import UTC
 # Hive 4 stores the time zone of a file's writer under this name.
 _ZONE = b"writer.time.zone"
 _NAMES_OF_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z"})
+# Hive 4 declares under this name that it converted instants by java.util.TimeZone. Versions that
+# declare a zone only used java.time.
+_LEGACY_CONVERSION = b"writer.zone.conversion.legacy"
 # Hive 4 declares the calendar of dates under this name, if it is not the hybrid one.
 _PROLEPTIC_DATES = b"writer.date.proleptic"
 # Spark declares its version, and the hybrid calendar, which its older versions used.
@@ -33,12 +36,15 @@ class StoredTime:
         hybrid: Whether days before October 1582 are counted by the Julian calendar.
         instant: Whether the values are instants, not dates or local times.
         zone: The time zone in which a reader shows instants; UTC if the file does not declare it.
+        legacy: Whether the zone has its current standard offset before 1900, as in java.util.TimeZone;
+            in java.time it has the offset of the period.
     """
 
     physical: str
     hybrid: bool
     instant: bool
     zone: str
+    legacy: bool
 
 
 def stored_times(footer: parquet.FileMetaData) -> dict[str, tuple[StoredTime, ...]]:
@@ -64,13 +70,15 @@ def _form(leaf: parquet.ColumnSchema, marks: Mapping[bytes, bytes]) -> StoredTim
     logical = json.loads(leaf.logical_type.to_json())
     if leaf.physical_type != "INT96" and logical["Type"] not in ("Timestamp", "Date"):
         return None
-    zone = marks.get(_ZONE, b"UTC").decode(errors="replace")
     instant = leaf.physical_type == "INT96" or logical.get("isAdjustedToUTC", False)
+    zone = marks.get(_ZONE, b"UTC").decode(errors="replace")
+    in_utc = not instant or zone in _NAMES_OF_UTC
     return StoredTime(
         leaf.physical_type,
         hybrid=_is_hybrid(leaf.physical_type, marks),
         instant=instant,
-        zone=zone if instant and zone not in _NAMES_OF_UTC else UTC,
+        zone=UTC if in_utc else zone,
+        legacy=not in_utc and marks.get(_LEGACY_CONVERSION, b"").lower() == b"true",
     )
 
 

@@ -32,8 +32,8 @@ _DAY = 86_400
 _NANOS = 10**9
 # No calendar reaches as far.
 _MOST_SECONDS = 1 << 45
-# Java has zone rules from here on; earlier, it uses the current offset.
-_YEAR_1900 = -2_208_988_800
+# java.util.TimeZone has zone rules from here on; earlier, it uses the current standard offset.
+YEAR_1900 = -2_208_988_800
 # Time zone files list the changes up to this year, and a rule for all later ones.
 _LAST_KNOWN_YEAR = 2036
 _WINTER_AND_SUMMER = (1_420_070_400, 1_435_708_800)
@@ -78,7 +78,9 @@ def of_parquet(array: pa.Array, times: Sequence[StoredTime]) -> pa.Array:
         nanos = (micros - seconds * 10**6) * 1000
         # Instants have their calendar in UTC, unlike in ORC files.
         moments = _as_today(seconds) if form.hybrid else seconds
-        return _timestamps(_on_the_wall(moments, form.zone), nanos, leaf.is_null())
+        return _timestamps(
+            _on_the_wall(moments, form.zone, legacy=form.legacy), nanos, leaf.is_null()
+        )
 
     return _changed(array, change)
 
@@ -150,34 +152,45 @@ def _joined(pairs: pa.Array, julian: bool, clock: str) -> pa.Array:
         raise CorruptFile("A timestamp has more nanoseconds than a second has.")
     if len(seconds) and np.abs(seconds).max() > _MOST_SECONDS:
         raise CorruptFile("A timestamp is of a year that no calendar has.")
-    moments = seconds + SECONDS_OF_2015 - _offset(np.array([SECONDS_OF_2015]), clock)
+    moments = seconds + SECONDS_OF_2015 - _offset(np.array([SECONDS_OF_2015]), clock, legacy=True)
     # Java's writers round towards 1970, unless the remainder is less than a millisecond. Others
     # also round this way, with negative remainders.
     moments -= ((moments < 0) & (nanos > 999_999)) | (nanos < 0)
     nanos = np.where(nanos < 0, nanos + _NANOS, nanos)
-    walls = _on_the_wall(moments, clock)
+    walls = _on_the_wall(moments, clock, legacy=True)
     return _timestamps(_as_today(walls) if julian else walls, nanos, pairs.is_null())
 
 
-def _on_the_wall(moments: Int64s, clock: str) -> Int64s:
+def _on_the_wall(moments: Int64s, clock: str, *, legacy: bool) -> Int64s:
     """Return the local time in a zone, in seconds."""
-    return moments if clock == UTC else moments + _offset(moments, clock)
+    return moments if clock == UTC else moments + _offset(moments, clock, legacy=legacy)
 
 
-def _offset(moments: Int64s, clock: str) -> Int64s:
-    """Return the offset of a zone from UTC in seconds, positive if ahead."""
+def _offset(moments: Int64s, clock: str, *, legacy: bool) -> Int64s:
+    """Return the offset of a zone from UTC in seconds, positive if ahead.
+
+    Args:
+        moments: The seconds since 1970 in UTC.
+        clock: The zone.
+        legacy: Whether to apply the rules of java.util.TimeZone instead of those of java.time.
+    """
     if clock == UTC:
         return np.zeros_like(moments)
+    offsets = _listed_offset(_in_known_years(moments), clock)
+    return np.where(moments < YEAR_1900, standard_offset(clock), offsets) if legacy else offsets
 
-    def local(seconds: Int64s) -> Int64s:
-        try:
-            stamps = pa.array(seconds, pa.int64()).view(pa.timestamp("s", clock))
-            return _numbers(compute.local_timestamp(stamps)) - seconds
-        except pa.ArrowInvalid as error:
-            raise UnsupportedFile(f"There are timestamps by an unknown zone: {error}") from error
 
-    standard = local(np.array(_WINTER_AND_SUMMER)).min()
-    return np.where(moments < _YEAR_1900, standard, local(_in_known_years(moments)))
+def standard_offset(clock: str) -> int:
+    """Return the current offset of a zone from UTC without daylight saving time, in seconds."""
+    return int(_listed_offset(np.array(_WINTER_AND_SUMMER), clock).min())
+
+
+def _listed_offset(moments: Int64s, clock: str) -> Int64s:
+    try:
+        stamps = pa.array(moments, pa.int64()).view(pa.timestamp("s", clock))
+        return _numbers(compute.local_timestamp(stamps)) - moments
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFile(f"There are timestamps by an unknown zone: {error}") from error
 
 
 def _in_known_years(moments: Int64s) -> Int64s:

@@ -53,6 +53,33 @@ def _midnight(name: str, day: int, shown: str, **more: Any) -> Case:
     return Case(f"midnight, {name}", "timestamp", values, LOCAL, [f"{shown} 00:00:00"], **more)
 
 
+# A zone and a conversion of Hive, the day and the second of the day that it writes in INT96, and
+# the time that it reads.
+_CONVERTED = [
+    ("America/New_York", "false", 1_721_424, 17_762, "0001-01-01 00:00:00"),
+    ("America/New_York", "true", 1_721_424, 18_000, "0001-01-01 00:00:00"),
+    ("America/New_York", "false", 2_268_993, 17_762, "1500-03-01 00:00:00"),
+    ("America/New_York", None, 2_396_759, 17_762, "1850-01-01 00:00:00"),
+    ("America/New_York", "false", 2_396_759, 17_762, "1850-01-01 00:00:00"),
+    ("America/New_York", "true", 2_396_759, 18_000, "1850-01-01 00:00:00"),
+    ("America/New_York", "TRUE", 2_396_759, 17_762, "1849-12-31 23:56:02"),
+    ("Europe/Berlin", "false", 2_411_549, 83_192, "1890-07-01 00:00:00"),
+    ("Europe/Berlin", "true", 2_411_549, 82_800, "1890-07-01 00:00:00"),
+    ("Europe/Berlin", "false", 2_415_020, 82_799, "1899-12-31 23:59:59"),
+    ("Europe/Berlin", "true", 2_429_811, 79_200, "1940-07-01 00:00:00"),
+    ("Europe/Berlin", "false", 5_373_331, 79_199, "9999-07-31 23:59:59"),
+]
+
+
+def _converted(zone: str, legacy: str | None, day: int, second: int, shown: str) -> Case:
+    values = [((day - 2_440_588) * 86_400 + second) * 1_000_000]
+    marks = {"writer.time.zone": zone}
+    if legacy is not None:
+        marks["writer.zone.conversion.legacy"] = legacy
+    name = f"{zone} {legacy} {day} {second}"
+    return Case(name.replace("/", "-"), "timestamp", values, LOCAL, [shown], marks, int96=True)
+
+
 CASES = [
     Case(
         "local times",
@@ -123,4 +150,5 @@ CASES = [
         {"writer.time.zone": "Etc/GMT+5"},
         int96=True,
     ),
+    *(_converted(*each) for each in _CONVERTED),
 ]

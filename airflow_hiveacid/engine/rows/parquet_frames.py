@@ -28,8 +28,11 @@ from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.format.stripe_footer import UTC
 from airflow_hiveacid.scan.parquet_file import times_of_file
 from airflow_hiveacid.scan.parquet_times import StoredTime
+from airflow_hiveacid.scan.times import YEAR_1900, standard_offset
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
+
+_MICROS = 10**6
 
 # The forms of the times in each column of a table.
 Times = tuple[tuple[StoredTime, ...], ...]
@@ -98,11 +101,22 @@ def in_local_time(frame: DataFrame, columns: Sequence[HiveColumn], times: Times)
         value = stored = F.col(quoted(column.name))
         if _has_proleptic_timestamps(forms):
             value = value.cast(spark_type(parse_type(column.type), column.name))
-        for zone in {form.zone for form in forms} - {UTC}:
-            value = F.from_utc_timestamp(value, zone)
+        for form in forms:
+            value = _local_time(value, form)
         if value is not stored:
             shown[column.name] = value
     return frame.withColumns(shown) if shown else frame
+
+
+def _local_time(value: SparkColumn, form: StoredTime) -> SparkColumn:
+    if form.zone == UTC:
+        return value
+    local = F.from_utc_timestamp(value, form.zone)
+    if not form.legacy:
+        return local
+    micros = F.unix_micros(value)
+    standard = F.timestamp_micros(micros + standard_offset(form.zone) * _MICROS)
+    return F.when(micros < YEAR_1900 * _MICROS, standard).otherwise(local)
 
 
 def _times_of(columns: FileColumns, path: str) -> Times:
