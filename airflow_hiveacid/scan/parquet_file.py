@@ -1,6 +1,6 @@
 """The rows of one Parquet file of an insert-only table as Arrow batches."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa  # noqa: TID253
@@ -53,12 +53,8 @@ class ParquetFile:
         path = f"{self.storage.location.rstrip('/')}/{self.path}"
         try:
             with translated_os_errors(path), self.storage.open_input(self.path) as source:
-                yield from _batches(
-                    parquet.ParquetFile(source, coerce_int96_timestamp_unit="us"),
-                    self.columns,
-                    {name.lower() for name in columns},
-                    path,
-                )
+                wanted = {name.lower() for name in columns}
+                yield from _batches(source, self.columns, wanted, path)
         except pa.ArrowException as error:
             raise CorruptFile(f"{path} cannot be read as Parquet: {error}") from error
 
@@ -91,8 +87,9 @@ def _footer(storage: ReadOnlyStorage, name: str) -> parquet.FileMetaData:
 
 
 def _batches(
-    file: parquet.ParquetFile, columns: MappedColumns, wanted: set[str], path: str
+    source: pa.NativeFile, columns: MappedColumns, wanted: set[str], path: str
 ) -> Iterator[pa.RecordBatch]:
+    file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
     times = stored_times(file.metadata)
     stored = file.schema_arrow.names
     shown = dict(zip(stored, columns.renamed(stored), strict=True))
@@ -104,11 +101,43 @@ def _batches(
                 f"{path}: {name} holds timestamps within other values, by the clock of {zones.pop()}.",
                 remedy="Let Hive copy the rows into an ORC table.",
             )
-    for batch in file.iter_batches(_MOST_ROWS, columns=names, use_threads=False):
+    for batch, fine in _fine_batches(source, file, names, times):
+        fine_columns = dict(zip(fine.schema.names, fine.columns, strict=True))
         yield pa.RecordBatch.from_arrays(
             [
-                of_parquet(column, times.get(name, ()))
+                of_parquet(column, fine_columns.get(name, column), times.get(name, ()))
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ],
             names=[shown[name] for name in batch.schema.names],
         )
+
+
+def _fine_batches(
+    source: pa.NativeFile,
+    file: parquet.ParquetFile,
+    names: Sequence[str],
+    times: Mapping[str, Sequence[StoredTime]],
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Read batches, each with its columns of timestamps of 96 bits as nanoseconds."""
+    fine = parquet.ParquetFile(source, metadata=file.metadata, coerce_int96_timestamp_unit="ns")
+    in_96_bits = [
+        name for name in names if any(time.physical == "INT96" for time in times.get(name, ()))
+    ]
+    yield from paired(
+        file.iter_batches(_MOST_ROWS, columns=names, use_threads=False),
+        fine.iter_batches(_MOST_ROWS, columns=in_96_bits, use_threads=False),
+    )
+
+
+def paired(
+    left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Pair the rows of two readers; Arrow ends a batch early if it has long texts."""
+    first = second = pa.record_batch({})
+    while True:
+        first, second = first or next(left, None), second or next(right, None)
+        if first is None or second is None:
+            return
+        if rows := min(len(first), len(second)):
+            yield first.slice(0, rows), second.slice(0, rows)
+        first, second = first.slice(rows), second.slice(rows)

@@ -5,7 +5,7 @@ data that is read from a file has its timestamps in the type TIMESTAMP, which ho
 exactly; `as_unit` converts them into Arrow's own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np  # noqa: TID253
@@ -30,6 +30,7 @@ TIMESTAMP = pa.struct(
 _SPLIT = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
 _DAY = 86_400
 _NANOS = 10**9
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}
 # No calendar reaches as far.
 _MOST_SECONDS = 1 << 45
 # java.util.TimeZone has zone rules from here on; earlier, it uses the current standard offset.
@@ -58,29 +59,33 @@ def of_orc(array: pa.Array, *, julian: bool, clock: str | None) -> pa.Array:
     return _changed(array, change)
 
 
-def of_parquet(array: pa.Array, times: Sequence[StoredTime]) -> pa.Array:
+def of_parquet(array: pa.Array, fine: pa.Array, times: Sequence[StoredTime]) -> pa.Array:
     """Bring the times in a column of a Parquet file to the calendar of today; see ``of_orc``.
 
     Args:
-        array: The column.
+        array: The column, its timestamps of 96 bits read as microseconds, which hold all years.
+        fine: The column, its timestamps of 96 bits read as nanoseconds, even if they overflow.
         times: The forms of its times in the file, in the order of its leaves.
     """
-    forms = iter(times)
+    leaves = zip(times, _time_leaves(fine), strict=True)
 
     def change(leaf: pa.Array) -> pa.Array | None:
         if not _is_time(leaf.type):
             return None
-        form = next(forms)
+        form, fine_leaf = next(leaves)
         if not types.is_timestamp(leaf.type):
             return today(leaf) if form.hybrid else leaf
-        micros = _numbers(leaf.cast(pa.timestamp("us", leaf.type.tz)))
-        seconds = micros // 10**6
-        nanos = (micros - seconds * 10**6) * 1000
+        per_second = _PER_SECOND[leaf.type.unit]
+        numbers = _numbers(leaf)
+        seconds = numbers // per_second
+        nanos = (numbers - seconds * per_second) * (_NANOS // per_second)
+        if form.physical == "INT96":
+            # The difference of two numbers is correct even if both have overflowed.
+            nanos += _numbers(fine_leaf) - numbers * 1000
         # Instants have their calendar in UTC, unlike in ORC files.
         moments = _as_today(seconds) if form.hybrid else seconds
-        return _timestamps(
-            _on_the_wall(moments, form.zone, legacy=form.legacy), nanos, leaf.is_null()
-        )
+        walls = _on_the_wall(moments, form.zone, legacy=form.legacy)
+        return _timestamps(walls, nanos, leaf.is_null())
 
     return _changed(array, change)
 
@@ -97,7 +102,7 @@ def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:
         UnsupportedFile: A timestamp is not representable in Arrow.
     """
     seconds, nanos = (_numbers(part) for part in (array.field(0), array.field(1)))
-    per_second = {"us": 10**6, "ns": _NANOS}[unit]
+    per_second = _PER_SECOND[unit]
     known = seconds[~np.asarray(array.is_null())]
     limit = (1 << 63) // per_second - 1
     if len(known) and not -limit < known.min() <= known.max() < limit:
@@ -248,6 +253,20 @@ def _has_times(kind: pa.DataType) -> bool:
     return _is_time(kind) or any(
         _has_times(kind.field(number).type) for number in range(kind.num_fields)
     )
+
+
+def _time_leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The dates and timestamps in an array, in the order in which ``_changed`` visits them."""
+    if _is_time(array.type):
+        yield array
+    elif types.is_struct(array.type):
+        for number in range(array.type.num_fields):
+            yield from _time_leaves(array.field(number))
+    elif types.is_map(array.type):
+        for part in entries(array):
+            yield from _time_leaves(part)
+    elif types.is_list(array.type):
+        yield from _time_leaves(elements(array))
 
 
 def _is_time(kind: pa.DataType) -> bool:

@@ -1,7 +1,9 @@
 """Parquet files with times as Hive and Spark write them, and the values that Hive 4.0.1 shows."""
 
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,26 @@ class Case:
 
     def __str__(self) -> str:
         return self.name
+
+
+def write_int96(path: Path, values: Sequence[tuple[int, int]]) -> None:
+    """Write a column ``at`` of timestamps of 96 bits, which Arrow itself writes of few years.
+
+    Args:
+        path: The file.
+        values: Julian days, and nanoseconds of the day.
+    """
+    stored = [struct.pack("<qi", nanos, day) for day, nanos in values]
+    sink = BytesIO()
+    plain = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
+    parquet.write_table(pa.table({"at": pa.array(stored, pa.binary(12))}), sink, **plain)
+    written = sink.getvalue()
+    end = len(written) - 8 - int.from_bytes(written[-8:-4], "little")
+    # The schema and the column have their type in the first field, an integer: 7 is that of bytes
+    # of a fixed length, 3 that of 96 bits.
+    footer = written[end:].replace(b"\x15\x0e", b"\x15\x06")
+    path.write_bytes(written[:end] + footer)
+    assert parquet.read_schema(path).field("at").type == pa.timestamp("ns")
 
 
 # The same day, counted by the Julian and by the Gregorian calendar.
