@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa  # noqa: TID253
 from pyarrow import parquet  # noqa: TID253
@@ -26,6 +27,8 @@ _SPARK = b"org.apache.spark.version"
 _SPARK_INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
 _SPARK_OTHERS = (b"org.apache.spark.legacyDateTime", b"3.0.0")
 
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTime:
@@ -33,6 +36,7 @@ class StoredTime:
 
     Attributes:
         physical: Parquet's physical type: "INT32" (dates), "INT64", or "INT96".
+        unit: The unit of the stored numbers: "day", "ms", "us", or "ns".
         hybrid: Whether days before October 1582 are counted by the Julian calendar.
         instant: Whether the values are instants, not dates or local times.
         zone: The time zone in which a reader shows instants; UTC if the file does not declare it.
@@ -41,6 +45,7 @@ class StoredTime:
     """
 
     physical: str
+    unit: str
     hybrid: bool
     instant: bool
     zone: str
@@ -75,11 +80,18 @@ def _form(leaf: parquet.ColumnSchema, marks: Mapping[bytes, bytes]) -> StoredTim
     in_utc = not instant or zone in _NAMES_OF_UTC
     return StoredTime(
         leaf.physical_type,
+        _unit(leaf.physical_type, logical),
         hybrid=_is_hybrid(leaf.physical_type, marks),
         instant=instant,
         zone=UTC if in_utc else zone,
         legacy=not in_utc and marks.get(_LEGACY_CONVERSION, b"").lower() == b"true",
     )
+
+
+def _unit(physical: str, logical: Mapping[str, Any]) -> str:
+    if physical == "INT96":
+        return "ns"
+    return "day" if logical["Type"] == "Date" else _UNITS[logical["timeUnit"]]
 
 
 def _is_hybrid(physical: str, marks: Mapping[bytes, bytes]) -> bool:

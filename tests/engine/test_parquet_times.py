@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.schema import MappedColumns, TableKind
 from airflow_hiveacid.engine.read.flat_snapshot import FlatSnapshot
+from airflow_hiveacid.engine.read.nanoseconds import InspectedFile, finer_column_in
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
-from tests.scan.parquet_cases import CASES, GREGORIAN, JULIAN, NEW_YORK
+from tests.scan.parquet_cases import CASES, GREGORIAN, JULIAN, NEW_YORK, write_int96
 
 
 def shown(spark: SparkSession, folder: Path, columns: list[HiveColumn]) -> list[tuple[str, ...]]:
@@ -71,3 +72,40 @@ def test_nested_instants_in_a_zone_are_refused(spark: SparkSession, tmp_path: Pa
         UnsupportedFile, match=r"instants: at holds .* the clock of America/New_York"
     ):
         shown(spark, tmp_path, columns)
+
+
+# The unit of an Arrow array, a number of them, and whether it has more digits than microseconds.
+DIGITS = [
+    ("ms", 1_577_872_800_123, False),
+    ("us", 1_577_872_800_123_456, False),
+    ("us", -1, False),
+    ("us", 253_402_300_799_999_999, False),
+    ("ns", 1_577_872_800_123_456_000, False),
+    ("ns", 1_577_872_800_123_456_789, True),
+    ("ns", -1, True),
+]
+
+
+def finer_column(file: Path) -> str | None:
+    columns = MappedColumns(("at",))
+    return finer_column_in(["at"], InspectedFile(str(file), None, StorageFormat.PARQUET, columns))
+
+
+@pytest.mark.parametrize("int96", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("unit", "number", "finer"), DIGITS)
+def test_files_with_nanoseconds_are_found(
+    tmp_path: Path, unit: str, number: int, finer: bool, nested: bool, int96: bool
+) -> None:
+    kind = pa.timestamp(unit)
+    at = pa.array([[None, number]], pa.list_(kind)) if nested else pa.array([None, number], kind)
+    write = {"version": "2.6", "use_deprecated_int96_timestamps": int96}
+    parquet.write_table(pa.table({"at": at}), tmp_path / "file", **write)
+    assert finer_column(tmp_path / "file") == ("at" if finer else None)
+
+
+def test_nanoseconds_of_distant_years_are_found(tmp_path: Path) -> None:
+    write_int96(tmp_path / "file", [(5_373_331, 123_456_000)])
+    assert finer_column(tmp_path / "file") is None
+    write_int96(tmp_path / "file", [(5_373_331, 123_456_001)])
+    assert finer_column(tmp_path / "file") == "at"

@@ -25,7 +25,9 @@ from airflow_hiveacid.layout.listing import read_tail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.envelope import with_column_names
+from airflow_hiveacid.orc.format.streams import Integers
 from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked, timestamps_in
+from airflow_hiveacid.scan.parquet_times import StoredTime, stored_times
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
@@ -143,28 +145,37 @@ def finer_column_in(columns: Collection[str], file: InspectedFile) -> str | None
 def _finer_column_of_parquet(
     source: Any, columns: Collection[str], table: MappedColumns
 ) -> str | None:
-    # Distant times overflow a number of nanoseconds, but the overflowed value has the correct
-    # remainder.
+    # Distant times of 96 bits overflow a number of nanoseconds, but the overflowed value has the
+    # correct remainder.
     coarse, fine = (
         parquet.ParquetFile(source, coerce_int96_timestamp_unit=unit) for unit in ("us", "ns")
     )
     stored: list[str] = fine.schema_arrow.names
     shown = dict(zip(stored, table.renamed(stored), strict=True))
-    names = [name for name in stored if shown[name].lower() in columns]
+    times = stored_times(fine.metadata)
+    names = [
+        name
+        for name in stored
+        if shown[name].lower() in columns and any(time.unit == "ns" for time in times.get(name, ()))
+    ]
     for group in range(fine.num_row_groups):
         for name in names:
-            micros, nanos = (
-                [
-                    values
-                    for chunk in file.read_row_group(group, columns=[name]).column(0).chunks
-                    for values in timestamps_in(chunk)
-                ]
-                for file in (coarse, fine)
-            )
-            for few, many in zip(micros, nanos, strict=True):
-                if (many != few * 1000).any():
+            forms = [time for time in times[name] if time.unit != "day"]
+            columns_read = [
+                file.read_row_group(group, columns=[name]).column(0) for file in (coarse, fine)
+            ]
+            for micros, nanos in zip(*(column.chunks for column in columns_read), strict=True):
+                leaves = zip(forms, timestamps_in(micros), timestamps_in(nanos), strict=True)
+                if any(_is_finer(form, few, many) for form, few, many in leaves):
                     return shown[name]
     return None
+
+
+def _is_finer(form: StoredTime, few: Integers, many: Integers) -> bool:
+    """Whether some numbers, read as microseconds and as nanoseconds, differ by more than the unit."""
+    if form.physical == "INT96":
+        return bool((many != few * 1000).any())
+    return form.unit == "ns" and bool((many % 1000).any())
 
 
 def _files_of(snapshot: AcidSnapshot | FlatSnapshot) -> list[InspectedFile]:
