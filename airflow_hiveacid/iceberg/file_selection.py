@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.originals import SyntheticIds, synthetic_ids, written
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedFile, UnsupportedTable
 from airflow_hiveacid.iceberg.data_file_task import DataFileTask, ParquetRows, SourceFile
+from airflow_hiveacid.iceberg.microseconds import require_microseconds_in_keys
 from airflow_hiveacid.iceberg.partition_plan import MirroredFile
 from airflow_hiveacid.jobs.definitions.table_properties import COLUMN_MAPPING
 from airflow_hiveacid.layout.file_columns import orc_row_types
@@ -85,6 +86,7 @@ class PartitionFiles:
         deletes: The files with delete events.
 
     Raises:
+        NanosecondsLost: A partition key has more digits than microseconds.
         UnsupportedTable: The files of the partition are not ORC files.
     """
 
@@ -105,6 +107,7 @@ class PartitionFiles:
                 " docs/to-iceberg.md.",
             )
         assert visible.table is not None
+        require_microseconds_in_keys(visible.title, visible.table.partition_keys, directory.values)
         self.directory = directory
         self._part = part = visible.part(directory)
         self._fields = fields

@@ -1,12 +1,13 @@
 """Timestamps with more digits than microseconds, which readers of Iceberg cut or round."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from airflow_hiveacid.errors import NanosecondsLost
+from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.orc.format.batches import with_stripes
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.tail import OrcTail
-from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked
+from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_finer_text, is_marked
 
 
 def require_microseconds(
@@ -33,3 +34,26 @@ def require_microseconds(
             " readers of Iceberg cut or round.",
             remedy="Round the values in the table first.",
         )
+
+
+def require_microseconds_in_keys(
+    table: str, keys: Sequence[HiveColumn], values: Mapping[str, str | None]
+) -> None:
+    """Refuse a partition whose keys have more digits than microseconds.
+
+    Args:
+        table: The name of the table, for the message.
+        keys: The partition keys of the table.
+        values: The values of the partition by the names of the keys.
+
+    Raises:
+        NanosecondsLost: A key is such a timestamp.
+    """
+    for key in keys:
+        value = values[key.name] or ""
+        if "timestamp" in key.type.lower() and is_finer_text(value):
+            raise NanosecondsLost(
+                f"The partition {key.name}={value} of {table} has more digits than microseconds,"
+                " which tables of Iceberg cannot store.",
+                remedy="Move its rows to a partition with a rounded key first.",
+            )

@@ -32,6 +32,7 @@ from airflow_hiveacid.scan.times import (
     entries,
     list_of,
     map_of,
+    parse_timestamp,
 )
 
 _PRIMITIVES = {
@@ -134,28 +135,21 @@ class TableColumns:
         )
 
     def _value(self, key: HiveColumn, text: str | None) -> pa.Scalar:
-        kind = self._type(parse_type(key.type), key.name)
+        type_ = parse_type(key.type)
+        kind = self._type(type_, key.name)
         if text is None:
             return pa.scalar(None, kind)
-        written = pa.array([text.rstrip(" ") if kind != pa.string() else text])
+        written = text if kind == pa.string() else text.rstrip(" ")
         try:
-            if kind == TIMESTAMP:
-                nanos = written.cast(pa.timestamp("us")).cast(pa.int64())[0].as_py()
-                seconds, rest = divmod(nanos, 10**6)
-                return pa.scalar({"seconds": seconds, "nanos": rest * 1000}, kind)
-            if types.is_timestamp(kind):
-                return written.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)[0]
-            value = written.cast(kind)
-        except pa.ArrowInvalid as error:
+            if isinstance(type_, Primitive) and type_.name in _TIMES:
+                return self._times(parse_timestamp(written), type_.name)[0]
+            value = pa.array([written]).cast(kind)
+        except ValueError as error:
             raise UnsupportedTable(
                 f"A partition has {key.name}={text!r}, which is not a valid {key.type}.",
                 remedy="Name the partitions that are to be read.",
             ) from error
-        return (
-            compute.ascii_rtrim(value, " ")[0]
-            if isinstance(parse_type(key.type), Char)
-            else value[0]
-        )
+        return compute.ascii_rtrim(value, " ")[0] if isinstance(type_, Char) else value[0]
 
     def _converted(self, values: pa.Array, type_: HiveType) -> pa.Array:
         match type_:

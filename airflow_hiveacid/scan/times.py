@@ -5,6 +5,7 @@ data that is read from a file has its timestamps in the type TIMESTAMP, which ho
 exactly; `as_unit` converts them into Arrow's own.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ TIMESTAMP = pa.struct(
 )
 # The form of a timestamp after `orc.timestamps` has split it.
 _SPLIT = pa.struct({"seconds": pa.int64(), "nanos": pa.timestamp("ns")})
+_FRACTION = re.compile("[0-9]{1,9}")
 _DAY = 86_400
 _NANOS = 10**9
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": _NANOS}
@@ -88,6 +90,23 @@ def of_parquet(array: pa.Array, fine: pa.Array, times: Sequence[StoredTime]) -> 
         return _timestamps(walls, nanos, leaf.is_null())
 
     return _changed(array, change)
+
+
+def parse_timestamp(text: str) -> pa.Array:
+    """Parse a timestamp in the name of a partition, with up to nine digits of its second.
+
+    Returns:
+        One value of the type TIMESTAMP.
+
+    Raises:
+        ValueError: The text is not a timestamp of the Gregorian calendar.
+    """
+    time, point, digits = text.partition(".")
+    if point and not _FRACTION.fullmatch(digits):
+        raise ValueError(f"{digits!r} is not a fraction of a second.")
+    seconds = pa.array([time]).cast(pa.timestamp("s"))
+    nanos = np.array([int(digits.ljust(9, "0"))])
+    return _timestamps(_numbers(seconds), nanos, seconds.is_null())
 
 
 def as_unit(array: pa.Array, unit: str, zone: str | None = None) -> pa.Array:

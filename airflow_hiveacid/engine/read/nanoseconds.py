@@ -5,7 +5,6 @@ would truncate them, even in columns that the statement does not name; so the fi
 first.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,12 +25,15 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.orc.format.envelope import with_column_names
 from airflow_hiveacid.orc.format.streams import Integers
-from airflow_hiveacid.orc.values.nanoseconds import finer_column, is_marked, timestamps_in
+from airflow_hiveacid.orc.values.nanoseconds import (
+    finer_column,
+    is_finer_text,
+    is_marked,
+    timestamps_in,
+)
 from airflow_hiveacid.scan.parquet_times import StoredTime, stored_times
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
-
-_FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def _check_partition_keys(
         if key.name.lower() not in keys:
             continue
         for name, values in _partitions_of(snapshot):
-            if _FINER_TEXT.search(values[index] or ""):
+            if is_finer_text(values[index] or ""):
                 raise NanosecondsLost(
                     f"The partition {name} of {table.ref.full_name} has nanoseconds in its key"
                     f" {key.name}, which {what} would cut to microseconds.",

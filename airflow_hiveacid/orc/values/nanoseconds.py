@@ -3,6 +3,7 @@
 Only the streams of the nanoseconds are read, and the metadata for their assignment.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from airflow_hiveacid.orc.values.timestamps import SECONDS_OF_2015, TIMESTAMP_KI
 # other rows.
 _MARK = "hiveacid.microseconds"
 _NANOS_OF_SECOND = 10**9
+_FINER_TEXT = re.compile(r"\.\d{6}0*[1-9]")
 _NANOS_OF_MICROSECOND = 1000
 
 
@@ -87,6 +89,11 @@ def checked_nanos(batch: Any) -> list[Integers]:
 def are_finer(nanos: Integers) -> bool:
     """Return whether some nanoseconds have more digits than microseconds."""
     return bool((nanos % _NANOS_OF_MICROSECOND).any())
+
+
+def is_finer_text(text: str) -> bool:
+    """Return whether the text of a timestamp has more digits than microseconds."""
+    return _FINER_TEXT.search(text) is not None
 
 
 def _nanos_in(array: Any) -> Iterator[Integers]:
