@@ -101,7 +101,7 @@ class TableColumns:
         for column, field in zip(self.columns, self.schema, strict=False):
             place = places.get(column.name.lower())
             if place is None:
-                arrays.append(pa.nulls(len(rows), field.type))
+                arrays.append(_nulls(len(rows), field.type))
                 continue
             try:
                 arrays.append(self._converted(rows.column(place), parse_type(column.type)))
@@ -111,7 +111,10 @@ class TableColumns:
                     f" {error}",
                     remedy=_REMEDY,
                 ) from error
-        arrays += [pa.repeat(value, len(rows)) for value in keys]
+        arrays += [
+            pa.repeat(value, len(rows)) if value.is_valid else _nulls(len(rows), value.type)
+            for value in keys
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _type(self, type_: HiveType, name: str) -> pa.DataType:
@@ -182,7 +185,7 @@ class TableColumns:
         parts = [
             self._converted(values.field(given.index(name.lower())), inside)
             if name.lower() in given
-            else pa.nulls(len(values), self._type(inside, name))
+            else _nulls(len(values), self._type(inside, name))
             for name, inside in fields
         ]
         kinds = [pa.field(name, part.type) for (name, _), part in zip(fields, parts, strict=True)]
@@ -200,6 +203,11 @@ class TableColumns:
         if values.type != TIMESTAMP:
             raise _changed(values.type, Primitive(name))
         return values if self.unit is None else as_unit(values, self.unit, _TIMES[name])
+
+
+def _nulls(length: int, kind: pa.DataType) -> pa.Array:
+    # The nulls of Arrow's own functions have null fields, which the type TIMESTAMP excludes.
+    return pa.array([None] * length, kind)
 
 
 def _number(values: pa.Array, wanted: pa.DataType, type_: HiveType) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Values of partition keys, from the texts that Hive stores in the metastore."""
+"""Values of columns that files lack, and of partition keys."""
 
 from typing import Any
 
@@ -46,3 +46,16 @@ def test_texts_that_are_no_time_are_refused(type_: str, text: str) -> None:
 def test_years_that_nanoseconds_cannot_hold_are_refused_in_that_unit() -> None:
     with pytest.raises(UnsupportedFile, match=r"before 1677 or after 2262"):
         value("timestamp", "0001-01-01 00:00:00", "ns")
+
+
+@pytest.mark.parametrize("unit", [None, "us", "ns"])
+def test_timestamps_that_files_lack_are_null(unit: str | None) -> None:
+    rows = pa.record_batch({"s": pa.array([{"x": 1}, None], pa.struct({"x": pa.int32()}))})
+    columns = [HiveColumn("at", "timestamp"), HiveColumn("s", "struct<x:int,at:timestamp>")]
+    table = TableColumns(columns, [HiveColumn("k", "timestamp")], unit)
+    batch = table.batch(rows, table.values({"k": None}))
+    assert {name: json_values(batch[name]) for name in ("at", "s", "k")} == {
+        "at": [None, None],
+        "s": [{"x": 1, "at": None}, None],
+        "k": [None, None],
+    }
