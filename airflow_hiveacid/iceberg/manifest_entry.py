@@ -103,8 +103,8 @@ def _measures(rows: int, columns: Mapping[int, OrcMeasures], schema: Schema) -> 
             continue
         statistics = Message.decode(measures.statistics)
         counts[number] = rows
-        # Without a count, nothing is known of the values.
-        if not statistics.has(COUNT):
+        # Without a count of them, nothing is known of the values; see ``stored_statistics``.
+        if statistics.number(COUNT, rows + 1) > rows:
             continue
         nulls[number] = rows - statistics.number(COUNT)
         type_ = schema.find_type(number)
