@@ -35,6 +35,8 @@ RUN_DROPS = "_hiveacid_drops"
 # Prefix of a small file until it is complete.
 UNFINISHED_PREFIX = "_unfinished_"
 FLUSH_LENGTH_SUFFIX = "_flush_length"
+# The beginnings of the names of directories that transactions write.
+ACID_PREFIXES = ("base_", "delta_", "delete_delta_")
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 # The base of the first major compaction of a converted table: older than every write id.

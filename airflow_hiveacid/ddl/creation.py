@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from airflow_hiveacid.errors import MetastoreCallFailed, TableExists
+from airflow_hiveacid.errors import MetastoreCallFailed, TableExists, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 
@@ -38,7 +38,7 @@ def create_once(
         try:
             create()
             return ()
-        except MetastoreCallFailed:
+        except (MetastoreCallFailed, UnsupportedTable):
             existing = find()
             if existing is None:
                 raise  # Otherwise another process has created it meanwhile.

@@ -19,10 +19,10 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableNotFound,
     UnprovenRun,
-    UnsupportedTable,
     UserError,
 )
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
+from airflow_hiveacid.layout.new_folders import require_unused_partitions
 from airflow_hiveacid.maintenance.partition_folders import require_own_folders
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
@@ -123,7 +123,7 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
                 remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
             )
         added = {name: new for name, new in wanted.items() if name not in existing}
-        _require_empty(table, [name for name, new in added.items() if _has_files(new.folder)])
+        require_unused_partitions(client, table, [*added.values()])
         held.confirm_alive()
         client.add_partitions(table.ref, list(added.values()))
     warnings = [f"{table.ref} had the partitions {_some(existing)} already."] if existing else []
@@ -207,9 +207,7 @@ def _written_since(
         new = (range(max(ids[0], earlier.settled + 1), ids[-1] + 1) for ids in covered)
         if not any(ids and seen.range_valid(ids[0], ids[-1]) is not Range.NONE for ids in new):
             continue
-        if any(ids[0] <= earlier.settled for ids in covered) or _has_files(
-            partition.folder, recursive=False
-        ):
+        if any(ids[0] <= earlier.settled for ids in covered) or storage.list_files(missing_ok=True):
             raise UnprovenRun(
                 f"An earlier attempt has begun to drop {partition.name} of {table.ref}, and others"
                 " have written into it since.",
@@ -220,13 +218,7 @@ def _written_since(
 
 
 def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
-    """Register the folders of partitions that have no files.
-
-    Files in the folder of a partition that the metastore does not know are never of a committed
-    write: each writer registers its partitions before it commits. They are the rest of a dropped
-    partition, of a writer that died, or of a copy. The metastore forgets aborted write ids of
-    partitions that it does not know, so that a reader would take their rows for committed ones.
-    """
+    """Register the folders of partitions that have no files."""
     with ExclusiveTable(
         client, table.ref, job.token, job.lock_wait_seconds, type_=LockType.SHARED_READ
     ) as held:
@@ -239,7 +231,7 @@ def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Ch
             if (new := HivePartition.new(table, values)).name not in known
             and new.folder not in used
         ]
-        _require_empty(table, [new.name for new in found if _has_files(new.folder)])
+        require_unused_partitions(client, table, found)
         held.confirm_alive()
         client.add_partitions(table.ref, found)
     return ChangedPartitions(tuple(sorted(new.name for new in found)), tuple(held.warnings))
@@ -260,19 +252,6 @@ def _folders(
             continue
         if found == key:
             yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))
-
-
-def _has_files(folder: str, *, recursive: bool = True) -> bool:
-    return bool(ReadOnlyStorage.of(folder).list_files(recursive=recursive, missing_ok=True))
-
-
-def _require_empty(table: HiveTable, with_files: Sequence[str]) -> None:
-    if with_files:
-        raise UnsupportedTable(
-            f"The folders of {_some(with_files)} in {table.ref} have files, but the metastore does not"
-            " know these partitions: rows of writes that were never committed would become visible.",
-            remedy="Move the files away. To keep their rows, INSERT them from there.",
-        )
 
 
 def _key_types(table: HiveTable) -> Mapping[str, str]:

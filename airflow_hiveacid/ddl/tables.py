@@ -1,4 +1,4 @@
-"""CREATE TABLE, which needs the metastore alone."""
+"""CREATE TABLE, without Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY, free_properties
+from airflow_hiveacid.layout.new_folders import require_unused_table_folder
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs
@@ -101,14 +102,21 @@ def create(
 
     Raises:
         TableExists: Another table of the name exists.
+        UnsupportedTable: The folder of the table has directories of an earlier one.
     """
     ref = table.ref
     if run_token:
         table.raw.parameters[RUN_PROPERTY] = run_token
+
+    def create_unused() -> None:
+        if not table.is_view:
+            require_unused_table_folder(client, table)
+        client.create_table(table, constraints)
+
     return create_once(
         ref.full_name,
         lambda: find_table(client, ref),
-        lambda: client.create_table(table, constraints),
+        create_unused,
         run_token=run_token,
         if_not_exists=if_not_exists,
     )

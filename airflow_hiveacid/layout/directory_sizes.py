@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_hiveacid.acid.names import METADATA_FILE, SIDECAR_FILE, is_hidden
+from airflow_hiveacid.acid.names import ACID_PREFIXES, METADATA_FILE, SIDECAR_FILE, is_hidden
 from airflow_hiveacid.acid.trino import is_named_after_attempt
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -16,7 +16,6 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 # conversion of the table to a transactional one.
 ORIGINALS = ""
 
-_ACID = ("base_", "delta_", "delete_delta_")
 _NANOSECONDS_PER_HOUR = 3600 * 10**9
 # Each listing takes long on an object store.
 _LISTERS = 8
@@ -101,7 +100,7 @@ class DirectorySizes:
                 if split is None:
                     continue
                 partition, directory = split
-            if not directory.startswith(_ACID):
+            if not directory.startswith(ACID_PREFIXES):
                 if is_hidden(directory):
                     continue
                 directory = ORIGINALS

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.acid.names import holds_deletes
+from airflow_hiveacid.layout.new_folders import require_unused_partitions
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.staging.staged_files import StagedFile
 from airflow_hiveacid.storage.folder import Storage
@@ -34,12 +36,14 @@ class StagedWork(ABC):
     """Totals of the staged files.
 
     Attributes:
+        client: The metastore.
         table: The table.
         txn: The transaction.
         staged: The files, by the folder and the name of the directory that they will be published
             in.
     """
 
+    client: MetastoreClient
     table: HiveTable
     txn: Transaction
     staged: dict[tuple[OutputFolder, str], list[StagedFile]]
@@ -113,6 +117,9 @@ class StagedWork(ABC):
 
         Returns:
             The partitions that the metastore does not have yet, with the columns of the table.
+
+        Raises:
+            UnsupportedTable: A folder has files that would become visible.
         """
         names = {folder.name for folder, _ in self.staged if folder.is_new}
         new = [
@@ -120,6 +127,12 @@ class StagedWork(ABC):
             for partition in self.located
             if partition.name in names
         ]
+        replaced = {
+            folder.name: self.write_id
+            for folder, name in self.staged
+            if folder.name is not None and name.startswith("base_")
+        }
+        require_unused_partitions(self.client, table, new, replaced)
         for partition in new:
             Storage.of(partition.folder).take_place()
         return new

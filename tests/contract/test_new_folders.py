@@ -1,0 +1,151 @@
+"""Folders of new partitions and tables, in which another writer has left files."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.ddl.run import run_ddl
+from airflow_hiveacid.errors import AccessRefused, UnsupportedTable
+from airflow_hiveacid.layout.new_folders import require_unused_partitions
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.sql.script import to_jobs
+from tests.fakes.metastore import REAL_AND_FAKE
+from tests.metastore_calls import counted_calls
+from tests.places import place_of
+
+FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+DELTA, BASE = "delta_0000003_0000003_0000", "base_0000003"
+
+
+def run(client: MetastoreClient, sql: str) -> None:
+    for job in to_jobs(sql):
+        run_ddl(client, job)
+
+
+def leave(file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"rows")
+
+
+def require_unused(
+    client: MetastoreClient, table: HiveTable, bases: Mapping[str, int] | None = None
+) -> None:
+    new = [HivePartition.new(table, [value]) for value in "xyz"]
+    require_unused_partitions(client, table, new, bases)
+
+
+@pytest.fixture
+def table(client: MetastoreClient, database: str) -> HiveTable:
+    ref, keys = TableRef(database, "t"), [HiveColumn("p", "string")]
+    client.create_table(HiveTable.new(ref, [HiveColumn("id", "int")], partition_keys=keys))
+    return client.get_table(ref)
+
+
+@FAKE
+@pytest.mark.parametrize("left", [f"{DELTA}/bucket_00000", f"{BASE}/_metadata_acid", "000000_0"])
+def test_a_folder_with_files_is_refused_until_its_partition_is_registered(
+    client: MetastoreClient, table: HiveTable, left: str
+) -> None:
+    leave(place_of(table.folder) / "p=y" / left)
+    with pytest.raises(
+        UnsupportedTable, match=r"The folders of p=y in .* have files, but the meta"
+    ):
+        require_unused(client, table)
+    client.add_partitions(table.ref, [HivePartition.new(table, ["y"])])
+    require_unused(client, table)
+
+
+@FAKE
+def test_an_empty_base_is_refused(client: MetastoreClient, table: HiveTable) -> None:
+    (place_of(table.folder) / "p=y" / BASE).mkdir(parents=True)
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table)
+
+
+@FAKE
+@pytest.mark.parametrize("left", ["_tmp_hiveacid_7_/file", ".hive-staging_1/file", "_SUCCESS"])
+def test_files_that_no_reader_sees_are_accepted(
+    client: MetastoreClient, table: HiveTable, left: str
+) -> None:
+    leave(place_of(table.folder) / "p=y" / left)
+    require_unused(client, table)
+
+
+@FAKE
+@pytest.mark.parametrize(
+    ("left", "base", "is_hidden"),
+    [
+        ("000000_0", 1, True),
+        (f"{DELTA}/bucket_00000", 4, True),
+        (f"{DELTA}/bucket_00000", 2, False),
+        ("delta_0000003_0000005_0000/bucket_00000", 4, False),
+        (f"{BASE}/bucket_00000", 4, True),
+        (f"{BASE}/bucket_00000", 2, False),
+    ],
+)
+def test_the_base_of_an_overwrite_hides_what_is_older(
+    client: MetastoreClient, table: HiveTable, left: str, base: int, is_hidden: bool
+) -> None:
+    leave(place_of(table.folder) / "p=y" / left)
+    if is_hidden:
+        require_unused(client, table, {"p=y": base})
+    else:
+        with pytest.raises(UnsupportedTable, match="p=y"):
+            require_unused(client, table, {"p=y": base})
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table, {"p=x": base})
+
+
+@FAKE
+def test_the_metastore_is_asked_only_if_a_folder_has_files(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    with counted_calls() as calls:
+        require_unused(client, table)
+    assert not calls
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize("clause", ["", " LOCATION '{}'"])
+@pytest.mark.parametrize("left", [DELTA, f"p=1/{DELTA}", BASE])
+def test_no_table_is_created_over_directories_of_transactions(
+    client: MetastoreClient, database: str, tmp_path: Path, clause: str, left: str
+) -> None:
+    ref = TableRef(database, "old")
+    run(client, f"CREATE TABLE {ref} (id int)")
+    usual = place_of(client.get_table(ref).folder)
+    client.drop_table(ref)
+    folder = tmp_path if clause else usual
+    leave(folder / left / "bucket_00000")
+    for statement in (f"CREATE TABLE {ref} (id int)", f"CREATE TABLE IF NOT EXISTS {ref} (id int)"):
+        with pytest.raises(UnsupportedTable, match=rf"{folder} of the new table .* {left}"):
+            run(client, statement + clause.format(folder.as_uri()))
+    assert client.get_tables(database) == []
+    assert (folder / left / "bucket_00000").exists()
+
+
+@REAL_AND_FAKE
+def test_a_table_is_created_over_files_without_transactions(
+    client: MetastoreClient, database: str
+) -> None:
+    folder = place_of(client.get_database(database).location or "") / "elsewhere"
+    for name in ("000000_0", "_hiveacid_runs/delta_1_1", "p=1/000000_0"):
+        leave(folder / name)
+    run(client, f"CREATE TABLE {database}.t (id int) LOCATION 'file:{folder}'")
+    assert place_of(client.get_table(TableRef(database, "t")).folder) == folder
+
+
+@FAKE
+def test_a_location_that_is_not_allowed_is_not_opened(
+    hms: EmbeddedMetastore, database: str
+) -> None:
+    with (
+        MetastoreClient(replace(hms.options, allowed_locations="file")) as limited,
+        pytest.raises(AccessRefused, match="hdfs"),
+    ):
+        run(limited, f"CREATE TABLE {database}.t (id int) LOCATION 'hdfs://no.such.host/t'")
