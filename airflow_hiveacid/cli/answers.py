@@ -127,7 +127,6 @@ def _transactions(client: MetastoreClient) -> Answer:
     columns = ("txnid", "state", "startedtime", "lastheartbeattime", "user", "host", "run")
     rows: Rows = []
     for txn in client.get_open_txns_info():
-        host, _, run = txn.host.partition("/")
         rows.append(
             (
                 txn.txn_id,
@@ -135,8 +134,8 @@ def _transactions(client: MetastoreClient) -> Answer:
                 _time(txn.started_at),
                 _time(txn.last_heartbeat),
                 txn.user,
-                host,
-                unmarked_token(run) or None,
+                txn.machine,
+                unmarked_token(txn.token) or None,
             )
         )
     return Answer(columns, rows)

@@ -73,14 +73,12 @@ def _age(blocker: Blocker) -> datetime:
 
 
 def _of_txn(txn: TxnInfo, lock: HeldLock | None) -> Blocker:
-    # Transactions of ours have their run token behind the name of the host.
-    host, _, run = txn.host.partition("/")
     return Blocker(
         txn_id=txn.txn_id,
         lock_id=None if lock is None else lock.lock_id,
         user=txn.user,
-        host=host,
-        run=unmarked_token(run) or None,
+        host=txn.machine,
+        run=unmarked_token(txn.token) or None,
         since=txn.started_at,
     )
 

@@ -17,7 +17,7 @@ from airflow_hiveacid.acid.names import Base
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs import CleanJob, CompactJob, DeleteJob
 from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions
+from airflow_hiveacid.metastore.txn.owner import Owner, find_open_transactions, open_transaction
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 
@@ -197,7 +197,7 @@ def test_open_transactions_of_an_earlier_attempt_end_also_without_spark(
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
     job = CompactJob(target="shop.orders", type="major", run_token="d/r/t/-1")
     owner = Owner.of(job.token, orders.client.user)
-    txn_id = orders.client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    txn_id = open_transaction(orders.client, owner)
     HiveAcidCompactOperator(task_id="t", job=job).execute(context)
     assert find_open_transactions(orders.client, *job.tokens) == []
     assert txn_id in Snapshot.take(orders.client, []).txns.aborted

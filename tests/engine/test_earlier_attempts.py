@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.names import STAGING_PREFIX
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.options.run_token import source_token
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.records.earlier_attempts import EarlierAttempts
 from tests.engine.acid_tables import create, folder
 
@@ -29,7 +29,7 @@ class Staged:
 
     def stage(self, token: str, *, age: float = 0, aborted: bool = True) -> Path:
         owner = Owner.of(token, "somebody")
-        txn_id = self.client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+        txn_id = open_transaction(self.client, owner)
         self.txns.append(txn_id)
         path = folder(self.table) / f"{STAGING_PREFIX}{txn_id}_abc" / "flat1"
         path.mkdir(parents=True)

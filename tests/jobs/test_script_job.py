@@ -11,7 +11,14 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.jobs.options.run_token import agent_info, dag_of, marked_token, unmarked_token
+from airflow_hiveacid.jobs.options.run_token import (
+    agent_info,
+    dag_of,
+    marked_token,
+    split_transaction_host,
+    transaction_host,
+    unmarked_token,
+)
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
@@ -206,3 +213,22 @@ def test_a_statement_of_a_task_is_shown_as_that_task() -> None:
     ).runs()
     assert task_of_run(run.run_token or "") == "d.t"
     assert describe_run(run.run_token or "") == "Airflow task t of DAG d, run r"
+
+
+@pytest.mark.parametrize(
+    ("host", "machine", "token"),
+    [
+        (
+            transaction_host("worker-1", "d/r/t/-1#2@01234567", "0a1b2c"),
+            "worker-1",
+            "d/r/t/-1#2@01234567",
+        ),
+        (transaction_host("worker-1", "d~1/r", "0a1b2c"), "worker-1", "d~1/r"),
+        ("worker-1/d/r/t/-1", "worker-1", "d/r/t/-1"),  # Of an earlier version.
+        ("hive-worker~1", "hive-worker~1", ""),  # Of another engine.
+    ],
+)
+def test_a_stored_host_name_is_split_into_the_machine_and_the_token(
+    host: str, machine: str, token: str
+) -> None:
+    assert split_transaction_host(host) == (machine, token)

@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base
 from airflow_hiveacid.errors import ConflictError, TransactionAborted
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
@@ -133,7 +133,7 @@ def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):
 def begin_and_die(folders, job):
     """Hold the lock of a cleaning whose process no longer exists; return its transaction."""
     client, owner = folders.client, Owner.of(job.token, "alice")
-    txn = client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    txn = open_transaction(client, owner)
     client.lock(
         read_lock_components(folders.ref, True), txn, owner.user, owner.host, owner.agent_info
     )

@@ -49,7 +49,7 @@ from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.preflight.checks import Preflight
 from airflow_hiveacid.preflight.driver_files import DriverFiles
 from airflow_hiveacid.records.run_note import RunNote
@@ -417,7 +417,7 @@ def test_a_run_whose_earlier_try_is_still_open_is_left_to_the_job(
     client: MetastoreClient, check: Check
 ) -> None:
     owner = Owner.of(WRONG.token, client.user)
-    txn = client.open_txn(owner.user, owner.txn_host, owner.agent_info)
+    txn = open_transaction(client, owner)
     assert "names an unknown column: t.x" in check(WRONG)[0]
     client.abort_txn(txn)
     with pytest.raises(UnknownColumn):

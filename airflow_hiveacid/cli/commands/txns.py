@@ -117,31 +117,32 @@ def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
     elif liveness is TxnLiveness.ABORTED:
         print(f"Transaction {txn_id} was aborted already.")
     else:
-        of = "" if whose is None else f" of {whose.user}@{whose.host}"
+        of = ""
+        if whose is not None:
+            run = f"/{unmarked_token(whose.token)}" if whose.token else ""
+            of = f" of {whose.user}@{whose.machine}{run}"
         print(f"Transaction {txn_id}{of} is aborted.")
     print(f"hiveacid: {done['at']} {done['by']}: {reason}", file=sys.stderr)
     return 0
 
 
 def _as_json(txn: "TxnInfo") -> dict[str, Any]:
-    host, _, run_token = txn.host.partition("/")
     return {
         "txn_id": txn.txn_id,
         "user": txn.user,
-        "host": host,
-        "run_token": unmarked_token(run_token) or None,
+        "host": txn.machine,
+        "run_token": unmarked_token(txn.token) or None,
         "started_at": iso_time(txn.started_at),
         "last_heartbeat": iso_time(txn.last_heartbeat),
     }
 
 
 def _row(txn: "TxnInfo", now: datetime) -> tuple[str, ...]:
-    host, _, run_token = txn.host.partition("/")
     silent = age_in_words(now, txn.last_heartbeat)
     return (
         str(txn.txn_id),
         age_in_words(now, txn.started_at),
         silent and f"{silent} ago",
-        f"{txn.user}@{host}",
-        unmarked_token(run_token),
+        f"{txn.user}@{txn.machine}",
+        unmarked_token(txn.token),
     )

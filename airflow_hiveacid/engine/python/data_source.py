@@ -31,7 +31,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import (
     Heartbeat,
     txn_timeout_seconds,
 )
-from airflow_hiveacid.metastore.txn.owner import Owner
+from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.conditions import Condition
@@ -184,7 +184,8 @@ class HiveAcidReader(DataSourceReader):
             conditions = self._conditions(table, (*table.columns, *table.partition_keys))
             of_rows = tuple(self._conditions(table, table.columns))
             keys = TableColumns((), table.partition_keys)
-            guard = _opened(client)
+            owner = Owner.of(None, client.user)
+            guard = open_transaction(client, owner, TxnType.READ_ONLY)
             try:
                 with Transaction(client, reads=[self._ref]) as txn:
                     visible = see_table(client, txn, table, as_of=self._as_of)
@@ -220,12 +221,6 @@ class HiveAcidReader(DataSourceReader):
 def spark_schema(schema: pa.Schema) -> StructType:
     """Convert Arrow columns to Spark columns: a timestamp without a zone remains without a zone."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
-def _opened(client: MetastoreClient) -> int:
-    """Open a transaction that only needs to exist."""
-    owner = Owner.of(None, client.user)
-    return client.open_txn(owner.user, owner.txn_host, owner.agent_info, TxnType.READ_ONLY)
 
 
 def _may_hold(

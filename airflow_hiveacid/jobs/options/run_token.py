@@ -107,6 +107,31 @@ def agent_info(token: str) -> str:
     return _shortened(run) + statement + mark
 
 
+def transaction_host(machine: str, token: str, nonce: str) -> str:
+    """Return the host name that a transaction stores in the metastore: "machine~nonce/token".
+
+    HMS 4 returns the agent info of a transaction only with its locks, which do not exist between
+    opening and locking.
+
+    Args:
+        machine: The machine, in at most 33 characters.
+        token: The run token, as ``agent_info`` returns it.
+        nonce: Six characters that distinguish this transaction from others with the same token.
+    """
+    return f"{machine}~{nonce}/{token}"
+
+
+def split_transaction_host(host: str) -> tuple[str, str]:
+    """Split the stored host name of a transaction into its machine and its run token.
+
+    Args:
+        host: The host name; that of another engine has no token, and that of an earlier version of
+            this package no nonce.
+    """
+    machine, slash, token = host.partition("/")
+    return machine.rpartition("~")[0] or machine if slash else machine, token
+
+
 def _shortened(run: str) -> str:
     """Replace the end of a long token, or only the run id of a task's, by a digest of the token."""
     if len(run) <= _LONGEST_RUN:

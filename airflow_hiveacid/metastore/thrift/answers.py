@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.jobs.options.run_token import split_transaction_host
 
 
 class LockState(IntEnum):
@@ -136,6 +137,16 @@ class TxnInfo:
     agent_info: str | None
     started_at: datetime | None
     last_heartbeat: datetime | None
+
+    @property
+    def machine(self) -> str:
+        """The machine that opened it."""
+        return split_transaction_host(self.host)[0]
+
+    @property
+    def token(self) -> str:
+        """The stored part of its run token; "" for a transaction of another engine."""
+        return split_transaction_host(self.host)[1]
 
     @classmethod
     def from_thrift(cls, txn: Any) -> Self:

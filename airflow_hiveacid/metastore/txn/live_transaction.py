@@ -35,7 +35,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import (
     txn_timeout_seconds,
 )
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
-from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, outcome
+from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, open_transaction, outcome
 from airflow_hiveacid.progress import Phase, PhaseClock
 
 # Follows the name of a table in the name that writers lock while they compare and commit.
@@ -260,10 +260,13 @@ class LiveTransaction:
             self._end()
 
     def _open(self, kind: TxnType) -> None:
-        """Open the transaction and keep it alive from now on."""
-        owner = self._owner
+        """Open the transaction and keep it alive from now on.
+
+        Raises:
+            AnswerLost: The opened transaction is unknown, and aborted if it exists already.
+        """
         self._timeout = txn_timeout_seconds(self._client)
-        self.txn_id = self._client.open_txn(owner.user, owner.txn_host, owner.agent_info, kind)
+        self.txn_id = open_transaction(self._client, self._owner, kind)
         self._state = State.OPEN
         every = self._timeout / HEARTBEATS_PER_TIMEOUT
         self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)

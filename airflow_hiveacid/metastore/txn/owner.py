@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Self
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import TransactionAborted
-from airflow_hiveacid.jobs.options.run_token import agent_info
+from airflow_hiveacid.errors import AnswerLost, TransactionAborted
+from airflow_hiveacid.jobs.options.run_token import agent_info, transaction_host
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
+from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState, TxnType
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
-# The metastore stores 128 characters of a host name; a run token needs the rest of them.
-_LONGEST_HOST = 40
+# The metastore stores 128 characters of a host name; a nonce and a run token need the rest of them.
+_LONGEST_HOST = 33
+_NONCE_LENGTH = 6
 _LONGEST_PROGRAM = 30
 _RANDOM_LENGTH = 12
 
@@ -53,21 +54,41 @@ class Owner:
             agent_info=agent_info(run_token or _program_token()),
         )
 
-    @property
-    def txn_host(self) -> str:
-        """The host name of a transaction, which also contains the run token.
-
-        HMS 4 returns a transaction's agent info only with its locks, which do not exist between
-        opening and locking.
-        """
-        return f"{self.host}/{self.agent_info}"
-
 
 def _program_token() -> str:
     """Name a transaction of a program that has no run token: "load.py:4711:9f86d081884c"."""
     program = Path(sys.argv[0] if sys.argv else "").name
     name = re.sub(r"[^\w.+-]", "_", program)[:_LONGEST_PROGRAM].strip("-") or "python"
     return f"{name}:{os.getpid()}:{uuid.uuid4().hex[:_RANDOM_LENGTH]}"
+
+
+def open_transaction(client: MetastoreClient, owner: Owner, kind: TxnType = TxnType.DEFAULT) -> int:
+    """Open a transaction; abort it if the answer got lost.
+
+    Its nonce identifies it then: other transactions of the same name may be those of a later
+    attempt, or of this process.
+
+    Args:
+        client: The metastore.
+        owner: The owner that the metastore displays.
+        kind: The type of the transaction.
+
+    Returns:
+        Its id.
+
+    Raises:
+        AnswerLost: The transaction is unknown. A request that arrives later opens one that nobody
+            keeps alive.
+    """
+    nonce = uuid.uuid4().hex[:_NONCE_LENGTH]
+    host = transaction_host(owner.host, owner.agent_info, nonce)
+    try:
+        return client.open_txn(owner.user, host, owner.agent_info, kind)
+    except AnswerLost:
+        for txn in client.get_open_txns_info():
+            if txn.host == host and txn.state is TxnState.OPEN:
+                client.abort_txn(txn.txn_id)
+        raise
 
 
 def find_open_transactions(client: MetastoreClient, *tokens: str) -> list[int]:
@@ -93,7 +114,7 @@ def find_transactions(client: MetastoreClient, *tokens: str) -> list[TxnInfo]:
         tokens: The names of the run's transactions, in full.
     """
     wanted = {agent_info(token) for token in tokens}
-    return [txn for txn in client.get_open_txns_info() if txn.host.partition("/")[2] in wanted]
+    return [txn for txn in client.get_open_txns_info() if txn.token in wanted]
 
 
 def abort_open_transactions(

@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.txn.definitions import Definitions
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
 from airflow_hiveacid.metastore.txn.lock_request import LockRequest
 from airflow_hiveacid.metastore.txn.open_reads import end_reads
-from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, abort_open_transactions, outcome
+from airflow_hiveacid.metastore.txn.owner import Outcome, Owner, outcome
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot, committed_above
 from airflow_hiveacid.metastore.txn.writer_queue import WriterQueue
 from airflow_hiveacid.progress import Phase, PhaseClock
@@ -202,8 +202,7 @@ class Transaction(LiveTransaction):
                 self.definitions = Definitions(self._client)
                 return self._moved(watches)
         except AnswerLost as lost:
-            # An unknown transaction may be open, or an unknown lock may be queued.
-            abort_open_transactions(self._client, self._owner.agent_info)
+            # An unknown lock may be queued for the transaction, which is aborted.
             return f"an answer was lost: {lost.what}"
 
     def _discard(self) -> None:

@@ -41,9 +41,9 @@ def begin(client: MetastoreClient, table: TableRef) -> Callable[..., Transaction
         else:
             partitions = None if partition is None else [partition]
             options.setdefault("targets", [Target(table, operation, True, partitions)])
-        options = {"lock_wait_seconds": 0, **options}
+        options = {"client": client, "lock_wait_seconds": 0, **options}
         phases = PhaseClock([during] if during else [])
-        return Transaction(client, phases=phases, **options)
+        return Transaction(phases=phases, **options)
 
     return describe
 
