@@ -43,7 +43,9 @@ class WrittenFile:
 
 
 def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> bytes:
-    """Return the note of a directory.
+    """Return the note of a directory, in a size that readers accept.
+
+    Of a longer note, the parts that are needed least are omitted.
 
     Args:
         note: The writer, the operation and the other fields.
@@ -51,13 +53,18 @@ def directory_note(note: Mapping[str, Any], files: Iterable[WrittenFile]) -> byt
     """
     listed = {file.name: {"rows": file.rows, "bytes": file.bytes} for file in files}
     whole = {"format": _FORMAT, **note, "files": listed}
-    text = json.dumps(whole, indent=1).encode()
-    for part in (MERGED_WRITES, "files"):
-        if len(text) > LARGEST_NOTE and part in whole:
-            # A note above the size limit would not be read; without this part the rest is useful.
-            del whole[part]
-            text = json.dumps(whole, indent=1).encode()
-    return text
+    shortened = (
+        whole.keys(),
+        whole.keys() - {MERGED_WRITES},
+        whole.keys() - {MERGED_WRITES, "files"},
+        {"format", "run_token", "txn_id", "write_id"},
+        {"format", "txn_id", "write_id"},
+    )
+    texts = (
+        json.dumps({name: part for name, part in whole.items() if name in kept}, indent=1).encode()
+        for kept in shortened
+    )
+    return next(text for text in texts if len(text) <= LARGEST_NOTE)
 
 
 def parse_note(text: bytes) -> dict[str, Any] | None:

@@ -37,7 +37,8 @@ class WriteFacts:
         rows_deleted: The number of deleted rows.
         files: The number of its files.
         bytes: Their size.
-        partitions: The names of the written partitions; short facts omit them.
+        partitions: The names of the written partitions; short facts and notes of directories
+            omit them.
         partition_count: The number of written partitions.
         txn_id: The transaction.
         run_token: "dag/run/task/map index" of the Airflow task.
@@ -93,7 +94,7 @@ class WriteFacts:
             | {
                 "seconds": seconds_of(report.get("seconds")),
                 "partitions": partitions,
-                "partition_count": len(partitions) or None,
+                "partition_count": facts["partition_count"] or len(partitions) or None,
             }
         )
 

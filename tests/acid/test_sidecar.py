@@ -109,6 +109,24 @@ def test_the_writes_of_others_are_left_out_before_the_list():
     assert len(written_files(note) or ()) == len(many)
 
 
+@pytest.mark.parametrize(
+    ("large", "left"),
+    [
+        ({"report": {"warnings": ["w" * LARGEST_NOTE]}}, {"run_token": "d/r/t/-1"}),
+        ({"run_token": "r" * LARGEST_NOTE}, {}),
+        ({"replaces": ["delta"] * LARGEST_NOTE}, {"run_token": "d/r/t/-1"}),
+    ],
+)
+def test_the_transaction_is_noted_regardless_of_the_size_of_the_rest(large, left):
+    whole = {"run_token": "d/r/t/-1", "user": "ann", "txn_id": 7, "write_id": 3, **large}
+    assert parse_note(directory_note(whole, FILES)) == {
+        "format": 1,
+        "txn_id": 7,
+        "write_id": 3,
+        **left,
+    }
+
+
 def test_present_files_are_compared_with_written_ones():
     there = [FileStatus("d/bucket_00000", 1234), FileStatus("d/bucket_00001", 567)]
     assert disagreements("d", FILES, there) == []

@@ -49,6 +49,15 @@ def test_a_write_is_described_by_its_note():
     )
 
 
+def test_the_note_of_a_directory_counts_the_partitions():
+    tables = [
+        {"table": "shop.items", "partition_count": 9},
+        {"table": TABLE, "partition_count": 3},
+    ]
+    facts = WriteFacts.of_note(note(7, report={"tables": tables}), 7, TABLE)
+    assert (facts.partitions, facts.partition_count) == ((), 3)
+
+
 def test_of_a_run_over_several_tables_only_one_is_meant():
     tables = [
         {"table": "shop.items", "rows_inserted": 9, "bytes": 1, "partitions": []},

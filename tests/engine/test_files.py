@@ -225,6 +225,8 @@ def test_directories_hold_one_canonical_file_of_each_bucket_and_hidden_notes(lif
         newest = directory.write_id if isinstance(directory, Base) else directory.max_write_id
         assert note["write_id"] == newest
         assert note["report"]["target"] == life.table.ref.full_name
+        assert "partitions" not in note["report"]
+        assert note["report"]["partition_count"] == len(life.reports[newest].partitions)
 
 
 def test_the_report_counts_files_bytes_rows_and_partitions(life):

@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.reports.report import (
     PartitionReport,
     RemovedDirectory,
     RunReport,
+    TableReport,
 )
 
 ERROR = ErrorReport(id="WriteConflict", message="m", remedy="r", retryable=True)
@@ -126,3 +127,16 @@ def test_permanent_failures_are_reported_as_the_first_of_them():
     assert joint is not None
     assert (joint.id, joint.retryable) == ("CorruptFile", False)
     assert ErrorReport.joint([], "0 of 2 failed ()") is None
+
+
+def test_a_short_record_counts_the_partitions() -> None:
+    def record(count: int) -> dict[str, object]:
+        names = tuple(f"day={number}" for number in range(count))
+        tables = (TableReport(table="a.b", files=4, partitions=names), TableReport(table="a.c"))
+        return RunReport(job="merge", target="a.b", partitions=names, tables=tables).short_record()
+
+    short = record(10_000)
+    assert "day=" not in str(short)
+    assert (short["job"], short["partition_count"]) == ("merge", 10_000)
+    assert [table["partition_count"] for table in short["tables"]] == [10_000, 0]  # type: ignore[attr-defined]
+    assert len(json.dumps(short)) < len(json.dumps(record(1))) + 10

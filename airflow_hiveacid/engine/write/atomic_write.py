@@ -352,7 +352,7 @@ class AtomicWrite:
                 "txn_id": txn.txn_id,
                 "write_id": txn.write_ids[part.name],
                 **origin_of(report, now),
-                "report": report.to_dict(),
+                "report": report.short_record(),
             }
         )
 

@@ -234,6 +234,17 @@ class RunReport(Report):
     commit_retry: CommitRetry | None = None
     already_done: bool = False
 
+    def short_record(self) -> dict[str, Any]:
+        """Return the report as plain values with the numbers of partitions instead of their names.
+
+        It is part of the note of each written directory, so that its size must not depend on the
+        number of directories.
+        """
+        record = self.to_dict()
+        for part in (record, *record["tables"]):
+            part["partition_count"] = len(part.pop("partitions"))
+        return record
+
 
 def by_table(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Split a report in plain values into one for each written table.
