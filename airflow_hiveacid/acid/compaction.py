@@ -18,6 +18,9 @@ from airflow_hiveacid.acid.names import (
 from airflow_hiveacid.acid.trino import RIGHT, Misread, overlap
 from airflow_hiveacid.errors import CorruptFile, NothingToCompact, SnapshotMoved, UnsupportedFile
 
+# The beginning of the names of this package's own pools and workers in the queue of HMS 4; no user
+# can choose such a pool.
+OWN_COMPACTORS = "airflow-hiveacid:"
 # The names that users write, for completion in editors.
 CompactionTypeName = Literal["minor", "major", "rebalance"]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
-from airflow_hiveacid.acid.compaction import CompactionType, CompactionTypeName
+from airflow_hiveacid.acid.compaction import OWN_COMPACTORS, CompactionType, CompactionTypeName
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy, WorkerLimits
 from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.sort_order import SortColumn
@@ -101,6 +101,11 @@ class CompactJob(ScriptedJob):
             raise InvalidJob("parallel must be at least 1.")
         if self.pool is not None:
             require_text(self.pool, "pool")
+            if self.pool.startswith(OWN_COMPACTORS):
+                raise InvalidJob(
+                    f"pool={self.pool!r} belongs to one compaction of this package.",
+                    remedy=f"Name a pool that does not start with {OWN_COMPACTORS}.",
+                )
         if self.mode == "worker" and (self.partitions is not None or self.type is not None):
             raise InvalidJob(
                 "A worker serves requests, which determine the partitions and the type."

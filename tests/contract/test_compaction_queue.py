@@ -11,7 +11,12 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import MetastoreCallFailed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
+from airflow_hiveacid.metastore.compaction.queue import (
+    CompactionQueue,
+    QueuedCompaction,
+    own_pool,
+    own_worker,
+)
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -266,17 +271,17 @@ def test_the_oldest_request_of_a_pool_is_next_whichever_table_it_is_for(
 
 
 def initiated(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
-    queue.request(ref, DAY, MAJOR, pool=f"hiveacid-{txn}")
+    queue.request(ref, DAY, MAJOR, pool=own_pool(txn))
 
 
 def working(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
     queue.request(ref, DAY, MAJOR, pool=ref.database)
-    assert queue.claim(f"hiveacid-some-host-1-{txn}", ref.database)
+    assert queue.claim(own_worker("some-host-1", txn), ref.database)
 
 
 def marked(queue: CompactionQueue, client: MetastoreClient, ref: TableRef, txn: int) -> None:
     queue.request(ref, DAY, MAJOR, pool=ref.database)
-    claimed = queue.claim(f"hiveacid-some-host-1-{txn}", ref.database)
+    claimed = queue.claim(own_worker("some-host-1", txn), ref.database)
     assert claimed is not None
     queue.record(claimed, txn, watermark(client, ref), "alice")
     queue.compacted(claimed)
@@ -306,14 +311,20 @@ def test_foreign_objects_are_left_alone(
     queue.claim("some-host-1", pool)
     queue.request(table, "day=2", MAJOR)
     queue.request(table, "day=3", MAJOR, pool=f"team {pool}")
-    assert [entry.partition for entry in queue.live(table)] == ["day=1", "day=2", "day=3"]
+    ended = client.open_txn("alice", "there", None, TxnType.COMPACTION)
+    client.abort_txn(ended)
+    # Names that contain the number of an ended transaction by chance.
+    queue.request(table, "day=4", MAJOR, pool=f"hiveacid-{ended}")
+    queue.request(table, "day=5", MAJOR, pool=f"{pool} 5")
+    queue.claim(f"hiveacid-worker-3-{ended}", f"{pool} 5")
+    assert [entry.partition for entry in queue.live(table)] == [f"day={n}" for n in range(1, 6)]
 
 
 def test_tables_with_only_obsolete_directories_are_not_live(
     client: MetastoreClient, queue: CompactionQueue, table: TableRef, pool: str
 ) -> None:
     queue.request(table, DAY, MAJOR, pool=pool)
-    claimed = queue.claim("hiveacid-host-1", pool)
+    claimed = queue.claim(own_worker("host", 1), pool)
     assert claimed is not None
     compact(client, queue, claimed)
     assert queue.live(table) == []

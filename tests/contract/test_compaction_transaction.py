@@ -87,7 +87,7 @@ def test_of_two_compactors_of_a_partition_the_second_is_turned_away_at_once(
         with pytest.raises(AlreadyCompacting) as error, begin(lock_wait_seconds=300):
             pass
         assert error.value.retryable
-        assert f"-{first.txn_id}" in str(error.value) or f" {first.txn_id} " in str(error.value)
+        assert f":{first.txn_id}." in str(error.value) or f" {first.txn_id} " in str(error.value)
         with begin("day=2") as elsewhere:
             finish(elsewhere)
         finish(first)

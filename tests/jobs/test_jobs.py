@@ -114,6 +114,10 @@ def test_lawful_jobs(job):
         (replace(COMPACT, parallel=0), "parallel"),
         (replace(COMPACT, pool="nightly"), "needs mode='worker'"),
         (replace(COMPACT, mode="worker", pool=" "), "pool must be a non-empty text"),
+        (
+            replace(COMPACT, mode="worker", pool="airflow-hiveacid:7"),
+            "belongs to one compaction of this package",
+        ),
         (replace(COMPACT, mode="worker", type="major"), "determine the partitions and the type"),
         (replace(CLEAN, partitions=[""]), r"partitions\[0\] must be a non-empty text"),
         (replace(CLEAN, keep_notes_days=-1), "keep_notes_days"),

@@ -28,6 +28,8 @@ from airflow_hiveacid.metastore.compaction.queue import (
     READY_FOR_CLEANING,
     CompactionQueue,
     QueuedCompaction,
+    own_pool,
+    own_worker,
 )
 from airflow_hiveacid.metastore.thrift.answers import TxnType
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction, State
@@ -266,7 +268,7 @@ class CompactionTransaction(LiveTransaction):
     def _claim(self) -> None:
         """Claim a request: the waiting one, or a new one of this process."""
         pool = self._request() if self._waiting is None else self._waiting.pool
-        claimed = self._queue.claim(f"hiveacid-{self._owner.host}-{self.txn_id}", pool)
+        claimed = self._queue.claim(own_worker(self._owner.host, self.txn_id), pool)
         if claimed is None:
             raise AlreadyCompacting("Another worker took the request.")
         self._claimed = claimed
@@ -290,7 +292,7 @@ class CompactionTransaction(LiveTransaction):
         Returns:
             The pool.
         """
-        pool = f"hiveacid-{self.txn_id}"
+        pool = own_pool(self.txn_id)
         ref, partition = self.ref, self.partition
         answer = self._queue.request(ref, partition, self.type, pool=pool, run_as=self._run_as)
         if not answer.accepted:

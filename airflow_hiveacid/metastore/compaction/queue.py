@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Self, cast
 
-from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.acid.compaction import OWN_COMPACTORS, CompactionType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidTxnList
 from airflow_hiveacid.errors import AnswerLost, MetastoreCallFailed, MetastoreTroubled
@@ -33,7 +33,17 @@ _WORKER_VERSION = "airflow-hiveacid"
 # deadlock.
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 _PAUSES_OF_CLEANING = _PAUSES[:3]
-_OURS = re.compile(r"hiveacid-(?:.*-)?(\d+)")
+_OWN = re.compile(rf"{OWN_COMPACTORS}(?:.*:)?([0-9]+)")
+
+
+def own_pool(txn_id: int) -> str:
+    """Return the pool for the requests of one transaction of this package, which it alone serves."""
+    return f"{OWN_COMPACTORS}{txn_id}"
+
+
+def own_worker(host: str, txn_id: int) -> str:
+    """Return the worker id of one transaction of this package."""
+    return f"{OWN_COMPACTORS}{host}:{txn_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,10 +366,10 @@ class CompactionQueue:
             if entry.worker_version == _WORKER_VERSION and entry.txn_id in txns.aborted:
                 self._end(entry, entry.txn_id)
             return entry.txn_id in txns.open
-        ours = _OURS.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
-        if ours is None or int(ours[1]) in txns.open:
+        own = _OWN.fullmatch((entry.worker_id if entry.state == WORKING else entry.pool) or "")
+        if own is None or int(own[1]) in txns.open:
             return True
-        self._end(entry, int(ours[1]))
+        self._end(entry, int(own[1]))
         return False
 
     def _end(self, entry: QueuedCompaction, txn_id: int | None) -> None:
