@@ -224,7 +224,7 @@ def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Ch
     ) as held:
         table = require_same_table(client, table)
         known = partition_locations(client, table)
-        used = {location.rstrip("/") for location in known.values()}
+        used = frozenset(known.values())
         found = [
             new
             for values in _folders(ReadOnlyStorage.of(table.folder), table)

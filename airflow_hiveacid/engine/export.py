@@ -10,6 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.failures import translated_spark_errors
@@ -33,7 +34,7 @@ from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import located, plain_location
+from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.table_rules import check_kind
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
+from airflow_hiveacid.acid.locations import split_location
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -21,7 +22,7 @@ class PartitionFolder:
 
     Attributes:
         partition: The partition's name; None for a table without partitions.
-        location: Its folder, in the metastore's spelling.
+        location: Its folder, without redundant slashes.
         below: The table's folder if it contains this folder, else this folder.
         path: The relative path from ``below`` to the folder; "" if both are the same.
     """
@@ -138,10 +139,7 @@ def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequ
 
 def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
     """Return the folder of a partition, from its table's folder and its own location."""
-    root = table.rstrip("/")
-    inside = location.startswith(f"{root}/")
-    below, path = (root, location[len(root) + 1 :].strip("/")) if inside else (location, "")
-    return PartitionFolder(partition, location, below, path)
+    return PartitionFolder(partition, location, *split_location(table, location))
 
 
 def _resolver() -> Callable[[str], frozenset[Place]]:

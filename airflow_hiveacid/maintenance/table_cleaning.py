@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import KeptPath
+from airflow_hiveacid.acid.locations import same_place
 from airflow_hiveacid.acid.names import Base, TableRef, parse_directory
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
@@ -39,7 +40,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
 )
 from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
 from airflow_hiveacid.metastore.replication import is_replicated, recycle
-from airflow_hiveacid.metastore.same_table import require_same_table, same_place
+from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_hiveacid.acid.bucket_layout import BucketColumn, BucketLayout
+from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, TableRef, partition_name
 from airflow_hiveacid.acid.schema import (
     LOCAL_ZONE,
@@ -76,7 +77,7 @@ class HiveTable:
     Attributes:
         ref: Its name.
         kind: Not transactional, insert-only or full ACID.
-        location: Its folder, in the metastore's spelling; if missing, the metastore chooses one.
+        location: Its folder, without redundant slashes; if missing, the metastore chooses one.
         columns: The columns without the partition keys.
         partition_keys: The partition keys, in order.
         parameters: The table properties.
@@ -287,7 +288,7 @@ class HiveTable:
         return cls(
             ref=TableRef(table.dbName, table.tableName),
             kind=TableKind.of(parameters),
-            location=storage.location,
+            location=storage.location and plain_location(storage.location),
             columns=_read_columns(storage),
             partition_keys=_to_columns(table.partitionKeys),
             parameters=parameters,
@@ -310,7 +311,7 @@ class HivePartition:
     Attributes:
         name: Its name, escaped: ``day=2026-01-01/city=S%C3%A3o``.
         values: The values of the partition keys as text; null for Hive's default partition.
-        location: Its folder, in the metastore's spelling.
+        location: Its folder, without redundant slashes.
         columns: The columns it was written with, which may be fewer than the table's.
         parameters: The partition properties.
         bucket_columns: The columns that its rows are distributed by; perhaps not the table's.
@@ -373,7 +374,7 @@ class HivePartition:
         return cls(
             name=partition_name([key.name for key in table.partition_keys], values),
             values=values,
-            location=partition.sd.location,
+            location=partition.sd.location and plain_location(partition.sd.location),
             columns=_read_columns(partition.sd),
             parameters=partition.parameters or {},
             bucket_columns=tuple(partition.sd.bucketCols or ()),

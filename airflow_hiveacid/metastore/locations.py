@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
 
+from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -97,7 +98,8 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
         AccessRefused: A location is not allowed.
     """
     keys = [key.name for key in table.partition_keys]
-    locations = _partition_locations(client, table.ref, table.raw.catName, keys)
+    found = _partition_locations(client, table.ref, table.raw.catName, keys)
+    locations = {name: plain_location(location) for name, location in found.items()}
     for location in locations.values():
         client.allowed_locations.require(location)
     return locations

@@ -3,10 +3,10 @@
 Locks do not prevent other clients that request no locks from dropping, moving or changing a table.
 """
 
-import re
 from collections.abc import Sequence
 
 from airflow_hiveacid.acid.located_table import LocatedTable
+from airflow_hiveacid.acid.locations import same_place
 from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
@@ -63,7 +63,7 @@ def located(table: HiveTable) -> LocatedTable:
     """
     return LocatedTable(
         name=table.ref.full_name,
-        location=plain_location(table.folder),
+        location=table.folder,
         identity=table.identity,
     )
 
@@ -171,15 +171,3 @@ def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
 
 def _types(columns: Sequence[HiveColumn]) -> list[tuple[str, str]]:
     return [(column.name.lower(), column.type.lower()) for column in columns]
-
-
-def same_place(one: str | None, other: str | None) -> bool:
-    """Return whether two locations are equal apart from redundant slashes."""
-    return plain_location(one or "") == plain_location(other or "")
-
-
-def plain_location(location: str) -> str:
-    """Remove the slashes of a location that mean nothing: file:///a//b/ is file:/a/b."""
-    scheme, _, rest = location.partition(":")
-    authority = rest.startswith("//") and not rest.startswith("///")
-    return f"{scheme}:{'/' if authority else ''}{re.sub('/+', '/', rest).rstrip('/')}"

@@ -16,6 +16,7 @@ from airflow_hiveacid.acid.consumers import (
     require_consumer,
 )
 from airflow_hiveacid.acid.located_table import LocatedTable
+from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import CONSUMER_CURSORS, UNFINISHED_PREFIX, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import ConsumerMismatch, InvalidJob, StorageError, VersionUnknown
@@ -24,7 +25,7 @@ from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import located, plain_location, require_same_table
+from airflow_hiveacid.metastore.same_table import located, require_same_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 

@@ -4,12 +4,13 @@ Notes are not kept in the directories of the data, because a compaction replaces
 a run without changes has no directory.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
@@ -17,7 +18,6 @@ from airflow_hiveacid.errors import MalformedName, OutsideTable, StorageError
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
-from airflow_hiveacid.metastore.same_table import plain_location
 from airflow_hiveacid.records.proofs import (
     NoteName,
     RunOutcome,
@@ -210,16 +210,15 @@ class RunNoteFolder:
         if ":/" not in parent:
             is_inside = not location.startswith("/") and ".." not in location.split("/")
             return (self._storage, location) if is_inside else None
-        known = self._partitions.get(plain_location(parent))
-        return None if known is None else (ReadOnlyStorage.of(known), name)
+        place = plain_location(parent)
+        return (ReadOnlyStorage.of(place), name) if place in self._partitions else None
 
     @cached_property
-    def _partitions(self) -> Mapping[str, str]:
-        """The locations of the partitions, by their normalized spelling."""
+    def _partitions(self) -> frozenset[str]:
+        """The locations of the partitions."""
         if not self._table.partition_keys:
-            return {}
-        locations = partition_locations(self._client, self._table).values()
-        return {plain_location(location): location for location in locations}
+            return frozenset()
+        return frozenset(partition_locations(self._client, self._table).values())
 
 
 def write_note(storage: Storage, file: NoteFile) -> None:

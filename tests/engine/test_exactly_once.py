@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -26,6 +27,7 @@ from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
@@ -216,6 +218,26 @@ def test_an_unmarked_commit_is_proved_by_its_directory(events, killed):
     assert again.already_done
     assert again.txn_id == txn_id
     assert events.names() == {f".{txn_id}.committed.json"}
+
+
+@FAKES
+@pytest.mark.parametrize("where", ["{}//p=x/", "{}2//p=x"])
+def test_a_redundant_slash_in_a_location_does_not_hide_the_proof(
+    spark, hms, client, database, where
+):
+    table = create(client, f"{database}.t", {"id": "int"}, {"p": "string"})
+    partition = HivePartition.new(table, ["x"])
+    partition.raw.sd.location = where.format(table.folder)
+    client.add_partitions(table.ref, [partition])
+    source = QuerySource(sql="SELECT 1 AS id, 'x' AS p")
+    job = InsertJob(
+        target=table.ref.full_name, source=source, run_token="d/r/t/-1", metastore=client.options
+    )
+    first = run(spark, job)
+    (mark,) = (folder(table) / "_hiveacid_runs").iterdir()
+    mark.rename(mark.with_name(mark.name.replace(".committed", "")))  # As if it was killed before.
+    assert run(spark, job) == replace(first, already_done=True, seconds=ANY, warnings=ANY)
+    assert mark.exists()
 
 
 @FAKES

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.locations import split_location
 from airflow_hiveacid.acid.names import (
     SIDECAR_FILE,
     Base,
@@ -116,11 +117,8 @@ class TableOutput(StagedWork):
             partitions: Some partitions.
             are_new: Whether they must still be added to the metastore.
         """
-        root = self.table.folder.rstrip("/")
         for partition in partitions:
-            location = partition.folder
-            inside = location.startswith(f"{root}/")
-            below = (root, location[len(root) + 1 :]) if inside else (location, "")
+            below = split_location(self.table.folder, partition.folder)
             folder = OutputFolder(partition.name, *below, partition, are_new)
             self._folders.setdefault(partition.name, folder)
 
