@@ -141,6 +141,9 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     names = client.get_partition_names(table.ref)
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
+        if record is not None and earlier is not None:
+            # The earlier attempt was killed after it had dropped all of them.
+            record.complete(earlier)
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
     warnings = []
     # As Hive: the statement waits for readers and writers of these partitions, or of the whole
@@ -155,15 +158,17 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
             kept = _written_since(client, table, dropped, earlier, seen)
             dropped = tuple(name for name in dropped if name not in kept)
             warnings = [f"{name} was written after an earlier attempt dropped it." for name in kept]
-        require_own_folders(client, table, dropped)
-        write_id = client.allocate_write_id(held.txn_id, table.ref)
-        last = DroppedPartitions(write_id, datetime.now(UTC))
-        held.confirm_alive()
-        if earlier is None and record is not None:
-            earlier = record.begin(min(seen.open, default=seen.high_watermark + 1) - 1)
-        # First: a version without the rows is refused even if this ends in the middle of the drop.
-        _record(client, table.ref, last)
-        client.drop_partitions(table.ref, dropped, held.confirm_alive)
+        if dropped:
+            require_own_folders(client, table, dropped)
+            write_id = client.allocate_write_id(held.txn_id, table.ref)
+            last = DroppedPartitions(write_id, datetime.now(UTC))
+            held.confirm_alive()
+            if earlier is None and record is not None:
+                earlier = record.begin(min(seen.open, default=seen.high_watermark + 1) - 1)
+            # First: a version without the rows is refused even if this ends in the middle of the
+            # drop.
+            _record(client, table.ref, last)
+            client.drop_partitions(table.ref, dropped, held.confirm_alive)
         if record is not None and earlier is not None:
             held.confirm_alive()
             record.complete(earlier)

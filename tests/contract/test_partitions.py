@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from airflow_hiveacid.acid.as_of import AsOf
+from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import RUN_DROPS, TableRef
 from airflow_hiveacid.acid.schema import TableKind
@@ -203,23 +204,14 @@ def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
     client, table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
-    really = client.drop_partitions
-
-    def drop_one(ref: TableRef, dropped: Sequence[str], confirm: Callable[[], None]) -> None:
-        really(ref, dropped[:1], confirm)
-        raise MetastoreUnreachable("The metastore has gone.")
-
-    monkeypatch.setattr(client, "drop_partitions", drop_one)
-    with pytest.raises(MetastoreUnreachable):
+    with killed(client, monkeypatch, after=1):
         run(client, drop, run_token="d/r/t/-1")
-    monkeypatch.undo()
     assert names(client, table) == [*DAYS[1:], NULL]
     assert client.show_locks(table) == []
     now = Snapshot.take(client, [table]).write_ids[table.full_name]
     with pytest.raises(VersionGone):
         version_of(client, table, AsOf(1), now)
-    (report,) = run(client, drop, run_token="d/r/t/-1")
-    assert report.partitions == (DAYS[1],)
+    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == (DAYS[1],)
     assert names(client, table) == [DAYS[2], NULL]
 
 
@@ -252,6 +244,21 @@ def test_a_retry_keeps_a_partition_that_others_have_created_since(
     assert written.exists()
     # The drop of another run is a new one.
     assert run(client, drop, run_token="d/s/t/-1")[0].partitions == (DAYS[0],)
+
+
+@FAKE
+def test_a_retry_that_drops_nothing_completes_the_run(client, table, monkeypatch) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    for token, is_created_again in (("d/r/t/-1", False), ("d/s/t/-1", True)):
+        with killed(client, monkeypatch, after=2):
+            run(client, drop, run_token=token)
+        last = client.get_table(table).parameters[PARTITIONS_DROPPED]
+        if is_created_again:
+            write(client, table, DAYS[0])
+        assert run(client, drop, run_token=token)[0].partitions == ()
+        assert client.get_table(table).parameters[PARTITIONS_DROPPED] == last
+        run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
+        assert run(client, drop, run_token=token)[0].already_done
 
 
 @REAL_AND_FAKE
