@@ -127,7 +127,7 @@ def alter_column(alter: Alteration) -> AlterColumnsJob:
     if change == ColumnChange(column):
         alter.statement.refuse(
             words.next,
-            f"ALTER COLUMN ... {words.text()} is not supported.",
+            f"ALTER COLUMN ... {words.shown()} is not supported.",
             "There are TYPE, COMMENT, FIRST and AFTER; RENAME COLUMN gives another name.",
         )
     words.end()
@@ -149,7 +149,7 @@ def add_partition(alter: Alteration) -> PartitionsJob:
     clauses = [words.comparisons()]
     while words.take("PARTITION"):
         clauses.append(words.comparisons())
-    if words.text() == "LOCATION":
+    if words.keyword == "LOCATION":
         alter.statement.refuse(
             words.next,
             "ADD PARTITION with LOCATION is not supported.",
@@ -170,7 +170,7 @@ def drop_partition(alter: Alteration) -> PartitionsJob:
     while words.take(","):
         words.expect("PARTITION")
         clauses.append(words.comparisons())
-    if words.text() == "PURGE":
+    if words.keyword == "PURGE":
         alter.statement.refuse(
             words.next, "PURGE is not supported.", "Set the property 'auto.purge' of the table."
         )
@@ -193,7 +193,7 @@ def compact(alter: Alteration) -> CompactJob:
     if order_by and kind != CompactionType.REBALANCE:
         statement.refuse(at, f"A {kind} compaction sorts nothing; 'rebalance' does.")
     if not words.done:
-        statement.refuse(words.next, f"COMPACT with {words.text()} is not supported.")
+        statement.refuse(words.next, f"COMPACT with {words.shown()} is not supported.")
     return CompactJob(
         target=alter.target,
         type=kind,
@@ -288,7 +288,7 @@ def alter_job(statement: SqlStatement) -> AlterJob:
     words.expect("ALTER")
     words.expect("TABLE")
     target = words.table()
-    partition = words.partition() if words.take("PARTITION") else None
+    partition = words.partition_name() if words.take("PARTITION") else None
     at = words.next
     for keywords, (why, remedy) in _REFUSED.items():
         if words.take_all(*keywords):
@@ -300,7 +300,7 @@ def alter_job(statement: SqlStatement) -> AlterJob:
             return clause.read(Alteration(statement, words, target, at, partition))
     known = sorted({clause.words[0] for clause in CLAUSES})
     statement.refuse(
-        at, f"ALTER TABLE ... {words.text()} is not supported.", did_you_mean(words.text(), known)
+        at, f"ALTER TABLE ... {words.shown()} is not supported.", did_you_mean(words.shown(), known)
     )
 
 

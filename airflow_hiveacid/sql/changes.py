@@ -307,7 +307,7 @@ class _Target:
             self._statement.refuse(None, "SET takes column = value.")
         for part in separated(tokens):
             words = Words(replace(self._statement, tokens=part or tokens))
-            if several := bool(part) and words.text() == "(":
+            if several := bool(part) and words.keyword == "(":
                 names = self.columns(words.brackets()[1:-1])
             else:
                 names = [self._column(words)]
@@ -380,7 +380,7 @@ def _merge_source(
     if not alias:
         statement.refuse(using, "The source needs a name.", "Write (...) AS s.")
     words = Words(replace(statement, tokens=tokens))
-    is_table = words.text() != "("
+    is_table = words.keyword != "("
     if is_table:
         words.dotted_name()
     elif keyword_of(words.rest()[1]) in (*QUERY_WORDS, "("):
@@ -435,8 +435,8 @@ def _clause(statement: SqlStatement, target: _Target, words: Words) -> Clause:
         clause = _insert_clause(statement, target, words, condition)
     if clause is None:
         statement.refuse(start, f"WHEN {'MATCHED' if matched else 'NOT MATCHED'} cannot do this.")
-    if not words.done and words.text() != "WHEN":
-        statement.refuse(words.next, f"Expected WHEN or the end before {words.text()!r}.")
+    if not words.done and words.keyword != "WHEN":
+        statement.refuse(words.next, f"Expected WHEN or the end before {words.shown()!r}.")
     return clause
 
 
@@ -466,8 +466,8 @@ def _insert_clause(
     at = words.next
     if words.take("*"):
         return NotMatchedInsert(None, condition)
-    columns = target.columns(words.brackets()[1:-1]) if words.text() == "(" else None
-    if not words.take("VALUES") or words.text() != "(":
+    columns = target.columns(words.brackets()[1:-1]) if words.keyword == "(" else None
+    if not words.take("VALUES") or words.keyword != "(":
         statement.refuse(at, "An INSERT in MERGE needs VALUES (...).")
     given = words.brackets()[1:-1]
     if not all(separated(given)):

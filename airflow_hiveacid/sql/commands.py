@@ -1,10 +1,10 @@
-"""ANALYZE, COMMENT, CONVERT, MSCK, OPTIMIZE and RESTORE as jobs, read word by word."""
+"""ANALYZE, COMMENT, CONVERT, MSCK, OPTIMIZE, RESTORE and TRUNCATE as jobs, read word by word."""
 
 from airflow_hiveacid.acid.column_changes import ColumnChange
 from airflow_hiveacid.acid.names import TableRef, partition_name
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.definitions.catalog_jobs import AlterColumnsJob, TablePropertiesJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob, TruncateJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
@@ -21,10 +21,10 @@ def analyze_job(statement: SqlStatement) -> AnalyzeJob:
     partitions = None
     if words.take("PARTITION"):
         at = words.next
-        known = words.some_keys()
-        if not known:
+        values, _ = words.partition()
+        if not values:
             statement.refuse(at, "A partition needs a value of one key.", "Leave PARTITION out.")
-        partitions = (partition_name([key for key, _ in known], [value for _, value in known]),)
+        partitions = (partition_name([*values], [*values.values()]),)
     words.expect("COMPUTE")
     words.expect("STATISTICS")
     if not words.take("FOR"):
@@ -69,14 +69,25 @@ def optimize_job(statement: SqlStatement) -> CompactJob:
     words.expect("OPTIMIZE")
     words.take("TABLE")
     target = words.table()
-    partition = words.partition() if words.take("PARTITION") else None
+    partition = words.partition_name() if words.take("PARTITION") else None
     if not words.done:
         statement.refuse(
             words.next,
-            f"OPTIMIZE with {words.text()} is not supported.",
+            f"OPTIMIZE with {words.shown()} is not supported.",
             "ALTER TABLE ... COMPACT 'rebalance' ORDER BY sorts the rows.",
         )
     return CompactJob(target=target, partitions=None if partition is None else (partition,))
+
+
+def truncate_job(statement: SqlStatement) -> TruncateJob:
+    """TRUNCATE TABLE name [PARTITION (...)]."""
+    words = Words(statement)
+    words.expect("TRUNCATE")
+    words.expect("TABLE")
+    target = words.table()
+    partition = words.partition_values() if words.take("PARTITION") else None
+    words.end()
+    return TruncateJob(target=target, partition=partition)
 
 
 def convert_job(statement: SqlStatement) -> ConvertJob:

@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from airflow_hiveacid.acid.constraints import Check, Constraint, Default, Key, NotNull
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.sql.statement import SqlStatement
-from airflow_hiveacid.sql.words import Words
+from airflow_hiveacid.sql.words import Words, keyword_of
 
 _STARTS = frozenset(
     {"CONSTRAINT", "NOT", "DEFAULT", "CHECK", "PRIMARY KEY", "UNIQUE", "REFERENCES", "FOREIGN KEY"}
@@ -53,7 +53,7 @@ def without_constraints(statement: SqlStatement) -> tuple[SqlStatement, tuple[Co
 
 def _start_of_columns(tokens: Sequence[Token]) -> int | None:
     """The place of the bracket that opens the columns."""
-    words = [token.text.upper() for token in tokens]
+    words = [keyword_of(token) for token in tokens]
     if words[1:2] != ["TABLE"]:
         return None
     at = 5 if words[2:5] == ["IF", "NOT", "EXISTS"] else 2
@@ -84,7 +84,7 @@ def _elements(tokens: Sequence[Token], start: int) -> tuple[list[list[Token]], i
 
 def _parted(element: list[Token]) -> tuple[list[Token], list[Token], list[Token]]:
     """Split an element into a column with its type, its constraints, and the rest."""
-    words = [token.text.upper() for token in element]
+    words = [keyword_of(token) for token in element]
     of_table = words[:1] and words[0] in _OF_TABLE
     if of_table or (words[:1] and words[0] in _OF_TABLE_WITH_BRACKET and words[1:2] == ["("]):
         return [], element, []
@@ -107,8 +107,7 @@ def _first(element: Sequence[Token], words: frozenset[str], *, angles: bool) -> 
         if not angles and token.token_type in (TokenType.LT, TokenType.GT):
             continue
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
-        if at > 1 and depth == 0 and not quoted and token.text.upper() in words:
+        if at > 1 and depth == 0 and keyword_of(token) in words:
             return at
     return len(element)
 
@@ -159,14 +158,14 @@ class _Parser:
         if column is not None and words.take("DEFAULT"):
             value = self._value()
             return Default(column=column, value=value, name=name, **self._row_rule(self._flags()))
-        self._statement.refuse(words.next, f"Expected a constraint before {words.text()!r}.")
+        self._statement.refuse(words.next, f"Expected a constraint before {words.shown()!r}.")
 
     def _value(self) -> str:
         at, depth = self._words.next, 0
         value: list[Token] = []
         while not self._words.done:
             token = self._words.next
-            if value and depth == 0 and token.text.upper() in _FLAGS | _STARTS:
+            if value and depth == 0 and keyword_of(token) in _FLAGS | _STARTS:
                 break
             depth += (token.token_type is TokenType.L_PAREN) - (
                 token.token_type is TokenType.R_PAREN

@@ -47,7 +47,7 @@ def drop_job(statement: SqlStatement) -> DropTableJob | DropDatabaseJob:
         return DropDatabaseJob(target=name, if_exists=if_exists, cascade=cascade)
     view = words.take("VIEW")
     if not view and not words.take("TABLE"):
-        statement.refuse(words.next, f"DROP {words.text()} is not supported.")
+        statement.refuse(words.next, f"DROP {words.shown()} is not supported.")
     if_exists = words.take_all("IF", "EXISTS")
     target = words.table()
     words.end()

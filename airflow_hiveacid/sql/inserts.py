@@ -4,7 +4,7 @@ The tree of sqlglot shows which tables a statement reads; its clauses are read t
 every token of the statement is part of the job or refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -57,7 +57,7 @@ def _rows_of_values(
     rows: list[Sequence[Token]] = []
     if not isinstance(query, exp.Values) or not words.take("VALUES"):
         return rows
-    while words.text() == "(":
+    while words.keyword == "(":
         rows.append(words.brackets())
         if not words.take(","):
             break
@@ -197,12 +197,12 @@ class _Branch:
         words = Words(replace(self._statement, tokens=self._source))
         starts = True
         while not words.done:
-            if starts and words.text() == "(" and keyword_of(words.rest()[1]) in _QUERIES:
+            if starts and words.keyword == "(" and keyword_of(words.rest()[1]) in _QUERIES:
                 yield words.brackets()
                 starts = False
                 continue
-            starts = words.text() in ("JOIN", ",")
-            if words.text() == "(":
+            starts = words.keyword in ("JOIN", ",")
+            if words.keyword == "(":
                 words.brackets()
             else:
                 words.skip()
@@ -214,45 +214,29 @@ def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJo
     given = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     if isinstance(given, exp.Directory):
         statement.refuse(given, "INSERT OVERWRITE DIRECTORY is not supported.")
-    clause = given.args.get("partition") if isinstance(given, exp.Table) else None
     target = statement.table(given, "Inserting into")
-    partitions, static = _partitions(statement, clause)
     words.expect("INSERT")
     overwrite = words.take("OVERWRITE")
     if not overwrite:
         words.expect("INTO")
     words.take("TABLE")
     words.table()
-    if words.take("PARTITION"):
-        keys = words.brackets()
-        statement.require_single_texts(keys)
-        if not all(separated(keys[1:-1])):
-            statement.refuse(keys[0], "A partition key is missing.")
+    values, dynamic = words.partition() if words.take("PARTITION") else ({}, ())
     by_name = words.take_all("BY", "NAME")
     columns = None
-    if words.text() == "(" and keyword_of(words.rest()[1]) not in _QUERIES:
+    if words.keyword == "(" and keyword_of(words.rest()[1]) not in _QUERIES:
         columns = tuple(_column(statement, part) for part in separated(words.brackets()[1:-1]))
-    if not words.done and words.text() not in _QUERIES:
-        statement.refuse(words.next, f"INSERT with {words.text()} is not supported.")
+    if not words.done and words.keyword not in _QUERIES:
+        statement.refuse(words.next, f"INSERT with {words.shown()} is not supported.")
     return InsertJob(
         target=target,
         source=QuerySource(""),
         overwrite=overwrite,
         by_position=not by_name,
         columns=columns,
-        partitions=partitions,
-        static=static,
+        partitions=(values,) if values and not dynamic else None,
+        static=values if values and dynamic else None,
     )
-
-
-def _partitions(
-    statement: SqlStatement, clause: exp.Expr | None
-) -> tuple[tuple[Mapping[str, str | None], ...] | None, Mapping[str, str | None] | None]:
-    """The one partition that is written, or the values of those keys that have one."""
-    values = statement.partition(clause)
-    if not values:
-        return None, None
-    return (None, values) if statement.dynamic_keys(clause) else ((values,), None)
 
 
 def _column(statement: SqlStatement, tokens: Sequence[Token]) -> str:

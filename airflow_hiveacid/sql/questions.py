@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
@@ -14,7 +13,7 @@ from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, Res
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
-from airflow_hiveacid.sql.words import Words
+from airflow_hiveacid.sql.words import Words, keyword_of
 
 WORDS = frozenset({"SHOW", "DESCRIBE", "DESC", "SELECT", "VALUES", "("})
 RowChange = InsertJob | UpdateJob | DeleteJob | MergeJob | TruncateJob | RestoreJob
@@ -226,7 +225,8 @@ def _show(statement: SqlStatement, words: Words) -> Question:
         return ShowViews(database.lower(), _pattern(words))
     if words.take("PARTITIONS"):
         table = _table(words)
-        return ShowPartitions(table, words.keys() if words.take("PARTITION") else ())
+        values = words.partition_values() if words.take("PARTITION") else {}
+        return ShowPartitions(table, tuple(values.items()))
     if words.take("COLUMNS"):
         words.expect_one_of(_IN)
         return ShowColumns(_table(words))
@@ -241,7 +241,7 @@ def _show(statement: SqlStatement, words: Words) -> Question:
     if words.take("TRANSACTIONS"):
         return ShowTransactions()
     if words.take("LOCKS"):
-        table_or_all = None if words.done or words.text() == "EXTENDED" else _table(words)
+        table_or_all = None if words.done or words.keyword == "EXTENDED" else _table(words)
         words.take("EXTENDED")
         return ShowLocks(table_or_all)
     if words.take("COMPACTIONS"):
@@ -253,7 +253,7 @@ def _show(statement: SqlStatement, words: Words) -> Question:
         return ShowHistory(table, words.count("lines") if words.take("LIMIT") else _HISTORY)
     statement.refuse(
         words.next,
-        f"SHOW {words.text()} is not supported.",
+        f"SHOW {words.shown()} is not supported.",
         "There are DATABASES, TABLES, VIEWS, PARTITIONS, COLUMNS, TBLPROPERTIES, CREATE TABLE, "
         "TRANSACTIONS, LOCKS, COMPACTIONS and HISTORY.",
     )
@@ -269,7 +269,7 @@ def _describe(words: Words) -> Question:
     extended = words.take_one_of(("EXTENDED", "FORMATTED"))
     table = _table(words)
     if words.take("PARTITION"):
-        return DescribePartition(table, words.keys(), extended)
+        return DescribePartition(table, tuple(words.partition_values().items()), extended)
     if words.done or extended:
         return Describe(table, extended)
     return DescribeColumn(table, words.name().lower())
@@ -330,5 +330,4 @@ def _literal_limit(tree: exp.Expr) -> int | None:
 
 def is_question(statement: SqlStatement) -> bool:
     """Whether a statement begins like a question."""
-    first = statement.tokens[0]
-    return first.text.upper() in WORDS and first.token_type is not TokenType.STRING
+    return keyword_of(statement.tokens[0]) in WORDS

@@ -27,7 +27,7 @@ from airflow_hiveacid.sql.questions import (
 )
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement, tokens_of
 from airflow_hiveacid.sql.statements import reader_of, refuse_unknown
-from airflow_hiveacid.sql.tables import create_job, truncate_job
+from airflow_hiveacid.sql.tables import create_job
 from airflow_hiveacid.sql.words import Words, keyword_of
 
 _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
@@ -36,7 +36,6 @@ _READ: dict[type[exp.Expr], Callable[..., ScriptedJob]] = {
     exp.Update: update_job,
     exp.Delete: delete_job,
     exp.Merge: merge_job,
-    exp.TruncateTable: truncate_job,
     exp.Create: create_job,
 }
 
@@ -122,7 +121,7 @@ def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     try:
         if is_question(statement):
             return with_parameters(question_of(statement), statement.params, statement.trusted)
-        if statement.tokens[0].text.upper() == "EXPLAIN":
+        if keyword_of(statement.tokens[0]) == "EXPLAIN":
             return _explain(statement)
         step = with_parameters(_step(statement), statement.params, statement.trusted)
         if isinstance(step, ScriptedJob):
@@ -174,7 +173,7 @@ def _statements(
     require_used(text, params)
     for tokens in _split(tokens_of(text)):
         statement = SqlStatement(text, _checked(tokens, text), database, params, trusted, all_rows)
-        if tokens[0].text.upper() == "USE":
+        if keyword_of(tokens[0]) == "USE":
             database = _database_to_use(statement)
         else:
             yield statement
@@ -208,7 +207,7 @@ def _checked(tokens: list[Token], text: str) -> list[Token]:
                 "Hive reads '' as the end of one text and the start of another, Spark as a quote.",
                 "Write \\' for a quote.",
             )
-    words = [token.text.upper() for token in tokens[:3]]
+    words = [keyword_of(token) for token in tokens[:3]]
     if words[:1] == ["CREATE"] and words[2:] == ["TABLE"] and words[1] in _KINDS_OF_TABLES:
         # Hive 4's keywords for the kind of tables that are always created here.
         return [tokens[0], *tokens[2:]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import NoReturn, Self
 
 from sqlglot import exp
@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
-from airflow_hiveacid.jobs.parameters import Parameters, partition_text
+from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
 from airflow_hiveacid.text.sql_tokens import name_in_double_quotes, remedy_for_quotes
 
@@ -115,12 +115,6 @@ class SqlStatement:
                 at = first if isinstance(first, exp.Expr) else node
                 self.refuse(at, f"{what} with {part} is not supported.", remedy)
 
-    def require_single_texts(self, tokens: Sequence[Token]) -> None:
-        """Refuse two texts in a row, because sqlglot keeps only the second one."""
-        for one, other in pairwise(tokens):
-            if one.token_type is other.token_type is TokenType.STRING:
-                self.refuse(other, "Expected one text, and not two in a row.")
-
     def refuse_names_in_double_quotes(self) -> None:
         """Refuse texts in double quotes that can only be meant as names."""
         start = self.tokens[0].start
@@ -155,44 +149,6 @@ class SqlStatement:
             return TableRef(*_checked(node.db or self.database, node.name)).full_name
         except HiveAcidError as error:
             raise self.error(node, error.what, error.remedy) from error
-
-    def partition(self, node: exp.Expr | None) -> dict[str, str | None]:
-        """The keys of a PARTITION clause with their values; a dynamic one is not among them."""
-        values: dict[str, str | None] = {}
-        for part in node.expressions if node is not None else ():
-            key, value = (part.this, part.expression) if isinstance(part, exp.EQ) else (part, None)
-            if not isinstance(key, exp.Column) or key.table:
-                self.refuse(part, "A partition is named by key = value.")
-            name = key.name.lower()
-            if name in values:
-                self.refuse(part, f"The partition key {name} is there twice.")
-            if value is not None:
-                values[name] = self.constant(value)
-        return values
-
-    def dynamic_keys(self, node: exp.Expr | None) -> list[str]:
-        """The keys of a PARTITION clause that have no value."""
-        parts = node.expressions if node is not None else ()
-        return [part.name.lower() for part in parts if isinstance(part, exp.Column)]
-
-    def constant(self, node: exp.Expr) -> str | None:
-        """Return a literal or a parameter as the text in a partition's name; None for null."""
-        match node:
-            case exp.Null():
-                return None
-            case exp.Literal():
-                return str(node.this)
-            case exp.Placeholder() if node.name in self.params:
-                return partition_text(self.params[node.name])
-            case exp.Neg(this=exp.Literal(is_string=False) as number):
-                return f"-{number.this}"
-            case exp.Boolean():
-                return "true" if node.this else "false"
-            case exp.Cast(this=exp.Literal() as literal) if node.to.is_type("date", "timestamptz"):
-                return str(literal.this)
-        self.refuse(
-            node, "The value of a partition key must be a literal or a parameter that has a value."
-        )
 
     def slice(self, tokens: Sequence[Token], edits: Sequence[Edit] = ()) -> str:
         """Return the text from the first to the last of some tokens, for Spark.
@@ -270,8 +226,9 @@ def _readable(tokens: Sequence[Token]) -> list[Token]:
         is_sign = token.token_type is TokenType.GT and types == 0
         shift = shift + 1 if is_sign else 0
         before = token.token_type
-        is_letter = token.text in ("X", "x") and following is not None
-        if shift != 3 and not (is_letter and following.token_type is TokenType.STRING):
+        is_letter = token.text in ("X", "x") and token.token_type is TokenType.VAR
+        is_string = following is not None and following.token_type is TokenType.STRING
+        if shift != 3 and not (is_letter and is_string):
             readable.append(token)
     return readable
 

@@ -15,6 +15,7 @@ from airflow_hiveacid.sql.commands import (
     optimize_job,
     repair_job,
     restore_job,
+    truncate_job,
 )
 from airflow_hiveacid.sql.definitions import create_database_job, drop_job
 from airflow_hiveacid.sql.statement import SqlStatement
@@ -138,6 +139,7 @@ KINDS = (
         "TRUNCATE",
         "TRUNCATE TABLE t [PARTITION (k = v)]",
         "removes all rows of a table or of some partitions",
+        truncate_job,
     ),
     _kind(
         "SHOW", "SHOW DATABASES [LIKE 's*']", "the databases; in a pattern `*` and `%` are any text"

@@ -1,4 +1,4 @@
-"""CREATE TABLE and TRUNCATE as jobs."""
+"""CREATE TABLE as jobs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,6 @@ from airflow_hiveacid.jobs.definitions.ddl_jobs import (
     FORMATS,
     ColumnSpec,
     CreateTableJob,
-    TruncateJob,
 )
 from airflow_hiveacid.sql.inputs import Inputs
 from airflow_hiveacid.sql.statement import SqlStatement
@@ -48,21 +47,6 @@ _TYPES = {
 _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 
-def truncate_job(statement: SqlStatement, tree: exp.TruncateTable) -> TruncateJob:
-    """TRUNCATE TABLE, or some partitions of it."""
-    require_understood(statement, tree)
-    statement.require_single_texts(statement.tokens)
-    if len(tree.expressions) != 1:
-        statement.refuse(tree, "TRUNCATE of several tables is not supported.")
-    clause = tree.args.get("partition")
-    if statement.dynamic_keys(clause):
-        statement.refuse(clause, "TRUNCATE needs a value for every partition key that it names.")
-    return TruncateJob(
-        target=statement.table(tree.expressions[0], "Truncating"),
-        partition=statement.partition(clause) or None,
-    )
-
-
 def create_job(
     statement: SqlStatement, tree: exp.Create
 ) -> CreateTableJob | CreateTableLikeJob | CreateTableAsJob:
@@ -71,8 +55,6 @@ def create_job(
         statement.refuse(tree, f"CREATE {tree.args.get('kind')} is not supported.")
     require_understood(statement, tree)
     table = _Table(statement)
-    behind = len(table.query_tokens()) if tree.expression is not None else 0
-    statement.require_single_texts(statement.tokens[: len(statement.tokens) - behind])
     like: exp.Expr | None = None
     for property_ in tree.args["properties"].expressions if tree.args.get("properties") else ():
         if isinstance(property_, exp.LikeProperty):
@@ -173,7 +155,7 @@ class _Table:
         while True:
             words.until("AS")
             words.expect("AS")
-            if words.text() in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
+            if words.keyword in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("):
                 return words.rest()
 
     def _described(self, tree: exp.Create) -> dict[str, Any]:

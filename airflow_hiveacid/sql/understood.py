@@ -1,4 +1,4 @@
-"""The syntax of CREATE TABLE and TRUNCATE that becomes part of a job.
+"""The syntax of CREATE TABLE that becomes part of a job.
 
 sqlglot reads the clauses of many databases. Every node and argument of a tree is either listed here or
 refused, so that no clause is ignored.
@@ -12,7 +12,6 @@ from airflow_hiveacid.sql.statement import SqlStatement
 
 UNDERSTOOD: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Boolean: ("this",),
-    exp.Cast: ("this", "to"),
     exp.ClusteredByProperty: ("expressions", "buckets", "sorted_by"),
     exp.Column: ("this",),
     exp.ColumnConstraint: ("kind",),
@@ -21,16 +20,13 @@ UNDERSTOOD: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Create: ("this", "kind", "exists", "properties", "expression"),
     exp.DataType: ("this", "expressions", "nested"),
     exp.DataTypeParam: ("this",),
-    exp.EQ: ("this", "expression"),
     exp.FileFormatProperty: ("this", "hive_format"),
     exp.Identifier: ("this", "quoted"),
     exp.LikeProperty: ("this",),
     exp.Literal: ("this", "is_string"),
     exp.LocationProperty: ("this",),
     exp.Neg: ("this",),
-    exp.Null: (),
     exp.Ordered: ("this", "nulls_first", "desc"),
-    exp.Partition: ("expressions",),
     exp.PartitionedByProperty: ("this",),
     exp.Properties: ("expressions",),
     exp.Property: ("this", "value"),
@@ -42,7 +38,6 @@ UNDERSTOOD: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.SchemaCommentProperty: ("this",),
     exp.SerdeProperties: ("expressions", "with_"),
     exp.Table: ("this", "db", "catalog"),
-    exp.TruncateTable: ("expressions", "partition"),
     exp.Var: ("this",),
 }
 # Of these a statement can have several.
@@ -58,18 +53,18 @@ def require_understood(statement: SqlStatement, tree: exp.Expr) -> None:
         SqlError: A clause is not supported, or there twice.
     """
     query = tree.args.get("expression")
-    kind = "CREATE TABLE" if isinstance(tree, exp.Create) else "TRUNCATE"
     clauses: set[type[exp.Expr]] = set()
     for node in tree.walk(prune=lambda each: each is query):
         if node is query:
             continue
         if isinstance(node.parent, exp.Properties) and type(node) not in _REPEATED:
             if type(node) in clauses:
-                statement.refuse(node, f"{kind} has {_words(node)} twice.")
+                statement.refuse(node, f"CREATE TABLE has {_words(node)} twice.")
             clauses.add(type(node))
         if type(node) not in UNDERSTOOD:
-            statement.refuse(node, f"{kind} with {_words(node)} is not supported.")
-        statement.only(node, UNDERSTOOD[type(node)], _words(node) if node is not tree else kind)
+            statement.refuse(node, f"CREATE TABLE with {_words(node)} is not supported.")
+        what = "CREATE TABLE" if node is tree else _words(node)
+        statement.only(node, UNDERSTOOD[type(node)], what)
 
 
 def _words(node: exp.Expr) -> str:

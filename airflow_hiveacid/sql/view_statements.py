@@ -27,7 +27,7 @@ def view_job(statement: SqlStatement) -> CreateViewJob:
     columns: tuple[str, ...] = ()
     comment = None
     if mode != "alter":
-        if words.text() == "(":
+        if words.keyword == "(":
             words.skip()
             columns = words.names()
             words.expect(")")

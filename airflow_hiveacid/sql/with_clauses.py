@@ -17,7 +17,7 @@ def subqueries(statement: SqlStatement, tokens: Sequence[Token]) -> Iterator[Seq
     words = Words(replace(statement, tokens=tokens))
     while not words.done:
         following = words.rest()[:2]
-        if words.text() == "(" and len(following) == 2 and keyword_of(following[1]) in QUERY_WORDS:
+        if words.keyword == "(" and len(following) == 2 and keyword_of(following[1]) in QUERY_WORDS:
             yield words.brackets()[1:-1]
         else:
             words.skip()
@@ -54,7 +54,7 @@ def query_with(
         if own.name().lower() in names:
             statement.refuse(at, f"{at.text} is defined twice.")
         own.until("(", "AS")
-        if own.text() == "(":
+        if own.keyword == "(":
             own.brackets()
         own.expect("AS")
         own.brackets()

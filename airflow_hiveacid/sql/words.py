@@ -21,12 +21,16 @@ _LITERALS = frozenset(
     }
 )
 _SIGNS = {**{sign: sign for sign in OPERATORS}, "==": "=", "<>": "!="}
-_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING})
 
 
 def keyword_of(token: Token) -> str:
-    """Return a token in capitals, or nothing for a quoted text or name."""
-    return "" if token.token_type in _QUOTED else str(token.text).upper()
+    """Return a token in capitals, or nothing for a literal or a quoted name.
+
+    A token has its text without quotes: only its type distinguishes 'TRUE' and `constraint` from
+    keywords.
+    """
+    is_quoted = token.token_type in _LITERALS or token.token_type is TokenType.IDENTIFIER
+    return "" if is_quoted else str(token.text).upper()
 
 
 class Nesting:
@@ -85,8 +89,13 @@ class Words:
         """The next word; the last one if no word is left."""
         return self._tokens[min(self._at, len(self._tokens) - 1)]
 
-    def text(self) -> str:
-        """The next word in capitals."""
+    @property
+    def keyword(self) -> str:
+        """The next word in capitals; empty for a literal, for a quoted name, and at the end."""
+        return "" if self.done else keyword_of(self.next)
+
+    def shown(self) -> str:
+        """The next word in capitals, with or without quotes, for messages."""
         return "the end" if self.done else self.next.text.upper()
 
     def take(self, word: str) -> bool:
@@ -112,19 +121,19 @@ class Words:
     def expect(self, word: str) -> None:
         """Go on; anything else is refused."""
         if not self.take(word):
-            self._statement.refuse(self.next, f"Expected {word} before {self.text()!r}.")
+            self._statement.refuse(self.next, f"Expected {word} before {self.shown()!r}.")
 
     def expect_one_of(self, words: Sequence[str]) -> None:
         """Go on with one of these; anything else is refused."""
         if not self.take_one_of(words):
             self._statement.refuse(
-                self.next, f"Expected {' or '.join(words)} before {self.text()!r}."
+                self.next, f"Expected {' or '.join(words)} before {self.shown()!r}."
             )
 
     def end(self) -> None:
         """Refuse further words."""
         if not self.done:
-            self._statement.refuse(self.next, f"Expected the end before {self.text()!r}.")
+            self._statement.refuse(self.next, f"Expected the end before {self.shown()!r}.")
 
     def rest(self) -> Sequence[Token]:
         """Return all tokens that are left, without reading them."""
@@ -142,7 +151,7 @@ class Words:
         if expected:
             self.take("AS")
             self.name()
-        if self.text() == "(":
+        if self.keyword == "(":
             self._statement.refuse(self.next, "Names of columns after an alias are not supported.")
 
     def version(self) -> None:
@@ -165,31 +174,40 @@ class Words:
         except HiveAcidError as error:
             raise self._statement.error(at, error.what, error.remedy) from error
 
-    def partition(self) -> str:
-        """The name of the partition that the values of a PARTITION clause make."""
-        keys = self.keys()
-        return partition_name([key for key, _ in keys], [value for _, value in keys])
-
-    def keys(self) -> tuple[tuple[str, str | None], ...]:
-        """The keys of a PARTITION clause with their values."""
-        return tuple(self._keys(all_have_values=True))
-
-    def some_keys(self) -> tuple[tuple[str, str | None], ...]:
-        """The keys of a PARTITION clause that have values; the others include all values."""
-        return tuple(self._keys(all_have_values=False))
-
-    def _keys(self, *, all_have_values: bool) -> list[tuple[str, str | None]]:
-        keys = []
+    def partition(self) -> tuple[dict[str, str | None], tuple[str, ...]]:
+        """Read the keys of a PARTITION clause: those with a value, and those without one."""
+        values: dict[str, str | None] = {}
+        dynamic: list[str] = []
         self.expect("(")
         while True:
-            key = self.name().lower()
-            if all_have_values or self.text() == "=":
-                self.expect("=")
-                keys.append((key, self._value()))
+            at, key = self.next, self.name().lower()
+            if key in values or key in dynamic:
+                self._statement.refuse(at, f"The partition key {key} is there twice.")
+            if not self.take_one_of(("=", "==")):
+                dynamic.append(key)
+            elif dynamic:
+                what = f"The partition key {key} has a value, but {dynamic[-1]} before it has none."
+                self._statement.refuse(at, what, "Keys without a value come last.")
+            else:
+                values[key] = self._value()
             if not self.take(","):
                 break
         self.expect(")")
-        return keys
+        return values, tuple(dynamic)
+
+    def partition_values(self) -> dict[str, str | None]:
+        """Read the keys of a PARTITION clause, which all have a value."""
+        at = self.next
+        values, dynamic = self.partition()
+        if dynamic:
+            what = f"The partition key {dynamic[0]} has no value."
+            self._statement.refuse(at, what, f"Write {dynamic[0]} = 'value'.")
+        return values
+
+    def partition_name(self) -> str:
+        """Read the name of a partition from the keys of a PARTITION clause, which all have a value."""
+        values = self.partition_values()
+        return partition_name([*values], [*values.values()])
 
     def properties(self) -> dict[str, str]:
         """Texts with their values, in brackets."""
@@ -225,7 +243,7 @@ class Words:
     def brackets(self) -> Sequence[Token]:
         """Read a bracket with all tokens up to the one that closes it."""
         start, nesting = self._at, Nesting()
-        if self.text() != "(":
+        if self.keyword != "(":
             self.expect("(")
         while True:
             if self.done:
@@ -266,7 +284,7 @@ class Words:
 
     def string(self) -> str:
         """A text in quotes."""
-        return self._of(TokenType.STRING)
+        return self._of(TokenType.STRING, "a text in quotes")
 
     def time(self) -> str:
         """A time in ISO form; nothing but digits, as 20260301, would be a write id elsewhere."""
@@ -279,7 +297,7 @@ class Words:
     def count(self, of: str) -> int:
         """A whole number."""
         at = self.next
-        number = self._of(TokenType.NUMBER)
+        number = self._of(TokenType.NUMBER, "a number")
         if not number.isdecimal() or len(number) > 9:
             self._statement.refuse(at, f"{number} is no number of {of}.")
         return int(number)
@@ -293,7 +311,7 @@ class Words:
                 return word
         if not self.done:
             self._statement.refuse_name_in_double_quotes(self.next.start)
-        self._statement.refuse(self.next, f"Expected a name before {self.text()!r}.")
+        self._statement.refuse(self.next, f"Expected a name before {self.shown()!r}.")
 
     def comparisons(self) -> tuple[KeyComparison, ...]:
         """Read the comparisons of partition keys in the brackets of a PARTITION clause."""
@@ -304,7 +322,7 @@ class Words:
             sign = keyword_of(self.next)
             if sign not in _SIGNS:
                 self._statement.refuse(
-                    self.next, f"Expected a comparison with a value before {self.text()!r}."
+                    self.next, f"Expected a comparison with a value before {self.shown()!r}."
                 )
             self.skip()
             at = self.next
@@ -324,8 +342,8 @@ class Words:
             if name not in self._statement.params:
                 self._statement.refuse(at, f"The parameter :{name} has no value.")
             return partition_text(self._statement.params[name])
-        if self.text() in ("TRUE", "FALSE"):
-            return self.skip().text.lower()
+        if self.keyword in ("TRUE", "FALSE"):
+            return keyword_of(self.skip()).lower()
         if self._tokens[self._at + 1 : self._at + 2]:
             following = self._tokens[self._at + 1].token_type
             if following is TokenType.STRING and self.take_one_of(("DATE", "TIMESTAMP")):
@@ -333,11 +351,10 @@ class Words:
         sign = "-" if self.take("-") else ""
         if not sign and not self.done and self.next.token_type is TokenType.STRING:
             return self.string()
-        return sign + self._of(TokenType.NUMBER)
+        return sign + self._of(TokenType.NUMBER, "a literal or a parameter")
 
-    def _of(self, kind: TokenType) -> str:
+    def _of(self, kind: TokenType, what: str) -> str:
         if self.done or self.next.token_type is not kind:
-            what = "a text in quotes" if kind is TokenType.STRING else "a value"
-            self._statement.refuse(self.next, f"Expected {what} before {self.text()!r}.")
+            self._statement.refuse(self.next, f"Expected {what} before {self.shown()!r}.")
         self._at += 1
         return self._tokens[self._at - 1].text

@@ -124,7 +124,7 @@ def test_queries_are_allowed_among_jobs() -> None:
         ("SHOW TRANSACTIONS t", "column 19: Expected the end before 'T'"),
         ("DESCRIBE t a b", "Expected the end before 'B'"),
         ("DESCRIBE EXTENDED t a", "Expected the end before 'A'"),
-        ("DESCRIBE t PARTITION (day)", "Expected = before ')'"),
+        ("DESCRIBE t PARTITION (day)", "The partition key day has no value. Write day ="),
         ("EXPLAIN", "EXPLAIN needs a statement"),
         ("EXPLAIN EXPLAIN SELECT 1", "EXPLAIN of EXPLAIN is not supported"),
         ("SELECT FROM WHERE", "cannot be read at 'WHERE'"),

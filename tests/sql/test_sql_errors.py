@@ -27,10 +27,10 @@ def test_excessive_nesting_is_refused(text: str) -> None:
 
 UNSUPPORTED = [
     ("EXPLAIN SELECT 1", 1, 1, "It only asks something"),
-    ("INSERT INTO t PARTITION (p = 'x' 'y') SELECT 1", 1, 34, "one text, and not two in a row"),
-    ("INSERT INTO t PARTITION (p = 1,, q) SELECT 1", 1, 25, "A partition key is missing"),
-    ("TRUNCATE TABLE t PARTITION (p = 'x' 'y')", 1, 37, "one text, and not two in a row"),
-    ("CREATE TABLE t (a int COMMENT 'x' 'y')", 1, 35, "one text, and not two in a row"),
+    ("INSERT INTO t PARTITION (p = 'x' 'y') SELECT 1", 1, 34, "Expected ) before 'Y'"),
+    ("INSERT INTO t PARTITION (p = 1,, q) SELECT 1", 1, 32, "Expected a name before ','"),
+    ("TRUNCATE TABLE t PARTITION (p = 'x' 'y')", 1, 37, "Expected ) before 'Y'"),
+    ("CREATE TABLE t (a int COMMENT 'x' 'y')", 1, 35, "It cannot be read at"),
     ("UPDATE t SET 0x1F = 1", 1, 14, "Expected a name before '1F'"),
     ("UPDATE t SET", 1, 1, "SET takes column = value"),
     (
@@ -57,7 +57,7 @@ UNSUPPORTED = [
         6,
         "DROP INDEX is not supported. There are DROP DATABASE, DROP TABLE, DROP VIEW",
     ),
-    ("TRUNCATE t SOMETHING", 1, 1, "This TRUNCATE cannot be read"),
+    ("TRUNCATE t SOMETHING", 1, 10, "Expected TABLE before 'T'"),
     (
         "GRANT SELECT ON t TO someone",
         1,
@@ -101,7 +101,12 @@ UNSUPPORTED = [
     ("INSERT INTO t SELECT 1;\n\n  LOAD DATA INPATH '/x' INTO TABLE t", 3, 3, "LOAD is not"),
     ("INSERT OVERWRITE DIRECTORY '/x' SELECT 1", 1, 28, "INSERT OVERWRITE DIRECTORY is not"),
     ("INSERT INTO t\nREPLACE WHERE a = 1 SELECT 1", 2, 15, "INSERT with WHERE is not supported"),
-    ("INSERT INTO t PARTITION (d = concat('a', 'b')) SELECT 1", 1, 30, "must be a literal"),
+    (
+        "INSERT INTO t PARTITION (d = concat('a', 'b')) SELECT 1",
+        1,
+        30,
+        "Expected a literal or a parameter before 'CONCAT'",
+    ),
     ("INSERT INTO a.b.c SELECT 1", 1, 13, "a table of another catalog is not supported"),
     ("INSERT INTO t VALUES ('it''s')", 1, 27, "the end of one text and the start of another"),
     (
@@ -138,9 +143,9 @@ UNSUPPORTED = [
     ("UPDATE t SET a = 1, A = 2", 1, 21, "The column a is set twice"),
     ("DELETE FROM t USING u WHERE id = u.id", 1, 29, "id is not clear. Write t.id or u.id"),
     ("DELETE FROM t USING u", 1, 21, "DELETE with USING needs a condition"),
-    ("TRUNCATE TABLE t PARTITION (d)", 1, 29, "needs a value for every partition key"),
+    ("TRUNCATE TABLE t PARTITION (d)", 1, 28, "The partition key d has no value"),
     ("RESTORE TABLE t TO 7", 1, 20, "Expected SYSTEM_TIME before '7'"),
-    ("RESTORE TABLE t TO VERSION AS OF '7'", 1, 34, "Expected a value before '7'"),
+    ("RESTORE TABLE t TO VERSION AS OF '7'", 1, 34, "Expected a number before '7'"),
     ("RESTORE TABLE t TO VERSION AS OF 7.5", 1, 34, "7.5 is no number of a version"),
     ("RESTORE TABLE t TO SYSTEM_TIME AS OF '7'", 1, 38, "The time of a version cannot be '7'"),
     ("RESTORE TABLE t TO VERSION AS OF 7 WHERE a = 1", 1, 36, "Expected the end before 'WHERE'"),
