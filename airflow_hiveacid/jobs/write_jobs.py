@@ -92,6 +92,8 @@ class InsertJob(SourceJob):
             others get their default value, or null.
         static: Some partition keys with the value for all rows; the source lacks these. Values for
             all keys select the one partition that is written.
+        dynamic: The other partition keys, whose values the rows have. They are the last ones of the
+            table, in its order; other keys are an error. Without them, no key is compared.
         merge_schema: Add columns that only the source has to the table, and widen numbers.
         defaults: With by_position: the positions, from 0, of columns of the source whose rows can
             get the default value of the table's column instead. For each of them the source has
@@ -105,10 +107,11 @@ class InsertJob(SourceJob):
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
+    dynamic: Sequence[str] = ()
     defaults: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        for name in ("partitions", "columns", "defaults"):
+        for name in ("partitions", "columns", "dynamic", "defaults"):
             freeze(self, name)
 
     @property
@@ -130,6 +133,7 @@ class InsertJob(SourceJob):
                 raise InvalidJob("static and partitions exclude each other; name all keys in one.")
             require_mapping(self.static, "static", 'static={"d": "1"}')
             _require_partitions([self.static], "static")
+        self._validate_dynamic()
         if self.merge_schema and self.by_position:
             raise InvalidJob("merge_schema finds columns by name; it excludes by_position.")
         if self.defaults and not self.by_position:
@@ -145,6 +149,16 @@ class InsertJob(SourceJob):
                 raise InvalidJob("columns has no name, or an empty one.")
             if len(set(names)) < len(names):
                 raise InvalidJob("columns names a column twice.")
+
+    def _validate_dynamic(self) -> None:
+        require_list(self.dynamic, "dynamic", 'dynamic=["month"]')
+        names = [key.lower() for key in (*(self.static or ()), *self.dynamic)]
+        if not all(name.strip() for name in names):
+            raise InvalidJob("dynamic has an empty name.")
+        if len(set(names)) < len(names):
+            raise InvalidJob("static and dynamic name a partition key twice.")
+        if self.dynamic and self.partitions is not None:
+            raise InvalidJob("dynamic and partitions exclude each other; name all keys in one.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,6 +136,39 @@ def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
         )
 
 
+def require_insert_keys(
+    table: HiveTable, static: Iterable[str], dynamic: Sequence[str], what: str
+) -> None:
+    """Reject unknown keys with a value, and keys without one that are not exactly the other keys.
+
+    Rows have the values of keys by position: a wrong key, or another order, would put them into
+    other partitions, or overwrite more than the named ones.
+
+    Args:
+        table: The table.
+        static: The partition keys with a value for all rows, in any order.
+        dynamic: The partition keys whose values the rows have, in order; empty if none is named.
+        what: A description of the insert for the beginning of the message.
+
+    Raises:
+        UserError: A key is unknown, missing, or out of order.
+    """
+    keys = [key.name.lower() for key in table.partition_keys]
+    given, named = [name.lower() for name in static], [name.lower() for name in dynamic]
+    if unknown := [name for name in given if name not in keys]:
+        raise UserError(
+            f"{what} has a value for {unknown[0]}, which is not one of the partition keys "
+            f"{', '.join(keys)}."
+        )
+    first = len(given)
+    if named and (named != keys[first:] or {*given} != {*keys[:first]}):
+        raise UserError(
+            f"{what} names the partition keys {', '.join([*given, *named])}, but the table is "
+            f"partitioned by {', '.join(keys) or 'nothing'}.",
+            remedy="Name all partition keys in the order of the table, those with values first.",
+        )
+
+
 def column_names(table: HiveTable) -> list[str]:
     """Return the names of the columns, those of the partition name last."""
     return [column.name for column in (*table.columns, *table.partition_keys)]

@@ -68,6 +68,7 @@ from airflow_hiveacid.metastore.table_rules import (
     existing_table,
     find_columns,
     require_columns,
+    require_insert_keys,
     require_partition_keys,
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
@@ -289,13 +290,7 @@ class Preflight:
         what = f"The insert into {table.ref.full_name}"
         for spec in job.partitions or ():
             require_partition_keys(table, spec)
-        keys = [key.name.lower() for key in table.partition_keys]
-        for name in job.static or ():
-            if name.lower() not in keys:
-                raise UserError(
-                    f"{what} has a value for {name.lower()}, which is not one of the partition keys "
-                    f"{', '.join(keys)}."
-                )
+        require_insert_keys(table, job.static or (), job.dynamic, what)
         if job.columns is not None:
             find_columns(table, list(job.columns), what)
         elif isinstance(job.source, QuerySource) and job.by_position:

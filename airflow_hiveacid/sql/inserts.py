@@ -236,6 +236,7 @@ def _insert(statement: SqlStatement, tree: exp.Insert, words: Words) -> InsertJo
         columns=columns,
         partitions=(values,) if values and not dynamic else None,
         static=values if values and dynamic else None,
+        dynamic=dynamic,
     )
 
 

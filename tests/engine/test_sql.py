@@ -94,6 +94,13 @@ def test_inserts_go_by_position(sql: Sql, rows: Rows, client: MetastoreClient) -
             sql(wrong)
     with pytest.raises(UserError, match="not one of the partition keys"):
         sql("INSERT INTO t PARTITION (name = 'x', hour) SELECT 1, 'mon', 3")
+    for keys in ("day, month", "hour, day", "hour = 3, day", "day", "day, hour, name"):
+        with pytest.raises(UserError, match="names the partition keys"):
+            sql(f"INSERT OVERWRITE TABLE t PARTITION ({keys}) SELECT 1, 'x', 'mon', 3")
+    sql("CREATE TABLE whole (id int); INSERT INTO whole VALUES (1)")
+    with pytest.raises(UserError, match="the table is partitioned by nothing"):
+        sql("INSERT OVERWRITE TABLE whole PARTITION (id) SELECT 7")
+    assert rows("whole") == [(1,)]
     assert rows("t") == expected
     assert left_behind(client) == []
 

@@ -187,6 +187,11 @@ def test_unsupported_jobs_are_refused(job: ScriptJob, message: str) -> None:
         ({"static": {"d": "1"}, "partitions": [{"d": "1"}]}, "exclude each other"),
         ({"static": {}}, "static must name every partition key"),
         ({"static": {"d": ""}}, "static has an empty value"),
+        ({"dynamic": ["d"], "partitions": [{"d": "1"}]}, "exclude each other"),
+        ({"dynamic": ["d", "D"]}, "name a partition key twice"),
+        ({"dynamic": ["d"], "static": {"D": "1"}}, "name a partition key twice"),
+        ({"dynamic": [" "]}, "an empty name"),
+        ({"dynamic": "d"}, "dynamic must be a list"),
     ],
 )
 def test_where_columns_go_must_be_clear(fields: dict, message: str) -> None:

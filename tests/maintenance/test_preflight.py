@@ -263,6 +263,7 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
             UserError,
             "a value for dya, which is not one of the partition keys day",
         ),
+        (replace(INSERT, source=QUERY, dynamic=["day"]), UserError, "is partitioned by nothing"),
         (
             TruncateJob(target="shop.orders", partition={"d": "1"}),
             UserError,

@@ -107,6 +107,10 @@ UNSUPPORTED = [
         30,
         "Expected a literal or a parameter before 'CONCAT'",
     ),
+    ("INSERT INTO t PARTITION (a, A) SELECT 1", 1, 29, "The partition key a is there twice"),
+    ("INSERT INTO t PARTITION (a, a = '1') SELECT 1", 1, 29, "The partition key a is there twice"),
+    ("INSERT INTO t PARTITION (a, b = 1) SELECT 1", 1, 29, "Keys without a value come last"),
+    ("OPTIMIZE t PARTITION (k = 1, K = 2)", 1, 30, "The partition key k is there twice"),
     ("INSERT INTO a.b.c SELECT 1", 1, 13, "a table of another catalog is not supported"),
     ("INSERT INTO t VALUES ('it''s')", 1, 27, "the end of one text and the start of another"),
     (

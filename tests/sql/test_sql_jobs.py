@@ -64,8 +64,8 @@ CASES = {
     "INSERT INTO t PARTITION (day = '2026-01-01', hour = 3) SELECT id FROM feed f": insert(
         "SELECT id FROM `db__feed` f", FEED, partitions=({"day": "2026-01-01", "hour": "3"},)
     ),
-    "INSERT OVERWRITE TABLE t PARTITION (Day = NULL, hour) SELECT feed.id, 1 FROM feed": insert(
-        "SELECT feed.id, 1 FROM `db__feed` AS `feed`", FEED, overwrite=True, static={"day": None}
+    "INSERT OVERWRITE TABLE t PARTITION (D = NULL, h) SELECT id FROM feed f": insert(
+        "SELECT id FROM `db__feed` f", FEED, overwrite=True, static={"d": None}, dynamic=["h"]
     ),
     "INSERT INTO t SELECT * FROM feed FOR VERSION AS OF 7 JOIN feed b ON b.id = feed.id": insert(
         "SELECT * FROM `db__feed` AS `feed` JOIN `db__feed_2` b ON b.id = feed.id",
@@ -79,7 +79,7 @@ CASES = {
         "SELECT * FROM `db__feed` c JOIN `e__f` d ON true",
         {"db__feed": ChangesSource("db.feed", "3", "9"), "e__f": ChangesSource("e.f", "4")},
     ),
-    "INSERT INTO t PARTITION (day) SELECT 1, 'x'": insert("SELECT 1, 'x'"),
+    "INSERT INTO t PARTITION (d, h) SELECT 1": insert("SELECT 1", dynamic=["d", "h"]),
     "INSERT INTO t BY NAME SELECT 1 AS id": InsertJob(
         target="db.t", source=QuerySource("SELECT 1 AS id")
     ),

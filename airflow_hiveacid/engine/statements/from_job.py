@@ -36,7 +36,9 @@ def statement_of(job: Job, spark: SparkSession, orc_codec: str | None = None) ->
 
 @statement_of.register
 def _insert(job: InsertJob, spark: SparkSession, orc_codec: str | None = None) -> Statement:
-    plan = InsertPlan(job.partitions, job.by_position, job.columns, job.static, job.defaults)
+    plan = InsertPlan(
+        job.partitions, job.by_position, job.columns, job.static, job.dynamic, job.defaults
+    )
     return InsertStatement(
         *_target_and_codec(job, orc_codec), job.source, plan, job.overwrite, job.merge_schema
     )

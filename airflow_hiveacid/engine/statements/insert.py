@@ -1,6 +1,6 @@
 """Append and overwrite: rows that do not depend on earlier rows."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,11 @@ from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserEr
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.table_rules import find_columns, require_partition_keys
+from airflow_hiveacid.metastore.table_rules import (
+    find_columns,
+    require_insert_keys,
+    require_partition_keys,
+)
 from airflow_hiveacid.progress import Phase
 
 # Columns that are true in the rows that get the default value of another column.
@@ -37,6 +41,7 @@ class InsertPlan:
     by_position: bool = False
     columns: Sequence[str] | None = None
     static: PartitionSpec | None = None
+    dynamic: Sequence[str] = ()
     defaults: Sequence[int] = ()
 
     @property
@@ -50,9 +55,11 @@ class InsertPlan:
         """Return the names of the written partitions, if the plan determines them.
 
         Raises:
-            UserError: The table has no partitions, or a key is missing or unknown, or a value is
-                invalid for the key's type.
+            UserError: The table has no partitions, or a key is missing, unknown, or out of order,
+                or a value is invalid for the key's type.
         """
+        what = f"The insert into {table.ref.full_name}"
+        require_insert_keys(table, self.static or (), self.dynamic, what)
         if self.partitions is not None:
             return _partition_names(spark, table, self.partitions)
         keys = {key.name.lower() for key in table.partition_keys}
@@ -231,7 +238,8 @@ def rows_for(
     named = source.columns[: len(source.columns) - len(plan.defaults)]
     find_columns(table, named, what)
     have = {name.lower(): name for name in named}
-    _check_static(table, plan, have, what)
+    if twice := [name for name in _lower(plan.static or {}) if name in have]:
+        raise UserError(f"{what} has two values for the partition key {twice[0]}.")
     keys = {key.name.lower() for key in table.partition_keys}
     values: dict[str, str] = {}
     for column in all_columns(table):
@@ -277,18 +285,6 @@ def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> 
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
     return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])
-
-
-def _check_static(table: HiveTable, plan: InsertPlan, have: Container[str], what: str) -> None:
-    keys = [key.name.lower() for key in table.partition_keys]
-    for name in _lower(plan.static or {}):
-        if name not in keys:
-            raise UserError(
-                f"{what} has a value for {name}, which is not one of the partition keys "
-                f"{', '.join(keys)}."
-            )
-        if name in have:
-            raise UserError(f"{what} has two values for the partition key {name}.")
 
 
 def _literal(value: str | None) -> str:
