@@ -68,7 +68,7 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
     from airflow_hiveacid.acid.schema import TableKind
     from airflow_hiveacid.metastore.client import MetastoreClient
     from airflow_hiveacid.metastore.formats import StorageFormat
-    from airflow_hiveacid.metastore.table_rules import existing_table
+    from airflow_hiveacid.metastore.table_rules import column_names, existing_table
     from airflow_hiveacid.scan.table_scan import TableScan
 
     assert question.table is not None
@@ -76,6 +76,9 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
         table = existing_table(client, TableRef.parse(question.table.name))
     read = (StorageFormat.ORC, StorageFormat.PARQUET)
     if table.kind is TableKind.NOT_ACID or table.format not in read:
+        return None
+    names = {name.lower() for name in column_names(table)}
+    if question.columns is not None and not names.issuperset(question.columns):
         return None
     as_of = question.table.version
     scan = TableScan(

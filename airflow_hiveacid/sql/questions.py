@@ -1,6 +1,7 @@
 """Statements that only ask something: SHOW, DESCRIBE and SELECT."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -150,7 +151,8 @@ class Select:
     Attributes:
         query: The query, for Spark.
         table: The table, if the query only reads its rows; then Spark is not required.
-        columns: The requested columns of the table; all if None.
+        columns: The requested names; all columns of the table if None. A name that is not a column
+            may be a function of Spark, such as current_date.
         limit: The number of requested rows; all if None.
     """
 
@@ -297,27 +299,32 @@ def select_of(statement: SqlStatement, tree: exp.Expr) -> Select:
     return Select(query, table, columns, limit)
 
 
+# The nodes of a query that selects unchanged columns of one table, each with its arguments.
+_PLAIN: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Column: ("this",),
+    exp.From: ("this",),
+    exp.Identifier: ("this", "quoted"),
+    exp.Limit: ("expression",),
+    exp.Literal: ("this",),
+    exp.Select: ("expressions", "from_", "limit"),
+    exp.Star: (),
+    exp.Table: ("this", "db", "alias", "version"),
+    exp.TableAlias: ("this",),
+    exp.Version: ("this", "expression", "kind"),
+}
+
+
 def _is_plain(tree: exp.Expr) -> bool:
     """Whether a query selects only unchanged columns of one table."""
-    if not isinstance(tree, exp.Select):
-        return False
-    parts = {name for name, value in tree.args.items() if value}
-    clause = tree.args.get("from_")
-    table = None if clause is None else clause.this
-    if not parts <= {"expressions", "from_", "limit"} or not isinstance(table, exp.Table):
-        return False
-    if {name for name, value in table.args.items() if value} - {"this", "db", "alias", "version"}:
-        return False
-    if "limit" in parts and _literal_limit(tree) is None:
-        return False
-    # Without EXCEPT and the like.
-    star = tree.expressions == [exp.Star()]
-    return star or all(
-        isinstance(column, exp.Column)
-        and isinstance(column.this, exp.Identifier)
-        and not column.table
-        for column in tree.expressions
-    )
+    # A version is read with the table.
+    for node in tree.walk(prune=lambda each: isinstance(each, exp.Version)):
+        given = {name for name, value in node.args.items() if value}
+        if not given <= {*_PLAIN.get(type(node), ())} or type(node) not in _PLAIN:
+            return False
+    columns = all(isinstance(column, exp.Column) for column in tree.expressions)
+    limited = tree.args.get("limit") is None or _literal_limit(tree) is not None
+    has_table = tree.args.get("from_") is not None
+    return has_table and limited and (columns or tree.expressions == [exp.Star()])
 
 
 def _literal_limit(tree: exp.Expr) -> int | None:

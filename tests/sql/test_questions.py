@@ -68,7 +68,18 @@ QUERIES = (
     *("SELECT a FROM t JOIN u", "SELECT a FROM t TABLESAMPLE (1 ROWS)", "VALUES (1, 2)"),
     *("WITH u AS (SELECT 1) SELECT * FROM u", "SELECT * FROM t UNION ALL SELECT * FROM u"),
     *("SELECT * FROM t LIMIT 1 OFFSET 1", "SELECT a.b FROM t", "SELECT * FROM (SELECT * FROM t)"),
-    *("SELECT * EXCEPT (a) FROM t", "SELECT t.* FROM t"),
+    *(
+        "SELECT * EXCEPT (a) FROM t",
+        "SELECT t.* FROM t",
+        "SELECT a FROM t AS x(b, a)",
+        "SELECT 7 FROM t",
+    ),
+    *(
+        "SELECT * FROM t x(p, q)",
+        "SELECT *, a FROM t",
+        "SELECT /*+ COALESCE(1) */ a FROM t",
+        "SELECT 'a' FROM t",
+    ),
     "SELECT * FROM TABLE_CHANGES('t', 3)",
 )
 
