@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.acid.hive_literals import parse_day, parse_time
+from airflow_hiveacid.acid.names import parse_partition_name, partition_name
 from airflow_hiveacid.acid.schema import Char, HiveType, Primitive, Varchar, parse_type
 from airflow_hiveacid.acid.schema import Decimal as DecimalType
 from airflow_hiveacid.errors import HiveAcidError, UserError
@@ -98,6 +99,21 @@ def values_of_partition(
         plain = isinstance(value, int | date) and not isinstance(value, bool)
         texts.append(str(value) if plain else given[key].value)
     return tuple(texts)
+
+
+def canonical_name(name: str, keys: Mapping[str, str]) -> str:
+    """Return the name of a partition with the keys in the order of the table and plain values.
+
+    Args:
+        name: The keys with their values in any order, like "hour=07/day=2026-1-1".
+        keys: The partition keys with their types, in order.
+
+    Raises:
+        MalformedName: The text is not the name of a partition.
+        UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
+    """
+    clause = [KeyComparison(key, value) for key, value in parse_partition_name(name)]
+    return partition_name([*keys], values_of_partition(clause, keys))
 
 
 def _test(

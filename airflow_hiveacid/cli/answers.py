@@ -17,7 +17,7 @@ from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.table_rules import (
     existing_database,
     existing_table,
-    require_partition_keys,
+    requested_partitions,
 )
 from airflow_hiveacid.sql import questions
 
@@ -219,9 +219,8 @@ def _column(table: HiveTable, name: str) -> Answer:
 def _partition(
     client: MetastoreClient, table: HiveTable, values: Mapping[str, str | None], extended: bool
 ) -> Answer:
-    require_partition_keys(table, values)
-    keys = [key.name for key in table.partition_keys]
-    name = partition_name(keys, [values[key.lower()] for key in keys])
+    given = partition_name([*values], [*values.values()])
+    (name,) = requested_partitions(client, table, [given])
     found = client.get_partitions(table, [name])
     if not found:
         raise InvalidJob(

@@ -13,7 +13,7 @@ from airflow_hiveacid.compaction.table import joint_report
 from airflow_hiveacid.errors import DataError, SparkNeeded, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
-from airflow_hiveacid.maintenance.survey import Survey, compactable
+from airflow_hiveacid.maintenance.survey import Survey, compactable, compaction_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import INITIATED, CompactionQueue
@@ -136,7 +136,7 @@ def _why_spark(client: MetastoreClient, ref: TableRef, job: CompactJob) -> str |
     try:
         if job.mode == "worker":
             return _why_queue_needs_spark(client, ref, job)
-        table = compactable(client, ref)
+        table, job = compaction_of(client, job)
         return _why_requests_need_spark(client, table, _requests(client, table, job), job)
     except (DataError, StorageError) as error:
         if job.run_in == "worker":

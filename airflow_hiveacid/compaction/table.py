@@ -29,7 +29,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
-from airflow_hiveacid.maintenance.survey import Survey, compactable
+from airflow_hiveacid.maintenance.survey import Survey, compactable, compaction_of
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
@@ -79,7 +79,8 @@ class TableCompactor:
         if job.mode == "worker":
             done = list(self._serve())
         else:
-            table = compactable(self._client, self._ref)
+            table, job = compaction_of(self._client, job)
+            self._job = job
             if job.conflict_policy == "strict":
                 self._overlaps = self._watch(table)
             if job.type == CompactionType.REBALANCE:
@@ -127,6 +128,7 @@ class TableCompactor:
         now = datetime.now(UTC)
         sizes = Survey(self._client, job.policy).survey([self._ref], job.partitions, now)
         decisions = choose(sizes, job.budget)
+        surveyed = {decision.size.partition for decision in sizes}
         for decision in decisions:
             self._clock.note(f"{_name(self._ref, decision.size.partition)}: {decision.reason}")
         return (
@@ -136,9 +138,12 @@ class TableCompactor:
                 if decision.type is not None
             ],
             [
-                _skipped(self._ref, decision.size.partition, decision.reason)
-                for decision in decisions
-                if decision.type is None
+                *(self._missing(name) for name in job.partitions or () if name not in surveyed),
+                *(
+                    _skipped(self._ref, decision.size.partition, decision.reason)
+                    for decision in decisions
+                    if decision.type is None
+                ),
             ],
         )
 
@@ -161,8 +166,7 @@ class TableCompactor:
 
         def compact_one(request: _Request) -> PartitionReport:
             if request.partition is not None and partitions[request.partition] is None:
-                missing = InvalidJob(f"{self._ref} has no partition {request.partition}.")
-                return self._failed(self._ref, request.partition, missing)
+                return self._missing(request.partition)
             return self._compact(table, partitions[request.partition], request)
 
         # Each thread has its own tasks, and its own connection to the metastore.
@@ -278,6 +282,13 @@ class TableCompactor:
         except (SnapshotMoved, SparkNeeded) as error:
             compaction.refuse(error.what)
             raise
+
+    def _missing(self, partition: str) -> PartitionReport:
+        error = InvalidJob(
+            f"{self._ref} has no partition {partition}.",
+            remedy=f"SHOW PARTITIONS {self._ref} lists the partitions.",
+        )
+        return self._failed(self._ref, partition, error)
 
     def _failed(self, ref: TableRef, partition: str | None, error: Exception) -> PartitionReport:
         ours = error if isinstance(error, HiveAcidError) else self._scheduler.translated(error)

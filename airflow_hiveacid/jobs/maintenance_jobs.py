@@ -29,7 +29,8 @@ class CompactJob(ScriptedJob):
     """Compact a table.
 
     Attributes:
-        partitions: The names of the partitions, "d=1/e=2"; None means all of them.
+        partitions: The names of the partitions, "d=1/e=2"; None means all of them. A name has all
+            partition keys, in any order. A missing partition is reported as failed.
         type: "minor" or "major" compacts every one of the partitions where that has an effect;
             None compacts those that the policy selects. "rebalance" is a major compaction that also
             sorts the rows; those of full ACID tables get new row ids. Appends continue meanwhile,

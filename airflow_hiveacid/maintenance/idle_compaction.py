@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import DataError, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
-from airflow_hiveacid.maintenance.survey import Survey, compactable
+from airflow_hiveacid.maintenance.survey import Survey, compaction_of
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
@@ -34,13 +34,13 @@ def idle_report(client: MetastoreClient, job: CompactJob) -> CompactReport | Non
     if job.mode == "worker":
         waiting = CompactionQueue(client).waiting(job.pool, ref)
         return CompactReport(target=ref.full_name) if waiting is None else None
-    compactable(client, ref)
+    _, job = compaction_of(client, job)
     try:
         survey = Survey(client, job.policy).survey([ref], job.partitions)
     except (DataError, StorageError):
         return None  # Spark may have credentials that this process lacks, or report it better.
     decisions = choose(survey, job.budget)
-    if job.type is not None and job.partitions:
+    if job.partitions:
         found = {decision.size.partition for decision in decisions}
         if not found.issuperset(job.partitions):
             return None

@@ -28,6 +28,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.layout.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
@@ -35,7 +36,7 @@ from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
-from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.table_rules import existing_table, requested_partitions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -376,6 +377,18 @@ def compactable(client: MetastoreClient, ref: TableRef) -> HiveTable:
     table = existing_table(client, ref)
     require_compactable(table)
     return table
+
+
+def compaction_of(client: MetastoreClient, job: CompactJob) -> tuple[HiveTable, CompactJob]:
+    """Describe the table of a compaction, and replace the job's names of partitions by the table's.
+
+    Raises:
+        UserError: The table has no partitions, or a name does not fit its partition keys.
+    """
+    table = compactable(client, TableRef.parse(job.target))
+    if job.partitions is None:
+        return table, job
+    return table, replace(job, partitions=requested_partitions(client, table, job.partitions))
 
 
 def require_compactable(table: HiveTable) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.partition_filter import canonical_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     InsertOnlyTable,
@@ -134,6 +135,32 @@ def require_partition_keys(table: HiveTable, spec: Iterable[str]) -> None:
             f"not by {', '.join(names)}.",
             remedy="Give a value for each of the table's partition keys.",
         )
+
+
+def requested_partitions(
+    client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> list[str]:
+    """Return the names that the metastore has, or would have, for some requested partitions.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        names: The requested names. Their keys may be in any order, and values in any spelling that
+            the type has, unless there is a partition of exactly this name.
+
+    Raises:
+        UserError: The table has no partitions, a key is missing, unknown or repeated, or a value is
+            invalid for its type.
+    """
+    if not table.partition_keys:
+        raise UserError(
+            f"{table.ref.full_name} has no partitions, so it has no partition {names[0]}.",
+            remedy="Leave the partitions out.",
+        )
+    keys = {key.name.lower(): key.type for key in table.partition_keys}
+    exact = {partition.name for partition in client.get_partitions(table, names)}
+    found = (name if name in exact else canonical_name(name, keys) for name in names)
+    return list(dict.fromkeys(found))
 
 
 def require_insert_keys(

@@ -67,6 +67,7 @@ from airflow_hiveacid.metastore.table_rules import (
     column_names,
     existing_table,
     find_columns,
+    requested_partitions,
     require_columns,
     require_insert_keys,
     require_partition_keys,
@@ -184,7 +185,8 @@ class Preflight:
         table = self._table(job.target)
         require_compactable(table)
         if job.partitions is not None:
-            require_partitions(self._client, table, job.partitions)
+            names = requested_partitions(self._client, table, job.partitions)
+            require_partitions(self._client, table, names)
 
     @_check.register
     def _(self, job: CreateTableAsJob) -> None:

@@ -56,8 +56,6 @@ def require_partitions(client: MetastoreClient, table: HiveTable, names: Sequenc
     Raises:
         UserError: No partition exists.
     """
-    if not table.partition_keys:
-        return  # The job refuses each of them by itself.
     known = client.get_partition_names(table.ref)
     missing = [name for name in names if name not in known]
     if len(missing) == len(names):
