@@ -44,6 +44,10 @@ _TYPES = {
     *(exp.DType.TEXT, exp.DType.CHAR, exp.DType.VARCHAR, exp.DType.TIMESTAMPTZ),
     *(exp.DType.TIMESTAMPLTZ, exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT),
 }
+# The numbers of arguments that types can have; sqlglot replaces or drops others.
+_ARGUMENTS = {exp.DType.CHAR: (1,), exp.DType.VARCHAR: (1,), exp.DType.DECIMAL: (0, 1, 2)}
+# The clauses of a table that is created LIKE another one.
+_OF_LIKE = (exp.Property, exp.LocationProperty, exp.SchemaCommentProperty)
 _FILE_FORMATS = {"jsonfile": "JSON", **{name.lower(): name for name in FORMATS}}
 
 
@@ -193,10 +197,11 @@ class _Table:
 
     def like(self, tree: exp.Create, like: exp.Expr) -> CreateTableLikeJob:
         """Return the job of a table with the definition of another one."""
-        if self._format or self._serde or self._keys or self._buckets[0]:
-            self._statement.refuse(
-                like, "LIKE takes the keys, buckets and format of the other table."
-            )
+        for clause in tree.args["properties"].expressions:
+            if clause is not like and type(clause) not in _OF_LIKE:
+                self._statement.refuse(
+                    like, "LIKE takes the keys, buckets, format and serde of the other table."
+                )
         return CreateTableLikeJob(
             target=self._statement.table(tree.this, "Creating"),
             like=self._statement.table(like.this, "LIKE"),
@@ -264,6 +269,13 @@ def _type(statement: SqlStatement, node: exp.ColumnDef) -> str:
         if part.this not in _TYPES:
             name = getattr(part.this, "name", part.this)
             statement.refuse(node, f"The column {node.name}: the type {name} is not supported.")
+        arguments = [each for each in part.expressions if isinstance(each, exp.DataTypeParam)]
+        if len(arguments) not in _ARGUMENTS.get(part.this, (0,)):
+            statement.refuse(
+                node,
+                f"The column {node.name}: a type in it has too few or too many arguments.",
+                "Write char(n), varchar(n), decimal(p, s), and other types without arguments.",
+            )
         if part.this is exp.DType.TIMESTAMPLTZ:
             # Spark has a word of its own for it.
             part.set("this", exp.DType.USERDEFINED)

@@ -125,6 +125,11 @@ class CreateTableJob(CatalogJob, TableLayout):
             if column.name.lower() in seen:
                 raise InvalidJob(f"{self.target} would have the column {column.name} twice.")
             seen.add(column.name.lower())
+        if (end := self.serde_parameters.get("line.delim", "\n")) != "\n":
+            raise InvalidJob(
+                f"{self.target}: lines end with a newline, and not with {end!r}.",
+                remedy="Leave LINES TERMINATED BY, or 'line.delim', out.",
+            )
         if self.format not in FORMATS:
             raise InvalidJob(f"format: {self.format!r} is not one of {', '.join(FORMATS)}.")
         if self.format != "ORC" and not self.insert_only:
