@@ -43,9 +43,7 @@ def possible_partitions(
 def condition_tree(condition: str) -> exp.Expr | None:
     """Return the syntax tree of a condition or an expression; None if only Spark can read it."""
     try:
-        statement = SqlStatement.of(f"SELECT 1 WHERE {condition}", "")
-        statement.require_single_texts(statement.tokens)
-        tree = statement.parse()
+        tree = SqlStatement.of(f"SELECT 1 WHERE {condition}", "").parse()
     except SqlError:
         return None
     where: exp.Expr = tree.args["where"].this
