@@ -12,7 +12,15 @@ from airflow_hiveacid.acid.constraints import (
     NotNull,
     TableConstraints,
 )
-from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.acid.schema import (
+    Array,
+    HiveType,
+    Map,
+    Struct,
+    TableKind,
+    Union,
+    parse_type,
+)
 from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.definitions.table_properties import free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -37,7 +45,7 @@ def create_statement(table: HiveTable, constraints: TableConstraints = NO_CONSTR
 
     Raises:
         NotTransactional: It is a plain table, or a view.
-        UnsupportedTable: It is stored in a format that is not known.
+        UnsupportedTable: It is stored in a format that is not known, or has an unknown type.
     """
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not a transactional table.")
@@ -82,7 +90,21 @@ def _column(column: HiveColumn, constraints: TableConstraints = NO_CONSTRAINTS) 
         for each in constraints.all
         if not _is_of_table(each) and getattr(each, "column", "").lower() == column.name.lower()
     )
-    return f"  {_name(column.name)} {column.type}{declared}{comment}"
+    return f"  {_name(column.name)} {_type(parse_type(column.type))}{declared}{comment}"
+
+
+def _type(type_: HiveType) -> str:
+    """Return a type with the names of fields in quotes: they may be keywords, or have blanks."""
+    match type_:
+        case Array(element):
+            return f"array<{_type(element)}>"
+        case Map(key, value):
+            return f"map<{_type(key)},{_type(value)}>"
+        case Struct(fields):
+            return f"struct<{','.join(f'{_name(name)}:{_type(each)}' for name, each in fields)}>"
+        case Union(choices):
+            return f"uniontype<{','.join(map(_type, choices))}>"
+    return str(type_)
 
 
 def _is_of_table(constraint: Constraint) -> bool:
