@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_hiveacid import (
     HiveAcidDeleteOperator,
@@ -24,6 +24,7 @@ from airflow_hiveacid import (
 )
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
+from airflow_hiveacid.hooks.task_failures import HiveAcidTaskTrouble
 from airflow_hiveacid.jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.jobs.job_json import to_json
 from airflow_hiveacid.jobs.options.run_token import marked_token
@@ -196,7 +197,7 @@ def test_on_kill_stops_spark_and_aborts_the_transaction(orders, eventually):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(AirflowException, match="Error code is: -9"):
+    with pytest.raises(HiveAcidTaskTrouble, match="TaskKilled"):
         operator.execute(context("killed"))
     killer.join()
     assert orders.open(token) == []
