@@ -86,10 +86,10 @@ def emit_assets(
     """Add the results of jobs to the events of a task's outlets.
 
     Of outlets with ``hiveacid://`` uris, only those of written tables receive results, each of its
-    own table; the log lists the others, for which Airflow creates events as well. An AssetAlias gets an event of every table's asset. Since Airflow 3.3, an asset by
-    partition has an event for each touched partition, and in a DAG with
-    ``schedule=PartitionedAtRuntime()`` so has each asset; elsewhere such events would prevent runs
-    of DAGs that wait for the whole table.
+    own table; the log lists the others, for which Airflow creates events as well. An AssetAlias
+    gets an event of every table's asset. Since Airflow 3.3, an asset by partition has an event for
+    each touched partition, and in a DAG with ``schedule=PartitionedAtRuntime()`` so has each asset;
+    elsewhere such events would prevent runs of DAGs that wait for the whole table.
 
     :param context: The context of the running task.
     :param reports: The reports of the jobs.

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 from importlib import import_module
@@ -203,14 +203,16 @@ class PageRun:
         """Run one task for each of the values that an earlier one has returned."""
         decorated = isinstance(task, DecoratedMappedOperator)
         mapped_over = task.op_kwargs_expand_input if decorated else task.expand_input
-        ((name, values),) = mapped_over.value.items()
-        if not isinstance(values, Sequence):
-            values = self._found[values.operator.task_id]
-        for value in values:
-            found = {name: value}
-            self._run_task(task.unmap({"op_kwargs": found} if decorated else found))
+        elements = mapped_over.value
+        if isinstance(elements, Mapping):
+            ((name, values),) = elements.items()
+            if not isinstance(values, Sequence):
+                values = self._found[values.operator.task_id]
+            elements = [{name: value} for value in values]
+        for element in elements:
+            self._run_task(task.unmap({"op_kwargs": element} if decorated else element))
 
-    def _run_here(self, connection: Connection, xcoms: Any) -> "_Here":
+    def _run_here(self, *_: object) -> "_Here":
         return _Here(self.spark)
 
     def _context(self, task: Any) -> dict[str, Any]:
