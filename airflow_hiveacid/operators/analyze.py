@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
-from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

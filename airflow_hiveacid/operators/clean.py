@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
-from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 if TYPE_CHECKING:

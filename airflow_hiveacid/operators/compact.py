@@ -8,7 +8,7 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.compaction_need import parse_needs, partitions_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.client import MetastoreClient
 
 
-class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
+class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
     """Compacts a transactional table, or partitions of it.
 
     The worker checks the table first: if nothing needs compaction, the task ends with a report of
@@ -46,7 +46,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOperator[CompactJob]):
 
     job_type = CompactJob
 
-    template_fields: Sequence[str] = (*HiveAcidWorkerOperator.template_fields, "need")
+    template_fields: Sequence[str] = (*HiveAcidWorkerOrSparkOperator.template_fields, "need")
 
     def __init__(
         self, *, job: CompactJob | None = None, need: object = None, **kwargs: Any

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob
-from airflow_hiveacid.operators.in_worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
 from airflow_hiveacid.progress import PhaseClock
 
 if TYPE_CHECKING:

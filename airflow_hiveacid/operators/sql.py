@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.options.run_options import OrcCodec
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.operators.killable import KillObserver
-from airflow_hiveacid.operators.worker import HiveAcidWorkerOperator
+from airflow_hiveacid.operators.worker_or_spark import HiveAcidWorkerOrSparkOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILE = ".sql"
 
 
-class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
+class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
     """Runs statements of SQL on ACID tables, one after the other.
 
     Supported are INSERT INTO and OVERWRITE, FROM ... INSERT ... INSERT, UPDATE, DELETE, MERGE,
@@ -73,9 +73,13 @@ class HiveAcidSqlOperator(HiveAcidWorkerOperator[ScriptJob]):
         "sql",
         "database",
         "parameters",
-        *(name for name in HiveAcidWorkerOperator.template_fields if name != "job"),
+        *(name for name in HiveAcidWorkerOrSparkOperator.template_fields if name != "job"),
     )
-    text_fields: ClassVar[Sequence[str]] = (*HiveAcidWorkerOperator.text_fields, "sql", "database")
+    text_fields: ClassVar[Sequence[str]] = (
+        *HiveAcidWorkerOrSparkOperator.text_fields,
+        "sql",
+        "database",
+    )
     template_ext: Sequence[str] = (_FILE,)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql", "conf": "json"}
 
