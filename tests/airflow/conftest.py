@@ -61,9 +61,16 @@ sys.exit(plan["exit_code"])
 """
 
 
-_SMALL_TABLES = {"db": ("t", "u", "orders", "feed", "plain", "days"), "shop": ("orders", "gone")}
-# Those with something to compact.
-_WRITTEN = ("orders",)
+_SMALL_TABLES = {
+    "db": ("t", "u", "orders", "feed", "plain", "days"),
+    "shop": ("orders", "gone", "days"),
+}
+# Those with something to compact, and its partitions.
+_WRITTEN = {
+    "db.orders": [None],
+    "shop.orders": [None],
+    "shop.days": ["day=1", "day=2", "day=r"],
+}
 
 
 @dataclass
@@ -113,9 +120,11 @@ def small_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetas
                     keys = [HiveColumn("day", "string")] if name == "days" else []
                     table = HiveTable.new(ref, columns, partition_keys=keys, kind=kind)
                     client.create_table(table)
-                    if name in _WRITTEN:
-                        folders = AcidFolders(client, ref)
-                        _ = folders.insert(), folders.insert()
+                    folders = AcidFolders(client, ref)
+                    for partition in _WRITTEN.get(ref.full_name, ()):
+                        if partition is not None:
+                            folders.add(partition)
+                        _ = folders.insert(partition), folders.insert(partition)
         yield metastore
 
 

@@ -104,17 +104,17 @@ def test_a_deferred_task_continues_with_the_result_of_its_function(
 
 
 def test_a_compaction_takes_the_partitions_that_are_returned(run, spark_submit):
-    spark_submit.will(report=CompactReport(target="db.orders").to_dict())
+    spark_submit.will(report=CompactReport(target="shop.days").to_dict())
     run(
         "hive_acid_compact",
-        ["id=1", "id=2"],
-        target="db.orders",
+        ["day=1", "day=2"],
+        target="shop.days",
         type="major",
         pool="night",
         run_in="spark",
     )
     job = codec.decode(CompactJob, spark_submit.seen.job, "job")
-    assert (job.partitions, job.type, job.pool) == (("id=1", "id=2"), "major", None)
+    assert (job.partitions, job.type, job.pool) == (("day=1", "day=2"), "major", None)
 
 
 def test_without_a_partition_there_is_nothing_to_compact(run, spark_submit):

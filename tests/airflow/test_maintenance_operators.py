@@ -46,8 +46,8 @@ def compacted(spark_submit):
 
 def test_a_compact_job_is_submitted_as_it_is(compacted, context):
     job = CompactJob(
-        target="{{ params.table }}",
-        partitions=["d={{ run_id }}"],
+        target="shop.{{ 'days' }}",
+        partitions=["day={{ run_id }}"],
         type="major",
         policy=CompactionPolicy(max_deltas=3),
         budget=Budget(max_partitions=7),
@@ -57,7 +57,7 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
     operator.render_template_fields(context)
     report = operator.execute(context)
     seen = compacted.seen.job
-    assert (seen["job"], seen["target"], seen["partitions"]) == ("compact", "db.orders", ["d=r"])
+    assert (seen["job"], seen["target"], seen["partitions"]) == ("compact", "shop.days", ["day=r"])
     assert (seen["policy"]["max_deltas"], seen["budget"]["max_partitions"]) == (3, 7)
     assert seen["run_token"] == "d/r/t/-1"
     assert report["partitions"][0]["outcome"] == "compacted"
@@ -65,24 +65,26 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
 
 
 @pytest.mark.parametrize(
-    ("needs", "partitions"),
+    ("needs", "target", "partitions"),
     [
-        (need(), None),
-        (need("d=1"), ["d=1"]),
-        ([need("d=1"), need("d=2/e=a%2Fb")], ["d=1", "d=2/e=a%2Fb"]),
+        (need(), "shop.orders", None),
+        (need("day=1", "shop.days"), "shop.days", ["day=1"]),
+        (
+            [need("day=1", "shop.days"), need("day=2", "shop.days")],
+            "shop.days",
+            ["day=1", "day=2"],
+        ),
     ],
 )
-def test_the_result_of_a_sensor_determines_the_compaction(needs, partitions, compacted, context):
+def test_the_result_of_a_sensor_determines_the_compaction(
+    needs, target, partitions, compacted, context
+):
     job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd", run_in="spark")
     operator = HiveAcidCompactOperator(task_id="t", job=job, need=needs)
     operator.render_template_fields(context)
     operator.execute(context)
     seen = compacted.seen.job
-    assert (seen["target"], seen["partitions"], seen["type"]) == (
-        "shop.orders",
-        partitions,
-        "minor",
-    )
+    assert (seen["target"], seen["partitions"], seen["type"]) == (target, partitions, "minor")
     assert seen["reason"] == "12 delta directories (limit 10)."
     assert (seen["parallel"], seen["orc_codec"]) == (5, "zstd")
 
@@ -91,12 +93,12 @@ def test_a_need_is_enough_where_it_is_mapped(compacted, context):
     with DAG("d"):
         job = CompactJob(target="{{ task.need }}", run_in="spark")
         mapped = HiveAcidCompactOperator.partial(task_id="compact", job=job).expand(
-            need=[need("d=1")]
+            need=[need("day=1", "shop.days")]
         )
-    operator = mapped.unmap({"need": need("d=1")})
+    operator = mapped.unmap({"need": need("day=1", "shop.days")})
     operator.render_template_fields(context | {"task": operator})
     operator.execute(context)
-    assert compacted.seen.job["target"] == "shop.orders"
+    assert compacted.seen.job["target"] == "shop.days"
 
 
 @pytest.mark.parametrize("operator", [HiveAcidCleanOperator, HiveAcidCompactOperator])
@@ -185,9 +187,9 @@ def test_a_clean_table_is_not_worth_deferring(cluster, context):
 
 
 def test_missing_partitions_are_left_to_the_run(compacted, context):
-    job = CompactJob(target="db.t", partitions=["d=1"], type="major", run_in="spark")
+    job = CompactJob(target="shop.days", partitions=["day=1", "day=3"], run_in="spark")
     HiveAcidCompactOperator(task_id="t", job=job).execute(context)
-    assert compacted.seen.job["partitions"] == ["d=1"]
+    assert compacted.seen.job["partitions"] == ["day=1", "day=3"]
 
 
 def test_open_transactions_of_an_earlier_attempt_end_also_without_spark(

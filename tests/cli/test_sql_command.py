@@ -243,7 +243,7 @@ def test_columns_and_partitions_are_described(hiveacid, client, database) -> Non
     for sql, message in {
         "DESCRIBE t oops": "has no column oops. Its columns are id, info, day, n",
         "DESCRIBE t PARTITION (day = 'a', n = 7)": "has no partition day=a/n=7",
-        "DESCRIBE t PARTITION (day = 'a')": "Give a value for each",
+        "DESCRIBE t PARTITION (day = 'a')": "The value of the partition key n is missing",
     }.items():
         status, said = told(sql)
         assert status != 0
