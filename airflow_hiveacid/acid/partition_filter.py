@@ -90,9 +90,14 @@ def values_of_partition(
         if each.operator != "=":
             raise UserError(f"A partition is added by values of its keys, not by {each}.")
     if missing := [key for key in keys if key not in given]:
-        raise UserError(f"The value of the partition key {missing[0]} is missing.")
+        raise UserError(
+            f"The value of the partition key {missing[0]} is missing.",
+            remedy=f"Give a value for each of {', '.join(keys)}.",
+        )
     if len(given) < len(clause):
-        raise UserError("The clause names a partition key twice.")
+        raise UserError(
+            "The clause names a partition key twice.", remedy="Give each key one value."
+        )
     texts = []
     for key in keys:
         value = _value(given[key], keys)
