@@ -31,6 +31,7 @@ from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
+from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
@@ -142,7 +143,8 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     dropped = partitions_to_drop(table, names, job.partitions, lenient=lenient)
     if not dropped:
         if record is not None and earlier is not None:
-            # The earlier attempt was killed after it had dropped all of them.
+            # The earlier attempt was killed after it had dropped all of them, and has their locks.
+            abort_open_transactions(client, *job.tokens)
             record.complete(earlier)
         return ChangedPartitions((), (f"No partition of {table.ref} matches.",))
     warnings = []

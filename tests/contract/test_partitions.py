@@ -39,6 +39,7 @@ from airflow_hiveacid.maintenance.table_detail import table_detail
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.thrift.answers import TxnInfo, TxnState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
@@ -216,17 +217,21 @@ def test_a_drop_that_ends_in_the_middle_is_completed_by_the_next_try(
 
 
 @contextmanager
-def killed(client: MetastoreClient, patch: pytest.MonkeyPatch, after: int) -> Iterator[None]:
-    """End a drop after so many partitions, as the kill of its process does."""
+def killed(
+    client: MetastoreClient, patch: pytest.MonkeyPatch, after: int
+) -> Iterator[list[TxnInfo]]:
+    """End a drop after so many partitions, and list the transactions that were open by then."""
     really = client.drop_partitions
+    opened: list[TxnInfo] = []
 
     def drop_some(ref: TableRef, dropped: Sequence[str], confirm: Callable[[], None]) -> None:
         really(ref, dropped[:after], confirm)
+        opened.extend(each for each in client.get_open_txns_info() if each.state is TxnState.OPEN)
         raise MetastoreUnreachable("The metastore has gone.")
 
     patch.setattr(client, "drop_partitions", drop_some)
     with pytest.raises(MetastoreUnreachable):
-        yield
+        yield opened
     patch.undo()
 
 
@@ -259,6 +264,19 @@ def test_a_retry_that_drops_nothing_completes_the_run(client, table, monkeypatch
         assert client.get_table(table).parameters[PARTITIONS_DROPPED] == last
         run(client, f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (day = '2026-01-01')")
         assert run(client, drop, run_token=token)[0].already_done
+
+
+@FAKE
+def test_a_retry_that_finds_nothing_ends_the_transaction_of_the_killed_attempt(
+    client, table, monkeypatch
+) -> None:
+    drop = f"ALTER TABLE {table} DROP PARTITION (day < '2026-01-03')"
+    with killed(client, monkeypatch, after=2) as opened:
+        run(client, drop, run_token="d/r/t/-1")
+    (killed_one,) = opened
+    left = client.open_txn(killed_one.user, killed_one.host, None)
+    assert run(client, drop, run_token="d/r/t/-1")[0].partitions == ()
+    assert left in Snapshot.take(client, []).txns.aborted
 
 
 @REAL_AND_FAKE
