@@ -1,12 +1,14 @@
 """Validation of a job against the metastore's definition of its tables, with or without Spark."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import canonical_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
+    HiveAcidError,
     InsertOnlyTable,
     MetastoreError,
     NotTransactional,
@@ -158,9 +160,16 @@ def requested_partitions(
             remedy="Leave the partitions out.",
         )
     keys = {key.name.lower(): key.type for key in table.partition_keys}
-    exact = {partition.name for partition in client.get_partitions(table, names)}
+    unusual = [name for name in names if not _is_canonical(name, keys)]
+    exact = {each.name for each in client.get_partitions(table, unusual)} if unusual else set()
     found = (name if name in exact else canonical_name(name, keys) for name in names)
     return list(dict.fromkeys(found))
+
+
+def _is_canonical(name: str, keys: Mapping[str, str]) -> bool:
+    with suppress(HiveAcidError):
+        return canonical_name(name, keys) == name
+    return False
 
 
 def require_insert_keys(
