@@ -78,8 +78,7 @@ class FunctionOperator(DecoratedOperator, HiveAcidSparkOperator[Any]):
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: "Context"
     ) -> Any:
         """Continue after the trigger with the function's earlier result."""
-        ti = context["ti"]
-        result = ti.xcom_pull(task_ids=self.task_id, key=self.result_key, map_indexes=ti.map_index)
+        result = self._stored(self.result_key, context)
         # An earlier version of this package may have submitted the application.
         if result is not None:
             self.complete_job(result)

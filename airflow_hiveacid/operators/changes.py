@@ -124,7 +124,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         return dataclasses.replace(reading_changes(job, after, up_to), run_token=token)
 
     def _deferred(self, context: "Context") -> Job:
-        job, record = self._named(context), self._submitted_record(context)
+        job, record = self._named(context), self._stored(_XCOM, context)
         if not record:
             return job
         table = codec.decode(LocatedTable, record["read"], _XCOM)
@@ -155,16 +155,12 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
 
     def _submitted(self, context: "Context") -> ChangesRange | None:
         """The versions read by the application that a trigger has waited for."""
-        record = self._submitted_record(context)
+        record = self._stored(_XCOM, context)
         if not record:
             return None
         if record["read"] != codec.encode(self._reads.table):
             raise TableReplaced(f"{record['table']} was dropped and created again meanwhile.")
         return codec.from_record(ChangesRange, record, _XCOM)
-
-    def _submitted_record(self, context: "Context") -> Any:
-        ti = context["ti"]
-        return ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
 
     def _publish_range(self, read: ChangesRange, context: "Context") -> None:
         record = {**codec.to_record(read), "read": codec.encode(self._reads.table)}

@@ -104,12 +104,7 @@ class HiveAcidCompactOperator(HiveAcidWorkerOrSparkOperator[CompactJob]):
                 self.log.info("On Spark: %s", reason)
                 return None, job
             report = self._compacted(client, job, context)
-        found = rest_for_spark(job, report)
-        if found is None:
-            return report, None
-        rest, reason = found
-        self.log.info("The rest on Spark: %s", reason)
-        return report, rest
+        return report, self._rest(rest_for_spark(job, report))
 
     def _joined(
         self, job: CompactJob, in_worker: CompactReport, on_spark: CompactReport

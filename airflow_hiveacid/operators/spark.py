@@ -196,6 +196,11 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self._end_work()
         self._failure(self._running, context, failure)
 
+    def _stored(self, key: str, context: "Context") -> Any:
+        """Return what the task stored as an XCom before it was deferred; None without it."""
+        ti = context["ti"]
+        return ti.xcom_pull(task_ids=self.task_id, key=key, map_indexes=ti.map_index)
+
     def _deferred(self, context: "Context") -> JobT:
         """Return the named job that the task submitted before it was deferred."""
         return self._named(context)

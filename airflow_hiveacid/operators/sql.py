@@ -184,12 +184,7 @@ class HiveAcidSqlOperator(HiveAcidWorkerOrSparkOperator[ScriptJob]):
                 return None, job
             with self._working(context) as (scheduler, observers):
                 report = run_script_in_worker(client, job, scheduler, observers)
-        found = rest_of_script(job, report)
-        if found is None:
-            return report, None
-        rest, reason = found
-        self.log.info("The rest on Spark: %s", reason)
-        return report, rest
+        return report, self._rest(rest_of_script(job, report))
 
     def _joined(
         self, job: ScriptJob, in_worker: "ScriptReport", on_spark: "ScriptReport"

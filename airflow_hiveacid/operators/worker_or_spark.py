@@ -72,11 +72,18 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
         :param on_spark: The report of the application.
         """
 
+    def _rest(self, found: tuple[JobT, str] | None) -> JobT | None:
+        """Return the job that is left for Spark, if any, and log the reason."""
+        if found is None:
+            return None
+        rest, reason = found
+        self.log.info("The rest on Spark: %s", reason)
+        return rest
+
     def _after_trigger(
         self, event: Mapping[str, Any], job: JobT, context: "Context"
     ) -> dict[str, Any]:
-        ti = context["ti"]
-        record = ti.xcom_pull(task_ids=self.task_id, key=_XCOM, map_indexes=ti.map_index)
+        record = self._stored(_XCOM, context)
         self._in_worker = job.report.from_dict(record) if record else None
         return super()._after_trigger(event, job, context)
 
