@@ -17,8 +17,8 @@ from airflow_hiveacid.acid.schema import MappedColumns
 from airflow_hiveacid.compaction.column_check import check_names
 from airflow_hiveacid.compaction.input_files import InputFile, bytes_of_a_task, naming, open_files
 from airflow_hiveacid.errors import ProofFailed
-from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.envelope import EnvelopeColumn
+from airflow_hiveacid.orc.format.process_memory import return_memory
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.census import (

@@ -14,6 +14,8 @@ import threading
 import traceback
 from typing import IO, Any
 
+from airflow_hiveacid.orc.format.process_memory import use_one_heap
+
 _LENGTH = struct.Struct("<Q")
 
 
@@ -44,6 +46,7 @@ def _read(source: IO[bytes], length: int) -> bytes:
 
 def main() -> None:
     """Run tasks until the parent ends."""
+    use_one_heap()
     answers = os.fdopen(os.dup(1), "wb")
     # A library that prints must not write into the answers.
     os.dup2(2, 1)

@@ -32,7 +32,6 @@ from airflow_hiveacid.orc.copying.stripe_plan import (
     StripePlan,
     plan_stripes,
 )
-from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.envelope import (
     EnvelopeColumn,
     RowOperation,
@@ -40,6 +39,7 @@ from airflow_hiveacid.orc.format.envelope import (
     wrap_types,
 )
 from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.process_memory import return_memory
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.orc.row_keys.delete_file import write_delete_file

@@ -22,8 +22,6 @@ from airflow_hiveacid.errors import HiveAcidError, WorkerFailed
 
 # The start of a process takes as much CPU time as copying hundreds of MB, or encoding 4 MB.
 INLINE_BYTES = 32 << 20
-# With these settings, glibc returns freed memory to the system earlier.
-_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": str(1 << 20)}
 # The largest number of processes, which bounds the memory.
 MOST_PROCESSES = 4
 
@@ -184,7 +182,7 @@ class _Process:
             [sys.executable, "-m", task_process.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**_MEMORY, **os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths},
         )
         # A killed process needs a moment to end.
         self._is_killed = False

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.compaction.scheduling import Caught, Tasks
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,6 +41,7 @@ def in_spark_task(work: Callable[[T], R]) -> Callable[[T], R | HiveAcidError]:
     caught = Caught(work)
 
     def run(item: T) -> R | HiveAcidError:
+        use_one_heap()
         try:
             return caught(item)
         finally:

@@ -36,10 +36,10 @@ from airflow_hiveacid.orc.copying.flatten import (
 from airflow_hiveacid.orc.copying.reencode import reencode, reencoded_part, values_of
 from airflow_hiveacid.orc.copying.stripe_plan import PlannedFile, StripeGroup, plan_stripes
 from airflow_hiveacid.orc.copying.transplant import transplant
-from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.batches import with_stripes
 from airflow_hiveacid.orc.format.envelope import with_column_names, wrap_types
 from airflow_hiveacid.orc.format.layout import Layout
+from airflow_hiveacid.orc.format.process_memory import return_memory
 from airflow_hiveacid.orc.format.source_and_sink import Source
 from airflow_hiveacid.orc.format.statistics import reliable_statistics
 from airflow_hiveacid.orc.format.tail import OrcTail

@@ -33,8 +33,8 @@ from airflow_hiveacid.iceberg.data_file_task import (
 from airflow_hiveacid.iceberg.microseconds import require_microseconds
 from airflow_hiveacid.iceberg.provenance import PROVENANCE, Provenance, SourceStripes
 from airflow_hiveacid.layout.listing import DataFile, open_data
-from airflow_hiveacid.orc.format.arrow_memory import return_memory
 from airflow_hiveacid.orc.format.envelope import with_column_names
+from airflow_hiveacid.orc.format.process_memory import return_memory
 from airflow_hiveacid.orc.format.tail import OrcTail
 from airflow_hiveacid.scan.visible_rows import VisibleRows
 from airflow_hiveacid.storage.filesystems import translated_os_errors

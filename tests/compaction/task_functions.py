@@ -18,6 +18,12 @@ def doubled(number: int) -> int:
     return 2 * number
 
 
+def arrow_allocator(_: object) -> str:
+    import pyarrow as pa
+
+    return str(pa.default_memory_pool().backend_name)
+
+
 def broken(_: object) -> None:
     raise ValueError("a bug")
 

@@ -69,6 +69,13 @@ def test_results_of_other_processes_keep_their_order_and_errors_are_results(
         assert tasks.run(functions.doubled, []) == []
 
 
+def test_arrow_shares_the_heap_of_a_process_that_only_runs_tasks(
+    scheduler: WorkerScheduler,
+) -> None:
+    with scheduler.tasks(1, "it", INLINE_BYTES) as tasks:
+        assert tasks.run(functions.arrow_allocator, [1]) == ["system"]
+
+
 def test_a_bug_in_a_task_is_an_error_with_its_text(scheduler: WorkerScheduler) -> None:
     with (
         pytest.raises(WorkerFailed, match="ValueError: a bug"),

@@ -6,7 +6,6 @@ exhaust memory. It multiplies decimals by ten as often as their scales require: 
 bytes keep it busy for hours.
 """
 
-from ctypes import CDLL
 from dataclasses import dataclass
 
 from airflow_hiveacid.errors import BeyondArrow, CorruptFile
@@ -33,21 +32,6 @@ _LISTS = (TypeKind.LIST, TypeKind.MAP)
 _DIGITS_OF_64_BITS = 18
 # The encodings of a column that have the first version of the integer encoding.
 _OLD = (0, 1)
-
-
-def return_memory() -> None:
-    """Return freed memory to the system.
-
-    The libraries of C keep it, in pieces that the next stripe does not fit into: without this, a
-    process that rewrites many stripes grows to half as much again.
-    """
-    from pyarrow import default_memory_pool
-
-    default_memory_pool().release_unused()
-    # Only glibc has it.
-    trim = getattr(CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def rows_at_a_time(source: Source, tail: OrcTail, stripe: int) -> int:
