@@ -4,7 +4,7 @@
 
 The memory of the driver is that of its Python process during a delete of all rows, divided by their number;
 that of a compaction is the peak of the process that encodes a bucket, which the worker and an executor do
-alike. The metastore is that of the tests, in the process that measures.
+alike, or of the task itself, if nothing is left to encode. The metastore is that of the tests, in the process that measures.
 """
 
 import argparse
@@ -74,8 +74,8 @@ class Figure:
 
 FIGURES = (
     Figure("driver, bytes for a row", r"(\d+) bytes for each row that a merge"),
-    Figure("2 M of 16 M rows deleted, MB", r"(\d+) MB with 2 million delete events in a bucket"),
-    Figure("16 M of 16 M rows deleted, MB", r"(\d+) MB with 16 million delete events in it"),
+    Figure("2 M of 16 M rows deleted, MB", r"(\d+) MB in a process with 2 million delete events"),
+    Figure("16 M of 16 M rows deleted, MB", r"(\d+) MB in the task itself with 16 million of them"),
 )
 
 
@@ -95,10 +95,10 @@ def driver(folder: Path, metastore: FakeMetastore, client: MetastoreClient) -> f
     return float(done.stdout.partition("BYTES")[2])
 
 
-def compaction(bench: Bench, flat: Path, share: float) -> float:
-    """Return the megabytes of the process that encodes a bucket of 16 million rows."""
-    name, _ = bench.table(flat=flat, share=share)
-    return bench.used(TASKS, "worker", name)["MB of a child"]
+def compaction(bench: Bench, flat: Path, share: float, process: str) -> float:
+    """Return the megabytes of the task, or of a process of its own, for a bucket of 16 million rows."""
+    name, _ = bench.table(flat=flat, share=share, spread=True)
+    return bench.used(TASKS, "worker", name)[process]
 
 
 def measured(folder: Path) -> dict[str, float]:
@@ -111,8 +111,8 @@ def measured(folder: Path) -> dict[str, float]:
         bench.write_flat(flat, 16_000_000 // DELTAS)
         values = (
             driver(folder, metastore, client),
-            compaction(bench, flat, 1 / 8),
-            compaction(bench, flat, 1),
+            compaction(bench, flat, 1 / 8, "MB of a child"),
+            compaction(bench, flat, 1, "MB"),
         )
     return {figure.name: value for figure, value in zip(FIGURES, values, strict=True)}
 

@@ -59,6 +59,7 @@ assert len(report["tables"]) == len(sys.argv) - 1, report
 # What a worker does with the tasks of one table, once Airflow has parsed its DAG.
 TASKS = """\
 import resource, sys
+from pathlib import Path
 from types import SimpleNamespace
 from airflow_hiveacid import HiveAcidCleanOperator, HiveAcidCompactOperator
 from airflow_hiveacid.jobs import CleanJob, CompactJob
@@ -73,9 +74,10 @@ for name in names:
     assert done["outcome"] == "compacted", done
     clean = HiveAcidCleanOperator(task_id="t", job=CleanJob(target=name)).execute(context)
     assert len(clean["removed"]) >= 3, clean
-# The most memory of this process, and of each of its own.
-peaks = [resource.getrusage(who).ru_maxrss >> 10 for who in (0, resource.RUSAGE_CHILDREN)]
-print("PEAKS", *peaks)
+# The most memory of this process, and of each of its own. The first number of resource includes the
+# process that started this one.
+own = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+print("PEAKS", own >> 10, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
 """
 
 
@@ -183,9 +185,16 @@ class Bench:
         shutil.rmtree(root, ignore_errors=True)
 
     def table(
-        self, *, rows: int = 0, flat: Path | None = None, share: float = 0.01
+        self, *, rows: int = 0, flat: Path | None = None, share: float = 0.01, spread: bool = False
     ) -> tuple[str, int]:
-        """A table with eleven deltas of rows, and one of deletes; its name and its bytes."""
+        """A table with eleven deltas of rows, and one of deletes; its name and its bytes.
+
+        Args:
+            rows: The number of rows of each delta.
+            flat: A file with the rows of each delta, instead of their number.
+            share: The share of deleted rows.
+            spread: Whether these are spread over all rows; otherwise they are the first ones.
+        """
         self._count += 1
         ref = TableRef("default", f"t{self._count}")
         self.client.create_table(HiveTable.new(ref, COLUMNS))
@@ -198,7 +207,8 @@ class Bench:
         with source.open("rb") as file:
             tail = OrcTail.read(file)
         deleted = max(2, int(tail.rows * DELTAS * share))
-        write_ids, numbers = np.divmod(np.arange(deleted), tail.rows)
+        places = np.arange(deleted) * (int(1 / share) if spread else 1)
+        write_ids, numbers = np.divmod(places, tail.rows)
         write_id = DELTAS + 1
         with self._file(root, ref, Delta(write_id, write_id, 0, is_delete=True)) as sink:
             write_delete_file(

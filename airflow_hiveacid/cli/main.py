@@ -33,6 +33,7 @@ from airflow_hiveacid.cli.commands import (
     to_iceberg,
     txns,
 )
+from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
 DESCRIPTION = "Inspect and maintain Hive ACID tables."
 _TABLE_COMMANDS = tuple(
@@ -76,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name in a table need not be a text that can be printed.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    use_one_heap()
     parser = _parser()
     parsed = parser.parse_args(arguments)
     if parsed.command is None:

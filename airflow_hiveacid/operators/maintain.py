@@ -122,7 +122,9 @@ class HiveAcidMaintainOperator(KillableOperator):
         from airflow_hiveacid.compaction.warehouse import WarehouseMaintainer
         from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
+        use_one_heap()
         maintenance = self._maintenance()
         maintenance.validate()
         ti = context["ti"]

@@ -48,7 +48,9 @@ class HiveAcidToIcebergOperator(HiveAcidWorkerOperator[IcebergExportJob]):
         from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
         from airflow_hiveacid.iceberg.run import export_to_iceberg
         from airflow_hiveacid.metastore.client import MetastoreClient
+        from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
+        use_one_heap()
         with MetastoreClient(job.connection) as client, WorkerScheduler() as self._scheduler:
             phases = PhaseClock(self._observers())
             report = export_to_iceberg(client, job, self._scheduler, phases=phases)

@@ -107,7 +107,9 @@ class HiveAcidWorkerOrSparkOperator(HiveAcidSparkOperator[JobT]):
         """Provide processes for the work, which on_kill ends, and the observers of its phases."""
         # Arrow is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+        from airflow_hiveacid.orc.format.process_memory import use_one_heap
 
+        use_one_heap()
         try:
             with WorkerScheduler() as self._scheduler:
                 yield self._scheduler, self._observers(StartedXComs(context["ti"]))
