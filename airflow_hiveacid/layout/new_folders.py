@@ -5,18 +5,33 @@ each writer registers its partitions before it commits. They are the rest of a d
 a writer that died, or of a copy. The metastore forgets aborted write ids of partitions that it does
 not know, so that a reader would take their rows for committed ones. Write ids of a new table start
 at 1, so that every directory of a transaction in its folder would become visible in time.
+
+Hive 4 may drop a partition without removing its files. It then adds a base without rows, marked as a
+dropped partition, which hides them from all readers if the partition comes again.
 """
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.names import ACID_PREFIXES, is_hidden, parse_directory
+from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.names import (
+    ACID_PREFIXES,
+    METADATA_FILE,
+    Base,
+    is_hidden,
+    parse_directory,
+)
+from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.layout.listing import read_marker
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
 _NAMED = 5
+# The format in the marker file of a base that stands for a dropped partition.
+_DROPPED = "dropped"
 
 
 def require_unused_partitions(
@@ -24,35 +39,49 @@ def require_unused_partitions(
     table: HiveTable,
     partitions: Sequence[HivePartition],
     bases: Mapping[str, int] | None = None,
+    write_id: int | None = None,
 ) -> None:
     """Refuse partitions to be added whose folders have files that readers would see.
 
-    A partition that another writer has added meanwhile is accepted.
+    A partition that another writer has added meanwhile is accepted, and one that Hive 4 has
+    dropped without removing its files.
 
     Args:
         client: The metastore.
         table: The table.
         partitions: The partitions; the metastore lacks them.
         bases: The write id of the base that hides earlier files, for partitions that get one.
+        write_id: The write id of the new rows, if any.
 
     Raises:
-        UnsupportedTable: A folder has such files.
+        UnsupportedTable: A folder has such files, or would hide the new rows.
     """
     newest = bases or {}
 
-    def is_used(partition: HivePartition) -> bool:
-        return _shows_files(partition.folder, newest.get(partition.name))
+    def visible(partition: HivePartition) -> list[str]:
+        return _visible_files(partition.folder, newest.get(partition.name))
 
-    used = [
-        partition.name
-        for partition, has_files in zip(partitions, in_threads(is_used, partitions), strict=True)
-        if has_files
-    ]
+    used = {
+        partition.name: (ReadOnlyStorage.of(partition.folder), files)
+        for partition, files in zip(partitions, in_threads(visible, partitions), strict=True)
+        if files
+    }
     if not used:
         return
     # Requested after the listing: a writer registers a partition before it publishes files there.
     known = frozenset(client.get_partition_names(table.ref))
-    if unknown := sorted(name for name in used if name not in known):
+    if used.keys() <= known:
+        return
+    drops = None
+    if _DROPPED in Rules.of(client.version).data_formats:
+        drops = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
+    unknown = sorted(
+        name
+        for name, (storage, files) in used.items()
+        if name not in known
+        and (drops is None or not _are_dropped(storage, files, drops, write_id))
+    )
+    if unknown:
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         raise UnsupportedTable(
             f"The folders of {', '.join(unknown[:_NAMED])}{more} in {table.ref} have files, but the"
@@ -91,16 +120,44 @@ def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> No
             )
 
 
-def _shows_files(folder: str, base: int | None) -> bool:
-    """Return whether readers would see files in a folder, apart from those that a base hides.
+def _visible_files(folder: str, base: int | None) -> list[str]:
+    """Return the files that readers would see in a folder, apart from those that a base hides.
 
     An empty base has a meaning, too: it hides the rows before it.
     """
-    return any(
-        not is_hidden(path)
+    return [
+        path
+        for path, size, _ in ReadOnlyStorage.of(folder).walk()
+        if not is_hidden(path)
         and (size is not None or path.startswith("base_"))
         and (base is None or _newest_write_id(path) > base)
-        for path, size, _ in ReadOnlyStorage.of(folder).walk()
+    ]
+
+
+def _are_dropped(
+    storage: ReadOnlyStorage,
+    files: Sequence[str],
+    write_ids: ValidWriteIdList,
+    write_id: int | None,
+) -> bool:
+    """Return whether a committed drop of the partition hides all files, and no new row."""
+    markers = [
+        (base.write_id, name)
+        for path in files
+        if path.endswith(f"/{METADATA_FILE}")
+        and isinstance(
+            base := parse_directory(name := path.removesuffix(f"/{METADATA_FILE}")), Base
+        )
+        and write_ids.is_valid(base.write_id)
+        and (read_marker(storage, name) or "").lower() == _DROPPED
+    ]
+    if not markers:
+        return False
+    newest, marked = max(markers)
+    return (write_id is None or newest < write_id) and all(
+        _newest_write_id(path) <= newest
+        and (not path.startswith(f"{marked}/") or is_hidden(path.removeprefix(f"{marked}/")))
+        for path in files
     )
 
 

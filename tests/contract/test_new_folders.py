@@ -101,6 +101,75 @@ def test_the_base_of_an_overwrite_hides_what_is_older(
         require_unused(client, table, {"p=x": base})
 
 
+def write_id(client: MetastoreClient, table: HiveTable, *, is_aborted: bool) -> int:
+    txn = client.open_txn("other", "localhost", None)
+    allocated = client.allocate_write_id(txn, table.ref)
+    (client.abort_txn if is_aborted else client.commit_txn)(txn)
+    return allocated
+
+
+def leave_dropped(client: MetastoreClient, table: HiveTable, *, is_aborted: bool) -> Path:
+    """The folder of a partition as Hive 4 drops it: with its files, which the base 2 hides."""
+    folder = place_of(table.folder) / "p=y"
+    leave(folder / "000000_0")
+    first = write_id(client, table, is_aborted=False)
+    leave(folder / f"delta_{first:07}_{first:07}_0000/bucket_00000")
+    dropped = write_id(client, table, is_aborted=is_aborted)
+    marker = folder / f"base_{dropped:07}/_metadata_acid"
+    leave(marker)
+    marker.write_text('{"thisFileVersion":"0","dataFormat":"dropped"}')
+    leave(marker.with_name("._metadata_acid.crc"))
+    return folder
+
+
+ON_4 = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+@ON_4
+def test_a_partition_that_hive_has_dropped_is_added_again(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    leave_dropped(client, table, is_aborted=False)
+    require_unused(client, table)
+    new = [HivePartition.new(table, ["y"])]
+    require_unused_partitions(client, table, new, write_id=3)
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused_partitions(client, table, new, write_id=2)
+
+
+@ON_4
+@pytest.mark.parametrize("left", ["delta_0000003_0000003_0000", "base_0000002"])
+def test_a_drop_does_not_hide_rows_of_later_writes(
+    client: MetastoreClient, table: HiveTable, left: str
+) -> None:
+    leave(leave_dropped(client, table, is_aborted=False) / left / "bucket_00000")
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table)
+
+
+@ON_4
+def test_a_drop_that_was_aborted_hides_nothing(client: MetastoreClient, table: HiveTable) -> None:
+    leave_dropped(client, table, is_aborted=True)
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table)
+
+
+@ON_4
+def test_only_the_base_of_a_drop_counts_as_one(client: MetastoreClient, table: HiveTable) -> None:
+    marker = leave_dropped(client, table, is_aborted=False) / "base_0000002/_metadata_acid"
+    for text in ('{"thisFileVersion":"0","dataFormat":"truncated"}', None):
+        marker.unlink() if text is None else marker.write_text(text)
+        with pytest.raises(UnsupportedTable, match="p=y"):
+            require_unused(client, table)
+
+
+@pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)
+def test_hive_3_has_no_drops_that_leave_files(client: MetastoreClient, table: HiveTable) -> None:
+    leave_dropped(client, table, is_aborted=False)
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table)
+
+
 @FAKE
 def test_the_metastore_is_asked_only_if_a_folder_has_files(
     client: MetastoreClient, table: HiveTable

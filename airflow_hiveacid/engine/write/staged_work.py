@@ -132,7 +132,7 @@ class StagedWork(ABC):
             for folder, name in self.staged
             if folder.name is not None and name.startswith("base_")
         }
-        require_unused_partitions(self.client, table, new, replaced)
+        require_unused_partitions(self.client, table, new, replaced, self.write_id)
         for partition in new:
             Storage.of(partition.folder).take_place()
         return new
