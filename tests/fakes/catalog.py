@@ -47,7 +47,7 @@ class Catalog:
         self._constraints = constraints
         self._databases: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
-        self._created: dict[str, int] = {}
+        self._created: dict[tuple[str, str], int] = {}
         self._ids = count(1)
         self._caller = threading.local()
         self._root = warehouse
@@ -125,10 +125,9 @@ class Catalog:
             location = table.sd.location or f"{database.locationUri}/{table.tableName}"
             table.sd.location = location.replace("file:///", "file:/")
             place_of(table.sd.location).mkdir(parents=True, exist_ok=True)
-        # Version 3.1 distinguishes two creations only by whole seconds, also of a table that is renamed;
-        # tests do not wait for one.
-        created = max(int(time.time()), self._created.get(table.dbName, 0) + 1)
-        self._created[table.dbName] = created
+        # Version 3.1 distinguishes two creations only by whole seconds; tests do not wait for one.
+        created = max(int(time.time()), self._created.get(key, 0) + 1)
+        self._created[key] = created
         table.createTime, table.catName = created, "hive"
         table.parameters = {
             **(table.parameters or {}),
@@ -137,6 +136,10 @@ class Catalog:
         if self._version is MetastoreVersion.HMS4:
             table.id = next(self._ids)
         self._tables[key] = _Table(table)
+
+    def let_tables_age(self) -> None:
+        for table in self._tables.values():
+            table.raw.createTime -= 10
 
     def drop_table(self, database: str, name: str, delete_data: bool) -> None:
         table = self._table(database, name)
