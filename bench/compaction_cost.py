@@ -81,7 +81,7 @@ def _measured(bench: Bench, folder: Path, count: int, uri: str) -> list[dict[str
         rows = int(10 ** random.uniform(1.3, 4.8))
         share = random.choice([0.0, 0.01])
         flat = folder / f"flat{number}.orc"
-        bench._write_flat(flat, rows)
+        bench.write_flat(flat, rows)
         name, _ = bench.table(flat=flat, share=share)
         names.append(f"{name}:{random.choice(['minor', 'major'])}")
         flat.unlink()

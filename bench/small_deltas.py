@@ -100,7 +100,7 @@ class DeltaBench(Bench):
         self.client.create_table(HiveTable.new(ref, COLUMNS))
         root = place_of(self.client.get_table(ref).folder)
         root.mkdir(parents=True, exist_ok=True)
-        flat = self._write_flat(self.folder / "small.orc", ROWS)
+        flat = self.write_flat(self.folder / "small.orc", ROWS)
         with flat.open("rb") as source:
             types = OrcTail.read(source).types
             for number in range(1, count + 1):
