@@ -4,7 +4,8 @@
 
 The memory of the driver is that of its Python process during a delete of all rows, divided by their number;
 that of a compaction is the peak of the process that encodes a bucket, which the worker and an executor do
-alike, or of the task itself, if nothing is left to encode. The metastore is that of the tests, in the process that measures.
+alike, or of the task itself, if nothing is left to encode. The metastore is that of the tests, in the process
+that measures.
 """
 
 import argparse

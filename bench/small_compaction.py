@@ -74,8 +74,8 @@ for name in names:
     assert done["outcome"] == "compacted", done
     clean = HiveAcidCleanOperator(task_id="t", job=CleanJob(target=name)).execute(context)
     assert len(clean["removed"]) >= 3, clean
-# The most memory of this process, and of each of its own. The first number of resource includes the
-# process that started this one.
+# The largest memory of this process, and of the processes that it started. For the former, ru_maxrss
+# would include the memory of the process that started this one.
 own = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 print("PEAKS", own >> 10, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
 """

@@ -28,6 +28,8 @@ from airflow_hiveacid.acid.write_ids import NO_OPEN, Range, ValidTxnList, WriteI
 from airflow_hiveacid.errors import BadMetadataFile, MalformedName, NotEnoughHistory
 
 _COMPACTED = "compacted"
+# The data format in the marker file of a base that stands for a dropped partition.
+DROPPED = "dropped"
 
 
 class Rules(StrEnum):
@@ -44,7 +46,7 @@ class Rules(StrEnum):
     @property
     def data_formats(self) -> frozenset[str]:
         """The valid data formats in a base's marker file."""
-        hive4 = frozenset({_COMPACTED, "truncated", "dropped"})
+        hive4 = frozenset({_COMPACTED, "truncated", DROPPED})
         return hive4 if self is Rules.HIVE4 else frozenset({_COMPACTED})
 
 

@@ -12,7 +12,7 @@ dropped partition, which hides them from all readers if the partition comes agai
 
 from collections.abc import Mapping, Sequence
 
-from airflow_hiveacid.acid.directory import Rules
+from airflow_hiveacid.acid.directory import DROPPED, Rules
 from airflow_hiveacid.acid.names import (
     ACID_PREFIXES,
     METADATA_FILE,
@@ -30,8 +30,6 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
 
 _NAMED = 5
-# The format in the marker file of a base that stands for a dropped partition.
-_DROPPED = "dropped"
 
 
 def require_unused_partitions(
@@ -70,17 +68,10 @@ def require_unused_partitions(
         return
     # Requested after the listing: a writer registers a partition before it publishes files there.
     known = frozenset(client.get_partition_names(table.ref))
-    if used.keys() <= known:
-        return
-    drops = None
-    if _DROPPED in Rules.of(client.version).data_formats:
-        drops = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
-    unknown = sorted(
-        name
-        for name, (storage, files) in used.items()
-        if name not in known
-        and (drops is None or not _are_dropped(storage, files, drops, write_id))
-    )
+    unknown = sorted(used.keys() - known)
+    if unknown and DROPPED in Rules.of(client.version).data_formats:
+        write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
+        unknown = [name for name in unknown if not _are_dropped(*used[name], write_ids, write_id)]
     if unknown:
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         raise UnsupportedTable(
@@ -141,15 +132,17 @@ def _are_dropped(
     write_id: int | None,
 ) -> bool:
     """Return whether a committed drop of the partition hides all files, and no new row."""
+    marked_directories = [
+        directory
+        for directory, _, name in (path.partition("/") for path in files)
+        if name == METADATA_FILE
+    ]
     markers = [
-        (base.write_id, name)
-        for path in files
-        if path.endswith(f"/{METADATA_FILE}")
-        and isinstance(
-            base := parse_directory(name := path.removesuffix(f"/{METADATA_FILE}")), Base
-        )
+        (base.write_id, directory)
+        for directory in marked_directories
+        if isinstance(base := parse_directory(directory), Base)
         and write_ids.is_valid(base.write_id)
-        and (read_marker(storage, name) or "").lower() == _DROPPED
+        and (read_marker(storage, directory) or "").lower() == DROPPED
     ]
     if not markers:
         return False

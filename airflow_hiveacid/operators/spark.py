@@ -197,7 +197,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         self._failure(self._running, context, failure)
 
     def _stored(self, key: str, context: "Context") -> Any:
-        """Return what the task stored as an XCom before it was deferred; None without it."""
+        """Return the value that the task stored as an XCom before it was deferred, or None."""
         ti = context["ti"]
         return ti.xcom_pull(task_ids=self.task_id, key=key, map_indexes=ti.map_index)
 
@@ -331,7 +331,7 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         raise run.failure(ended)
 
     def _report_of(self, run: "SparkRun", job: JobT) -> Report | None:
-        """Return the report of the work; None if the application left none."""
+        """Return the report of the work, or None if the application wrote no report."""
         return run.report(job)
 
     def _spark_options(self, context: "Context") -> dict[str, Any]:
