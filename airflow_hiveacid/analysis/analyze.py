@@ -1,6 +1,6 @@
 """ANALYZE TABLE: compute statistics of a snapshot and store them so that readers may trust them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Context
 from decimal import Decimal as Number
@@ -10,6 +10,7 @@ import numpy as np
 
 from airflow_hiveacid.acid.column_statistics import kind_of_statistics
 from airflow_hiveacid.acid.names import TableRef, parse_partition_name
+from airflow_hiveacid.acid.partition_filter import KeyComparison, matching_partitions
 from airflow_hiveacid.acid.schema import Decimal, HiveType, Primitive, TableKind, parse_type
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.analysis.partition_statistics import (
@@ -311,19 +312,16 @@ def _chosen(table: HiveTable, names: Sequence[str], asked: Sequence[str] | None)
     """Return the partitions that match all keys of one of the requested names."""
     if asked is None:
         return names
-    keys: Mapping[str, set[tuple[str, str | None]]] = {
-        name: {(key.lower(), value) for key, value in parse_partition_name(name)} for name in names
-    }
-    chosen: set[str] = set()
-    for text in asked:
-        wanted = {(key.lower(), value) for key, value in parse_partition_name(text)}
-        found = {name for name, own in keys.items() if wanted <= own}
-        if not found:
+    clauses = [[KeyComparison(*each) for each in parse_partition_name(text)] for text in asked]
+    values = {name: dict(parse_partition_name(name)) for name in names}
+    found = matching_partitions(clauses, table.key_types, values)
+    for text, matches in zip(asked, found, strict=True):
+        if not matches:
             raise UserError(
                 f"{table.ref} has no partition {text}.",
                 remedy=f"It has, for example, {', '.join(names[:3])}." if names else None,
             )
-        chosen |= found
+    chosen = {name for matches in found for name in matches}
     return [name for name in names if name in chosen]
 
 

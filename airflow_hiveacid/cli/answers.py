@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef, parse_partition_name, partition_name
+from airflow_hiveacid.acid.partition_filter import KeyComparison, matching_partitions
 from airflow_hiveacid.cli.create_statement import create_statement
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
@@ -108,12 +109,10 @@ def _partitions(client: MetastoreClient, ref: TableRef, wanted: Mapping[str, str
         raise InvalidJob(f"{ref} has no partitions.")
     if unknown := sorted(wanted.keys() - set(keys)):
         raise InvalidJob(f"{ref} is not partitioned by {unknown[0]}, but by {', '.join(keys)}.")
-    rows: Rows = [
-        (name,)
-        for name in sorted(client.get_partition_names(ref))
-        if wanted.items() <= dict(parse_partition_name(name)).items()
-    ]
-    return Answer(("partition",), rows)
+    clause = [KeyComparison(key, value) for key, value in wanted.items()]
+    values = {name: dict(parse_partition_name(name)) for name in client.get_partition_names(ref)}
+    (found,) = matching_partitions([clause], table.key_types, values)
+    return Answer(("partition",), [(name,) for name in sorted(found)])
 
 
 def _properties(table: HiveTable, name: str | None) -> Answer:

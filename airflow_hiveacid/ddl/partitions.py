@@ -1,6 +1,6 @@
 """ALTER TABLE ... ADD and DROP PARTITION, and MSCK REPAIR TABLE."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -98,7 +98,7 @@ def partitions_to_drop(
         UserError: A clause does not fit the partition keys.
     """
     values = {name: dict(parse_partition_name(name)) for name in names}
-    found = matching_partitions(clauses, _key_types(table), values)
+    found = matching_partitions(clauses, table.key_types, values)
     for clause, matches in zip(clauses, found, strict=True):
         if not matches and not lenient and all(each.operator == "=" for each in clause):
             raise TableNotFound(
@@ -109,7 +109,7 @@ def partitions_to_drop(
 
 
 def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> ChangedPartitions:
-    values = [values_of_partition(clause, _key_types(table)) for clause in job.partitions]
+    values = [values_of_partition(clause, table.key_types) for clause in job.partitions]
     # Another attempt finds the partitions that the first one has added.
     lenient = job.lenient or job.run_token is not None
     with ExclusiveTable(
@@ -259,10 +259,6 @@ def _folders(
             continue
         if found == key:
             yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))
-
-
-def _key_types(table: HiveTable) -> Mapping[str, str]:
-    return {key.name.lower(): key.type for key in table.partition_keys}
 
 
 def _some(names: Sequence[str]) -> str:

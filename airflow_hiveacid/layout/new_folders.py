@@ -21,7 +21,7 @@ from airflow_hiveacid.acid.names import (
     parse_directory,
 )
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import UnsupportedTable
+from airflow_hiveacid.errors import ConflictError, UnsupportedTable
 from airflow_hiveacid.layout.listing import read_marker
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -52,6 +52,7 @@ def require_unused_partitions(
         write_id: The write id of the new rows, if any.
 
     Raises:
+        ConflictError: Only transactions that are still open have written such files.
         UnsupportedTable: A folder has such files, or would hide the new rows.
     """
     newest = bases or {}
@@ -66,21 +67,37 @@ def require_unused_partitions(
     }
     if not used:
         return
-    # Requested after the listing: a writer registers a partition before it publishes files there.
-    known = frozenset(client.get_partition_names(table.ref))
-    unknown = sorted(used.keys() - known)
-    if unknown and DROPPED in Rules.of(client.version).data_formats:
-        write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
-        unknown = [name for name in unknown if not _are_dropped(*used[name], write_ids, write_id)]
-    if unknown:
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    # In this order, after the listing: each writer registers its partitions before it commits, so
+    # that those of a transaction that has ended by now are known.
+    write_ids = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
+    unknown = sorted(used.keys() - frozenset(client.get_partition_names(table.ref)))
+    may_be_dropped = DROPPED in Rules.of(client.version).data_formats
+    left, being_written = [], []
+    for name in unknown:
+        storage, files = used[name]
+        ended = [path for path in files if _newest_write_id(path) not in write_ids.open]
+        if ended and not (may_be_dropped and _are_dropped(storage, ended, write_ids, write_id)):
+            left.append(name)
+        elif len(ended) < len(files):
+            being_written.append(name)
+    if left:
         raise UnsupportedTable(
-            f"The folders of {', '.join(unknown[:_NAMED])}{more} in {table.ref} have files, but the"
-            " metastore does not know these partitions: rows of writes that were never committed"
-            " would become visible.",
-            remedy="Move the files away, unless another engine is writing them now. To keep their"
-            " rows, INSERT them from there.",
+            f"The folders of {_named(left)} in {table.ref} have files, but the metastore does not"
+            " know these partitions: rows of writes that were never committed would become"
+            " visible.",
+            remedy="Move the files away. To keep their rows, INSERT them from there.",
         )
+    if being_written:
+        raise ConflictError(
+            f"Transactions that are still open are adding the partitions {_named(being_written)}"
+            f" to {table.ref}.",
+            remedy="Run the job again when they have ended.",
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> None:

@@ -134,6 +134,11 @@ class HiveTable:
         return StorageFormat.of(self.serde, self.ref.full_name)
 
     @property
+    def key_types(self) -> Mapping[str, str]:
+        """The types of the partition keys by their names in lower case, in order."""
+        return {key.name.lower(): key.type for key in self.partition_keys}
+
+    @property
     def is_view(self) -> bool:
         """Return whether the table is a view."""
         return bool(self.raw.tableType == "VIRTUAL_VIEW")
@@ -319,6 +324,7 @@ class HivePartition:
         sort_columns: The columns that rows are sorted by inside a bucket.
         input_format: The Java class that reads the partition.
         serde: The Java class of the row format.
+        serde_parameters: The properties of the row format.
         raw: The Thrift struct, so that an alter sends back every field it does not change.
     """
 
@@ -332,6 +338,7 @@ class HivePartition:
     sort_columns: tuple[str, ...]
     input_format: str | None
     serde: str | None
+    serde_parameters: Mapping[str, str]
     raw: Any = field(repr=False, compare=False)
 
     @property
@@ -371,6 +378,7 @@ class HivePartition:
     def from_thrift(cls, table: HiveTable, partition: Any) -> Self:
         """Read the metastore's own struct."""
         values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
+        serde = partition.sd.serdeInfo or idl_tables.SerDeInfo()
         return cls(
             name=partition_name([key.name for key in table.partition_keys], values),
             values=values,
@@ -381,7 +389,8 @@ class HivePartition:
             num_buckets=partition.sd.numBuckets or -1,
             sort_columns=tuple(order.col for order in partition.sd.sortCols or ()),
             input_format=partition.sd.inputFormat,
-            serde=(partition.sd.serdeInfo or idl_tables.SerDeInfo()).serializationLib,
+            serde=serde.serializationLib,
+            serde_parameters=serde.parameters or {},
             raw=partition,
         )
 

@@ -119,7 +119,9 @@ def require_same_definition(
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
         if _storage(current) != _storage(partition):
             raise TableReplaced(
-                f"{what} has other buckets or another format than before.", remedy=remedy
+                f"{what} has other buckets, another format, or other properties of the format than"
+                " before.",
+                remedy=remedy,
             )
     return now
 
@@ -151,7 +153,6 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
         table.view_text,
         _types(table.partition_keys),
         *_storage(table),
-        dict(table.serde_parameters),
         {name: table.parameters.get(name) for name in FILE_PROPERTIES},
     )
 
@@ -165,6 +166,7 @@ def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
         stored.bucket_columns,
         max(stored.num_buckets, 0),
         stored.serde,
+        dict(stored.serde_parameters),
         stored.input_format,
     )
 

@@ -159,7 +159,7 @@ def requested_partitions(
             f"{table.ref.full_name} has no partitions, so it has no partition {names[0]}.",
             remedy="Leave the partitions out.",
         )
-    keys = {key.name.lower(): key.type for key in table.partition_keys}
+    keys = table.key_types
     unusual = [name for name in names if not _is_canonical(name, keys)]
     exact = {each.name for each in client.get_partitions(table, unusual)} if unusual else set()
     found = (name if name in exact else canonical_name(name, keys) for name in names)

@@ -41,6 +41,8 @@ def test_columns_and_partitions_are_described(client: MetastoreClient, table: Ta
     assert str(found.details["storage"]["location"]).endswith("/day=a%2Fb/n=7")
     with pytest.raises(InvalidJob, match="has no partition day=x/n=7"):
         told("DESCRIBE t PARTITION (day = 'x', n = 7)")
+    assert told("SHOW PARTITIONS t PARTITION (n = '07')").rows == [("day=a%2Fb/n=7",)]
+    assert told("SHOW PARTITIONS t PARTITION (day = '07')").rows == []
 
 
 @REAL_AND_FAKE

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import AccessRefused, UnsupportedTable
+from airflow_hiveacid.errors import AccessRefused, ConflictError, UnsupportedTable
 from airflow_hiveacid.layout.new_folders import require_unused_partitions
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -161,6 +161,52 @@ def test_only_the_base_of_a_drop_counts_as_one(client: MetastoreClient, table: H
         marker.unlink() if text is None else marker.write_text(text)
         with pytest.raises(UnsupportedTable, match="p=y"):
             require_unused(client, table)
+
+
+def leave_unfinished(client: MetastoreClient, table: HiveTable, value: str) -> int:
+    """Leave a new partition of a transaction that is still open, as inserts of Hive do."""
+    txn = client.open_txn("other", "localhost", None)
+    allocated = client.allocate_write_id(txn, table.ref)
+    delta = f"delta_{allocated:07}_{allocated:07}_0000"
+    leave(place_of(table.folder) / f"p={value}" / delta / "bucket_00000")
+    return txn
+
+
+@REAL_AND_FAKE
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_a_partition_that_another_transaction_is_adding_is_a_conflict_until_it_ends(
+    client: MetastoreClient, table: HiveTable, is_aborted: bool
+) -> None:
+    txn = leave_unfinished(client, table, "y")
+    with pytest.raises(ConflictError, match="still open are adding the partitions p=y") as refused:
+        require_unused(client, table)
+    assert refused.value.retryable
+    (client.abort_txn if is_aborted else client.commit_txn)(txn)
+    with pytest.raises(UnsupportedTable, match="p=y"):
+        require_unused(client, table)
+
+
+@FAKE
+def test_files_of_ended_transactions_are_refused_beside_those_of_open_ones(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    client.commit_txn(leave_unfinished(client, table, "x"))
+    unfinished = [leave_unfinished(client, table, value) for value in "xy"]
+    with pytest.raises(UnsupportedTable, match=r"The folders of p=x in"):
+        require_unused(client, table)
+    for txn in unfinished:
+        client.abort_txn(txn)
+
+
+@ON_4
+def test_a_partition_that_hive_has_dropped_may_be_added_by_another_transaction(
+    client: MetastoreClient, table: HiveTable
+) -> None:
+    leave_dropped(client, table, is_aborted=False)
+    unfinished = leave_unfinished(client, table, "y")
+    with pytest.raises(ConflictError, match="p=y"):
+        require_unused(client, table)
+    client.abort_txn(unfinished)
 
 
 @pytest.mark.parametrize("hms", ["fake 3.1.3"], indirect=True)

@@ -106,7 +106,7 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
         places = partition_locations(client, table) if touched else {}
         lock = LockType.EXCLUSIVE
     else:
-        keys = {key.name.lower(): key.type for key in table.partition_keys}
+        keys = table.key_types
         values = [values_of_partition(clause, keys) for clause in job.partitions]
         places = {(new := HivePartition.new(table, each)).name: new.folder for each in values}
         touched = tuple(sorted(places.keys() - set(names)))
