@@ -213,6 +213,9 @@ class _Parser:
             fields = [self._field(depth)]
             while self._take(","):
                 fields.append(self._field(depth))
+            # Engines find fields by their names, and most of them in any case.
+            if len({field.lower() for field, _ in fields}) < len(fields):
+                raise self._error("fields whose names also differ in lower case")
             return Struct(tuple(fields))
         choices = [self.type(depth)]
         while self._take(","):

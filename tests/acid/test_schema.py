@@ -72,6 +72,7 @@ def test_types_are_spelled_as_the_metastore_spells_them(text, normal):
         *("", "foo", "int>", "array<int", "array<>", "map<int>", "struct<>", "struct<a int>"),
         *("char", "char(0)", "char(256)", "varchar(65536)", "decimal(39)", "decimal(5,6)"),
         *("decimal(5,2", "int int", "array<int>x", "struct<``:int>"),
+        *("struct<a:int,A:int>", "array<struct<a:int,b:int,a:string>>"),
     ],
 )
 def test_broken_types_are_errors(text):
