@@ -36,7 +36,13 @@ TYPES = st.recursive(
         | st.builds(Map, inner, inner)
         | st.builds(Union, st.lists(inner, min_size=1, max_size=3).map(tuple))
         | st.builds(
-            Struct, st.lists(st.tuples(FIELD_NAMES, inner), min_size=1, max_size=3).map(tuple)
+            Struct,
+            st.lists(
+                st.tuples(FIELD_NAMES, inner),
+                min_size=1,
+                max_size=3,
+                unique_by=lambda field: field[0].lower(),
+            ).map(tuple),
         )
     ),
     max_leaves=8,
