@@ -121,7 +121,7 @@ def go(newcomer: Newcomer, python: str, airflow: str) -> None:
     with newcomer.step("make an environment, and install Airflow and the package with pip"):
         newcomer.run(python, "-m", "venv", newcomer.venv)
         pip = (newcomer.venv / "bin" / "python", "-m", "pip", "install", "--quiet")
-        newcomer.run(*pip, f"apache-airflow=={airflow}", newcomer.clone)
+        newcomer.run(*pip, f"apache-airflow=={airflow}", f"{newcomer.clone}[spark]")
     with newcomer.step("make Airflow's database"):
         settle(newcomer)
         newcomer.run("airflow", "db", "migrate")
