@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal
 
 from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.text.name_list import first_names
 
 # Outcome of a write after concurrent commits: "hive" leaves it to the metastore, by locks and by
 # its check at commit; "strict" applies the matrix as well. With "rows", changes of a partition are
@@ -149,8 +150,7 @@ def describe_renumbered(
     """
     where = table if partition is None else f"{table}/{partition}"
     named = sorted(unproven)
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    why = f"about {', '.join(named[:_MOST_NAMED])}{more}" if named else "of what was read"
+    why = f"about {first_names(named, _MOST_NAMED)}" if named else "of what was read"
     return (
         f"{where}: {KIND_NAMES[later]} of {by} names rows by row ids that may have changed since they"
         f" were read. No note {why} proves that only minor and major compactions have replaced files."

@@ -9,8 +9,7 @@ from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
 from airflow_hiveacid.metastore.catalog import HiveDatabase
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-
-_NAMED = 5
+from airflow_hiveacid.text.name_list import first_names
 
 
 def create_database(client: MetastoreClient, job: CreateDatabaseJob) -> tuple[str, ...]:
@@ -52,10 +51,9 @@ def drop_database(client: MetastoreClient, job: DropDatabaseJob) -> tuple[str, .
         return (f"There was no database {name}.",)
     refs = [TableRef(name, table) for table in sorted(client.get_tables(name))]
     if refs and not job.cascade:
-        named = ", ".join(ref.name for ref in refs[:_NAMED])
-        more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
         raise UserError(
-            f"The database {name} has tables: {named}{more}.", remedy="Write CASCADE to drop them."
+            f"The database {name} has tables: {first_names([ref.name for ref in refs])}.",
+            remedy="Write CASCADE to drop them.",
         )
     warnings: list[str] = []
     if refs:

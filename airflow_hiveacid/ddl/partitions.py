@@ -35,8 +35,7 @@ from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.records.run_drops import RunDrop, RunDropFile
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
-
-_NAMED = 5
+from airflow_hiveacid.text.name_list import first_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,9 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
         require_unused_partitions(client, table, [*added.values()])
         held.confirm_alive()
         client.add_partitions(table.ref, list(added.values()))
-    warnings = [f"{table.ref} had the partitions {_some(existing)} already."] if existing else []
+    warnings = (
+        [f"{table.ref} had the partitions {first_names(existing)} already."] if existing else []
+    )
     return ChangedPartitions(tuple(sorted(added)), (*warnings, *held.warnings))
 
 
@@ -259,8 +260,3 @@ def _folders(
             continue
         if found == key:
             yield from _folders(storage, table, (*values, value), f"{path}/{name}".lstrip("/"))
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

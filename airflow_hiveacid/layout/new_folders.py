@@ -28,8 +28,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.storage.threads import in_threads
-
-_NAMED = 5
+from airflow_hiveacid.text.name_list import first_names
 
 
 def require_unused_partitions(
@@ -82,22 +81,17 @@ def require_unused_partitions(
             being_written.append(name)
     if left:
         raise UnsupportedTable(
-            f"The folders of {_named(left)} in {table.ref} have files, but the metastore does not"
+            f"The folders of {first_names(left)} in {table.ref} have files, but the metastore does not"
             " know these partitions: rows of writes that were never committed would become"
             " visible.",
             remedy="Move the files away. To keep their rows, INSERT them from there.",
         )
     if being_written:
         raise ConflictError(
-            f"Transactions that are still open are adding the partitions {_named(being_written)}"
+            f"Transactions that are still open are adding the partitions {first_names(being_written)}"
             f" to {table.ref}.",
             remedy="Run the job again when they have ended.",
         )
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def require_unused_table_folder(client: MetastoreClient, table: HiveTable) -> None:

@@ -14,6 +14,7 @@ from airflow_hiveacid.metastore.thrift.answers import HeldLock, LockAnswer, Lock
 from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.progress import REPORT_SECONDS, PhaseClock
+from airflow_hiveacid.text.name_list import first_names
 
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -268,8 +269,7 @@ def _place(of: HeldLock | LockComponent) -> str:
 def holders(locks: Sequence[HeldLock]) -> str:
     """Describe the owners of some locks briefly: "transaction 25 of orders_hourly.merge"."""
     named = list(dict.fromkeys(map(_holder, locks)))
-    more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
-    return f"{', '.join(named[:_FEW]) or 'the metastore'}{more}"
+    return first_names(named, _FEW) or "the metastore"
 
 
 def _holder(lock: HeldLock) -> str:

@@ -1,0 +1,11 @@
+import pytest
+
+from airflow_hiveacid.text.name_list import first_names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a, b"), (["a", "b", "c", "d"], "a, b and 2 more")],
+)
+def test_a_long_list_ends_with_the_number_of_the_others(names: list[str], text: str) -> None:
+    assert first_names(names, 2) == text
