@@ -153,7 +153,9 @@ class PartitionCompactor(ABC):
             )
         with self.phases(Phase.READ, "the directories"):
             require_orc(self.table, self.partition)
-            self._require_same_table()
+            # The partition is compared before the publication: of one that was dropped since it was
+            # listed, no file is found.
+            require_same_definition(self.client, self.table)
             self.require_possible()
             planned = self.planner.plan(type_)
             self.warnings += planned.warnings
@@ -177,7 +179,6 @@ class PartitionCompactor(ABC):
             self.write(planned)
         self.compaction.check_alive()
         with self.phases(Phase.REGISTER, "what was compacted"):
-            self._require_same_table()
             # A table that was never written may have original files to compact. To the metastore a
             # 0 means every write id, and the metastore would forget aborted ones.
             self.compaction.record(self.compaction.write_ids.high_watermark or CONVERTED_BASE)

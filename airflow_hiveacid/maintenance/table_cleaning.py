@@ -2,9 +2,11 @@
 
 An inspection, which cannot change a file, selects the files. This module removes them, under a lock
 that makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before
-each change the metastore confirms the lock, the table and the partition.
+each change the metastore confirms the lock and the table. Locations of partitions are confirmed for
+several partitions at once, for a moment about as long as the calls.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -55,6 +57,8 @@ from airflow_hiveacid.text.quantities import parse_duration
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200
+_PARTITIONS_AT_A_TIME = 10
+_LOCATED_SECONDS = 0.05
 
 
 def clean(
@@ -182,6 +186,10 @@ class _Cleaner:
         self._phases = phases
         self._retention = retention
         self._queue = CompactionQueue(client)
+        self._next: Sequence[PartitionFolder] = ()
+        self._asked: Sequence[PartitionFolder] = ()
+        self._asked_until = 0.0
+        self._locations: dict[str, str | None] = {}
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
@@ -201,6 +209,7 @@ class _Cleaner:
         for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
             with self._phases(Phase.READ, "the directories"):
                 waiting = inspection.inspect(folders[start : start + _FOLDERS_AT_A_TIME])
+            self._next = [inspected.folder for inspected in waiting if inspected.garbage]
             for inspected in map(self._remove, waiting):
                 cleaned.append(inspected)
                 for request in requests:
@@ -266,14 +275,23 @@ class _Cleaner:
             TransactionAborted: The lock is lost.
         """
         table = require_same_table(self._client, self._table)
-        if folder.partition is not None:
-            found = self._client.get_partitions(table, [folder.partition])
-            # One that is added again in the same place has new write ids: no table reuses any.
-            if not found or not same_place(found[0].location, folder.location):
-                return False
+        in_place = folder.partition is None or self._is_located(table, folder)
         # Last: a process that waits for locks cannot then have changed the compared objects.
         self._txn.confirm_alive()
-        return True
+        return in_place
+
+    def _is_located(self, table: HiveTable, folder: PartitionFolder) -> bool:
+        """Whether a partition exists in its folder; the next partitions are asked for, too."""
+        if folder not in self._asked or time.monotonic() > self._asked_until:
+            at = self._next.index(folder) if folder in self._next else len(self._next)
+            self._asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
+            names = [each.partition for each in self._asked if each.partition is not None]
+            found = self._client.get_partitions(table, names)
+            self._locations = {partition.name: partition.location for partition in found}
+            self._asked_until = time.monotonic() + _LOCATED_SECONDS
+        # One that is added again in the same place has new write ids: no table reuses any.
+        location = self._locations.get(str(folder.partition))
+        return location is not None and same_place(location, folder.location)
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""

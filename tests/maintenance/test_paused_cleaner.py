@@ -7,12 +7,14 @@ import pytest
 from airflow_hiveacid.acid.locks import read_lock_components
 from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base
 from airflow_hiveacid.errors import ConflictError, TransactionAborted
+from airflow_hiveacid.maintenance import table_cleaning
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
+from tests.metastore_calls import counted_calls
 
 pytestmark = REAL_AND_FAKE
 
@@ -92,7 +94,9 @@ def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
     assert removed(folders.clean()) == aborted[1:]
 
 
-def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_path):
+def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_path, monkeypatch):
+    # The pause is longer than that.
+    monkeypatch.setattr(table_cleaning, "_LOCATED_SECONDS", 0)
     folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
     first, second, other = (
         folders.insert(partition, commit=False) for partition in ("p=1", "p=1", "p=2")
@@ -111,6 +115,19 @@ def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_
     assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"])
     assert "dropped or moved" in kept(report)[f"p=1/{second}"]
     assert folders.directories("p=1") == [second]
+
+
+def test_partitions_are_confirmed_together(client, database, monkeypatch):
+    monkeypatch.setattr(table_cleaning, "_LOCATED_SECONDS", 60)
+    names = [f"p={number}" for number in range(8)]
+    folders = AcidFolders.create(client, f"{database}.p", names)
+    garbage = [f"{name}/{folders.insert(name, commit=False)}" for name in names]
+    folders.insert("p=0")
+    with counted_calls() as calls:
+        assert removed(clean(client, folders.job())) == sorted(garbage)
+    # Once by the inspection, and once before the removals.
+    assert calls["get_partitions_by_names"] == 2
+    assert calls["heartbeat_txn_range"] >= len(names)
 
 
 def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):

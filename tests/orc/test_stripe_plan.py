@@ -114,6 +114,38 @@ def test_tiny_stripes_beside_each_other_are_put_together():
     assert len(OrcTail.read(joined).stripes) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "deleted", "copied"),
+    [
+        ([2000, 20], [], [True, True]),
+        ([20, 2000], [], [True, True]),
+        ([2000, 20, 20], [], [True, False, False]),
+        ([20, 2000, 20, 20], [], [True, True, False, False]),
+        ([20, 20, 2000, 20], [], [False, False, True, True]),
+        ([2000, 20], [(2, BUCKET, 5)], [True, False]),
+        ([2000, 20], [(1, BUCKET, 5)], [False, False]),
+        ([200, 200, 200], [], [False, False, False]),
+        ([400, 200], [], [False, False]),
+    ],
+)
+def test_a_stripe_is_not_rewritten_for_much_smaller_ones(rows, deleted, copied):
+    files = [planned(inserts(table(count), [number])) for number, count in enumerate(rows, 1)]
+    assert fates(plan(files, deleted, tiny_bytes=1 << 20)) == copied
+
+
+def test_few_new_rows_a_time_are_rewritten_seldom_and_leave_few_stripes():
+    whole = planned(inserts(table(3000), [1]))
+    rewritten = 0
+    for write_id in range(2, 42):
+        found, sink = compact([whole, planned(inserts(table(30), [write_id]))])
+        rewritten += sum(group.rows for group in found.groups if not group.copy)
+        whole = planned(sink)
+    assert sum(stripe.rows for stripe in whole.tail.stripes) == 3000 + 40 * 30
+    assert len(whole.tail.stripes) <= 6
+    # A rewrite of the whole file each time would be 40 times 3,000 rows.
+    assert rewritten < 40 * 3000 / 4
+
+
 def test_rewritten_rows_are_split_into_stripes():
     files = [several_stripes(1), several_stripes(2)]
     deleted = [(number, BUCKET, row) for number in (1, 2) for row in (0, 100, 200)]

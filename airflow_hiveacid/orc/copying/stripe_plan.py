@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from airflow_hiveacid.orc.row_keys.key_stream import (
 from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.values.evolution import check_lossless
 from airflow_hiveacid.orc.values.timestamps import timestamp_clock
+
+# A tiny stripe that is this many times as large as all tiny ones beside it together is not
+# rewritten for them.
+_MUCH_LARGER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,8 @@ def plan_stripes(
         deletes: The delete events in the order of the row ids.
         aborted: Write ids whose rows are removed.
         types: The types of the table, as in a full ACID file.
-        tiny_bytes: Stripes below this number of bytes are merged, since each stripe has a cost for
-            readers.
+        tiny_bytes: Adjacent stripes below this number of bytes are merged, since each stripe has a
+            cost for readers; see ``_joined_by_size``.
         group_bytes: The approximate number of bytes that one task rewrites, so that many tasks
             share a bucket.
 
@@ -185,11 +190,27 @@ def _loses_rows(
 def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Candidate]:
     """Rewrite tiny stripes together with the tiny or rewritten ones beside them."""
     joinable = [not candidate.copy or candidate.bytes < tiny for candidate in candidates]
-    for number, candidate in enumerate(candidates):
-        beside = joinable[max(number - 1, 0) : number] + joinable[number + 1 : number + 2]
-        yield replace(
-            candidate, copy=candidate.copy and not (candidate.bytes < tiny and any(beside))
-        )
+    for is_joinable, run in groupby(zip(candidates, joinable, strict=True), lambda pair: pair[1]):
+        adjacent = [candidate for candidate, _ in run]
+        yield from _joined_by_size(adjacent) if is_joinable else adjacent
+
+
+def _joined_by_size(run: Sequence[_Candidate]) -> list[_Candidate]:
+    """Rewrite adjacent stripes together, except for stripes that are much larger than the others.
+
+    Otherwise each compaction would rewrite a whole small partition for a few new rows. The sizes of
+    the remaining stripes differ by a constant factor, so that their number is logarithmic.
+    """
+    if len(run) < 2:
+        return list(run)
+    kept = [number for number, candidate in enumerate(run) if candidate.copy]
+    if kept:
+        largest = max(kept, key=lambda number: run[number].bytes)
+        others = sum(candidate.bytes for candidate in run) - run[largest].bytes
+        if others * _MUCH_LARGER < run[largest].bytes:
+            before, after = run[:largest], run[largest + 1 :]
+            return [*_joined_by_size(before), run[largest], *_joined_by_size(after)]
+    return [replace(candidate, copy=False) for candidate in run]
 
 
 def _with_clocks(
