@@ -58,7 +58,8 @@ def matching_partitions(
 ) -> list[list[str]]:
     """Return the names of the partitions that meet all comparisons of each alternative.
 
-    A null value is not less than, greater than, or different from any other value, as in SQL.
+    A null value is not less than, greater than, or different from any other value, as in SQL. A stored
+    value that is invalid for its type is null to engines, but equals its own text.
 
     Args:
         alternatives: The PARTITION clauses.
@@ -66,11 +67,12 @@ def matching_partitions(
         partitions: The values of the keys of each partition, by its name.
 
     Raises:
-        UserError: A key is unknown, or a value is invalid for its type.
+        UserError: A key is unknown, or a value is invalid for its type and no partition has it.
     """
+    stored = [*partitions.values()]
     return [
         [name for name, values in partitions.items() if all(test(values) for test in tests)]
-        for tests in [[_test(each, keys) for each in clause] for clause in alternatives]
+        for tests in [[_test(each, keys, stored) for each in clause] for clause in alternatives]
     ]
 
 
@@ -122,10 +124,19 @@ def canonical_name(name: str, keys: Mapping[str, str]) -> str:
 
 
 def _test(
-    comparison: KeyComparison, keys: Mapping[str, str]
+    comparison: KeyComparison,
+    keys: Mapping[str, str],
+    stored: Sequence[Mapping[str, str | None]],
 ) -> Callable[[Mapping[str, str | None]], bool]:
-    wanted, key = _value(comparison, keys), comparison.key.lower()
+    key, given = comparison.key.lower(), comparison.value
     compare = OPERATORS[comparison.operator]
+    try:
+        wanted = _value(comparison, keys)
+    except UserError:
+        may_be_stored = comparison.operator == "=" and key in keys and not comparison.is_number
+        if not may_be_stored or all(values[key] != given for values in stored):
+            raise
+        return lambda values: values[key] == given
     if wanted is None and comparison.operator not in ("=", "!="):
         raise UserError(f"{comparison} is never true.", remedy="Write = NULL or != NULL.")
 
@@ -133,7 +144,13 @@ def _test(
         text = values[key]
         if wanted is None or text is None:
             return wanted is None and compare(text is None, True)
-        return compare(_value(KeyComparison(key, text), keys), wanted)
+        if text == given:
+            return compare(0, 0)
+        try:
+            value = _value(KeyComparison(key, text), keys)
+        except UserError:
+            return False
+        return compare(value, wanted)
 
     return test
 

@@ -76,9 +76,30 @@ def test_a_value_that_could_be_read_in_two_ways_is_refused(
         matches(key, operator, value, is_number=is_number)
 
 
-def test_a_value_that_is_no_value_of_its_type_in_an_existing_partition_is_an_error() -> None:
-    with pytest.raises(UserError, match="'x' is not a value of the partition key n"):
-        matching_partitions([[KeyComparison("n", "1")]], {"n": "int"}, {"n=x": {"n": "x"}})
+@pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
+def test_an_invalid_stored_value_is_compared_like_null(operator: str) -> None:
+    stored = {"good": partition(n="5"), "bad": partition(n="x")}
+    clauses = [[KeyComparison("n", value, operator)] for value in ("5", "6")]
+    equal, less = matching_partitions(clauses, KEYS, stored)
+    assert (equal == ["good"]) is (operator in ("=", "<=", ">="))
+    assert (less == ["good"]) is (operator in ("!=", "<", "<="))
+    assert "bad" not in {*equal, *less}
+
+
+def test_an_invalid_stored_value_is_named_by_its_text() -> None:
+    stored = {"good": partition(n="5"), "bad": partition(n="x")}
+    assert matching_partitions([[KeyComparison("n", "x")]], KEYS, stored) == [["bad"]]
+    for unknown in (KeyComparison("n", "y"), KeyComparison("n", "x", "!=")):
+        with pytest.raises(UserError, match="is not a value of the partition key n"):
+            matching_partitions([[unknown]], KEYS, stored)
+
+
+@pytest.mark.parametrize("type_", ["binary", "timestamp with local time zone"])
+def test_values_of_a_type_without_comparison_are_equal_by_their_texts(type_: str) -> None:
+    stored = {"a": {"k": "1"}, "b": {"k": "2"}}
+    assert matching_partitions([[KeyComparison("k", "2")]], {"k": type_}, stored) == [["b"]]
+    with pytest.raises(UserError, match="is not a value of the partition key k"):
+        matching_partitions([[KeyComparison("k", "2", "<")]], {"k": type_}, stored)
 
 
 def test_a_new_partition_has_the_names_that_engines_give_its_values() -> None:
