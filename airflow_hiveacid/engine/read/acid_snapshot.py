@@ -64,6 +64,11 @@ ACID_FIELDS = [
     StructField("rowId", LongType()),
     StructField("currentTransaction", LongType()),
 ]
+# ORC recognizes the columns of an ACID file by their names in any case, and Java's comparison takes
+# a dotless i for an i. Spark compares lower-case letters and does not find such a column in a file:
+# it is not decoded, and all of its values are null.
+_UNREAD = str.maketrans("iI", "\u0131\u0131")
+_IDS = tuple(field.name for field in ACID_FIELDS[1:])
 
 
 class _Group(NamedTuple):
@@ -241,7 +246,10 @@ class AcidSnapshot:
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
         in_paths = keys_in_paths(self.table.folder, self.table.partition_keys, partitioned)
         paths = [file.path for _, file in files]
-        frame = read_acid_files(spark, stored, paths, search, ROWS, prunes=in_paths is not None)
+        used = _IDS if keyed else () if exact else _IDS[-1:]
+        frame = read_acid_files(
+            spark, stored, paths, search, ROWS, ids=used, prunes=in_paths is not None
+        )
         if not exact:
             frame = frame.where(self._is_visible())
         columns = [*(_ROW_ID if keyed else ()), *stored.shown("row.")]
@@ -397,6 +405,7 @@ def read_acid_files(
     search: SearchArgument | None,
     operations: Sequence[int],
     *,
+    ids: Collection[str] = _IDS,
     prunes: bool = False,
 ) -> DataFrame:
     """Scan files of full ACID tables, with the columns of the envelope and the struct ``row``.
@@ -407,19 +416,23 @@ def read_acid_files(
         paths: The files.
         search: The search argument that ORC uses to skip row groups.
         operations: The valid operations of the rows; other operations are an error.
+        ids: The columns of the envelope to read besides the operation; others may be null.
         prunes: Whether Spark must be able to apply filters of queries to the paths of the files.
     """
     row = spark_struct(columns.read)
-    frame = read_orc_files(
-        spark, StructType([*ACID_FIELDS, StructField("row", row)]), paths, search
-    )
+    envelope = [
+        field if field.name in ids else StructField(field.name.translate(_UNREAD), field.dataType)
+        for field in ACID_FIELDS[1:]
+    ]
+    schema = StructType([ACID_FIELDS[0], *envelope, StructField("row", row)])
+    frame = read_orc_files(spark, schema, paths, search)
     # ORC wraps the read schema of an ACID file unless it has all six columns, and then reads wrong
     # columns. This condition is always true and names all six columns, so that no column is pruned.
     # The first column is decisive; inside of CASE no other condition can replace it.
     cheapest = min(row.fields, key=lambda column: column.dataType != IntegerType()).name
     # By position, ORC must not be given a part of the columns, either.
     needed = row.names if columns.whole else [cheapest]
-    names = [*[acid.name for acid in ACID_FIELDS], *[f"row.{quoted(name)}" for name in needed]]
+    names = [*map(quoted, schema.names[:-1]), *[f"row.{quoted(name)}" for name in needed]]
     always = " OR ".join(f"{name} IS NOT NULL" for name in names)
     # A delete file among row files would yield rows of nulls. The function reads the name only in
     # this case, but as it is not deterministic, Spark applies no other filter before this one.
