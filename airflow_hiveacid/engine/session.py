@@ -72,6 +72,8 @@ APPLICATION_SETTINGS = {
 _OF_JOB_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 # The attribute of a context with the session that `scan_session` copies.
 _TEMPLATE = "_hiveacid_template"
+# The attribute of a context with the sessions of reads by their time zones.
+_READING = "_hiveacid_reading"
 # The attribute of a session for scans with the trees of the texts that were parsed in it.
 PARSED = "_hiveacid_parsed"
 CALLING_JAVA = ("reflect", "java_method", "try_reflect")
@@ -106,6 +108,20 @@ def scan_session(spark: SparkSession) -> SparkSession:
     session = cloned_session(template)
     session._jsparkSession.conf().set(TIME_ZONE, session_time_zone(spark))
     # The same conditions are examined several times while a statement is prepared.
+    vars(session)[PARSED] = {}
+    return session
+
+
+def reading_session(spark: SparkSession) -> SparkSession:
+    """A session like that of ``scan_session`` that all reads with the same time zone share.
+
+    Its settings must not be changed.
+    """
+    shared: dict[str, SparkSession] = vars(spark.sparkContext).setdefault(_READING, {})
+    zone = session_time_zone(spark)
+    if zone not in shared:
+        shared[zone] = scan_session(spark)
+    session = copy(shared[zone])
     vars(session)[PARSED] = {}
     return session
 

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.session import in_session, reading_session
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
@@ -52,7 +52,7 @@ def read_together(
             check_kind(table, Operation.SELECT)
             check_readable(spark, table)
         with Transaction(client, reads=[table.ref for table in known]) as txn:
-            reader, session = TableReader(client, txn), scan_session(spark)
+            reader, session = TableReader(client, txn), reading_session(spark)
             yield {
                 source.name: in_session(
                     reader.rows(session, table, RowQuery(as_of=source.version)), spark

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
-from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, scan_session
+from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, reading_session
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -101,7 +101,7 @@ class RegisteredTables:
         with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=refs))
-            reader, session = TableReader(client, txn), scan_session(self._spark)
+            reader, session = TableReader(client, txn), reading_session(self._spark)
             frames: dict[str, DataFrame] = {}
             for name, (table, source) in wanted.items():
                 rows = reader.rows(session, table, RowQuery(as_of=source.version))

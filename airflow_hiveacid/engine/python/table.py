@@ -24,7 +24,7 @@ from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import (
     end_reads_on_stop,
     in_session,
-    scan_session,
+    reading_session,
     session_holding,
 )
 from airflow_hiveacid.engine.statements.conditions import Expression, Expressions
@@ -245,7 +245,7 @@ class AcidTable(TableChanges[RunReport]):
         with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=[self.ref]))
-            rows = read(TableReader(client, txn), scan_session(self._spark))
+            rows = read(TableReader(client, txn), reading_session(self._spark))
             end_reads_on_stop(self._spark)
             opened = OpenRead(client, txn, [self.ref])
             failed.pop_all()
