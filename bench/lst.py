@@ -249,15 +249,21 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(USUAL_ENGINES))
     parser.add_argument("--rounds", type=int, default=5, help="at most those of LST-Bench")
     parser.add_argument("--executions", type=int, default=1, help="of data maintenance in a round")
-    parser.add_argument(
-        "--max-deltas", type=int, help="a threshold of our compactions in place of Hive's"
-    )
+    thresholds = {"max_deltas": int, "max_delta_ratio": float}
+    for name, type_ in thresholds.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=type_,
+            help="a threshold of our compactions in place of Hive's",
+        )
     parser.add_argument("--months", type=int, help="the months in each partition")
     parser.add_argument("--cold", action="store_true", help="do not warm up")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    if arguments.max_deltas is not None:
-        HiveAcidLake.policy = CompactionPolicy(max_deltas=arguments.max_deltas)
+    given = {name: getattr(arguments, name) for name in thresholds}
+    HiveAcidLake.policy = CompactionPolicy(
+        **{name: value for name, value in given.items() if value is not None}
+    )
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hiveacid-bench-")))
         months = arguments.months or months_at(arguments.scale)
@@ -281,7 +287,7 @@ def main() -> None:
                 "rounds": arguments.rounds,
                 "executions": arguments.executions,
                 "months": months,
-                "max_deltas": HiveAcidLake.policy.max_deltas,
+                **{name: getattr(HiveAcidLake.policy, name) for name in thresholds},
                 "packs": packs,
             }
             # A long run keeps the workloads that are complete.
