@@ -23,8 +23,10 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+# The bits of each type.
+_INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _INTEGER = re.compile("[+-]?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -55,24 +57,32 @@ def matching_partitions(
     alternatives: Sequence[Sequence[KeyComparison]],
     keys: Mapping[str, str],
     partitions: Mapping[str, Mapping[str, str | None]],
+    *,
+    lenient: bool = False,
 ) -> list[list[str]]:
     """Return the names of the partitions that meet all comparisons of each alternative.
 
-    A null value is not less than, greater than, or different from any other value, as in SQL. A stored
-    value that is invalid for its type is null to engines, but equals its own text.
+    A null value is not less than, greater than, or different from any other value, as in SQL. A value
+    that is invalid for its type, or is not written in its only plain form, equals only its own text;
+    engines differ in their reading of such a value.
 
     Args:
         alternatives: The PARTITION clauses.
         keys: The partition keys with their types.
         partitions: The values of the keys of each partition, by its name.
+        lenient: Whether an invalid value that no partition has is no error.
 
     Raises:
-        UserError: A key is unknown, or a value is invalid for its type and no partition has it.
+        UserError: A key is unknown; or a value is invalid for its type and no partition has it, or
+            a stored one, and the comparison is not ``=``.
     """
     stored = [*partitions.values()]
     return [
         [name for name, values in partitions.items() if all(test(values) for test in tests)]
-        for tests in [[_test(each, keys, stored) for each in clause] for clause in alternatives]
+        for tests in [
+            [_test(each, keys, None if lenient else stored) for each in clause]
+            for clause in alternatives
+        ]
     ]
 
 
@@ -126,15 +136,16 @@ def canonical_name(name: str, keys: Mapping[str, str]) -> str:
 def _test(
     comparison: KeyComparison,
     keys: Mapping[str, str],
-    stored: Sequence[Mapping[str, str | None]],
+    stored: Sequence[Mapping[str, str | None]] | None,
 ) -> Callable[[Mapping[str, str | None]], bool]:
     key, given = comparison.key.lower(), comparison.value
     compare = OPERATORS[comparison.operator]
     try:
         wanted = _value(comparison, keys)
     except UserError:
-        may_be_stored = comparison.operator == "=" and key in keys and not comparison.is_number
-        if not may_be_stored or all(values[key] != given for values in stored):
+        if comparison.operator != "=" or key not in keys or comparison.is_number:
+            raise
+        if stored is not None and all(values[key] != given for values in stored):
             raise
         return lambda values: values[key] == given
     if wanted is None and comparison.operator not in ("=", "!="):
@@ -149,7 +160,10 @@ def _test(
         try:
             value = _value(KeyComparison(key, text), keys)
         except UserError:
-            return False
+            if comparison.operator == "=":
+                return False
+            # Engines differ: neither a match nor its absence is certain.
+            raise
         return compare(value, wanted)
 
     return test
@@ -187,12 +201,15 @@ def _value(comparison: KeyComparison, keys: Mapping[str, str]) -> Any:
 
 
 def _parsed(type_: HiveType, text: str) -> Any:
-    if isinstance(type_, DecimalType):
-        return Decimal(text)
     name = str(type_)
+    if isinstance(type_, DecimalType) and _DECIMAL.fullmatch(text):
+        return Decimal(text)
     if name in _INTEGERS and _INTEGER.fullmatch(text):
-        return int(text)
-    if name in ("float", "double"):
+        number, limit = int(text), 1 << (_INTEGERS[name] - 1)
+        if -limit <= number < limit:
+            return number
+    # Python also reads underscores.
+    if name in ("float", "double") and "_" not in text:
         return float(text)
     if name == "boolean":
         return _BOOLEANS[text.lower()]
@@ -200,4 +217,4 @@ def _parsed(type_: HiveType, text: str) -> Any:
         return parse_day(text)
     if name == "timestamp":
         return parse_time(text)
-    raise UserError(f"Values of the type {name} are not compared.")
+    raise ValueError(f"Values of the type {name} are not compared.")

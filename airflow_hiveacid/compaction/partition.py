@@ -26,7 +26,13 @@ from airflow_hiveacid.acid.write_facts import only_write_id, taken_over
 from airflow_hiveacid.compaction.planner import PlannedCompaction, Planner
 from airflow_hiveacid.compaction.row_order import RowOrder
 from airflow_hiveacid.compaction.scheduling import COPIED_WHILE_ENCODED, Scheduler, Tasks
-from airflow_hiveacid.errors import HiveAcidError, UnsupportedTable
+from airflow_hiveacid.errors import (
+    DirectoryMissing,
+    HiveAcidError,
+    MetastoreCallFailed,
+    NothingToCompact,
+    UnsupportedTable,
+)
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.report import CompactionProof, PartitionReport
 from airflow_hiveacid.layout.directory_sizes import DirectorySizes
@@ -142,7 +148,17 @@ class PartitionCompactor(ABC):
 
         Raises:
             NothingToCompact: The compaction would have no effect.
+            TableReplaced: The table or the partition was replaced, moved, or dropped meanwhile.
         """
+        try:
+            return self._run(type_, reason)
+        except (DirectoryMissing, NothingToCompact, MetastoreCallFailed):
+            # The reason may be that the partition was dropped since it was listed.
+            if not self._published:
+                self._require_same_table()
+            raise
+
+    def _run(self, type_: CompactionType, reason: str) -> PartitionReport:
         self._began = time.thread_time()
         hidden = self.compaction.version.hides_compactions
         if not hidden and not self.storage.renames_at_once:
@@ -153,8 +169,7 @@ class PartitionCompactor(ABC):
             )
         with self.phases(Phase.READ, "the directories"):
             require_orc(self.table, self.partition)
-            # The partition is compared before the publication: of one that was dropped since it was
-            # listed, no file is found.
+            # The partition is compared before the publication, or after a failure.
             require_same_definition(self.client, self.table)
             self.require_possible()
             planned = self.planner.plan(type_)

@@ -97,7 +97,7 @@ def partitions_to_drop(
         UserError: A clause does not fit the partition keys.
     """
     values = {name: dict(parse_partition_name(name)) for name in names}
-    found = matching_partitions(clauses, table.key_types, values)
+    found = matching_partitions(clauses, table.key_types, values, lenient=lenient)
     for clause, matches in zip(clauses, found, strict=True):
         if not matches and not lenient and all(each.operator == "=" for each in clause):
             raise TableNotFound(

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.engine.spark_versions import (
     java_class,
     java_datasets,
+    java_sessions,
     silence,
     stable_shuffles,
 )
@@ -112,10 +113,12 @@ def scan_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def reading_session(spark: SparkSession) -> SparkSession:
-    """A session like that of ``scan_session`` that all reads with the same time zone share.
+@contextmanager
+def reading_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Yield a session like that of ``scan_session`` that all reads with the same time zone share.
 
-    Its settings must not be changed.
+    Its settings must not be changed. It does not become the active session, whose settings a user
+    may change: PySpark makes a session active that turns rows of Python into a frame.
     """
     shared: dict[str, SparkSession] = vars(spark.sparkContext).setdefault(_READING, {})
     zone = session_time_zone(spark)
@@ -123,7 +126,13 @@ def reading_session(spark: SparkSession) -> SparkSession:
         shared[zone] = scan_session(spark)
     session = copy(shared[zone])
     vars(session)[PARSED] = {}
-    return session
+    before = SparkSession._activeSession
+    try:
+        yield session
+    finally:
+        if SparkSession._activeSession is session:
+            SparkSession._activeSession = before
+            java_sessions(spark).setActiveSession((before or spark)._jsparkSession)
 
 
 def _template(spark: SparkSession) -> SparkSession:

@@ -95,7 +95,7 @@ def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
 
 
 def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_path, monkeypatch):
-    # The pause is longer than that.
+    # The pause is longer than the time for which an answer is used.
     monkeypatch.setattr(table_cleaning, "_LOCATED_SECONDS", 0)
     folders = AcidFolders.create(client, f"{database}.p", ["p=1", "p=2"])
     first, second, other = (

@@ -52,10 +52,10 @@ def read_together(
             check_kind(table, Operation.SELECT)
             check_readable(spark, table)
         with Transaction(client, reads=[table.ref for table in known]) as txn:
-            reader, session = TableReader(client, txn), reading_session(spark)
-            yield {
-                source.name: in_session(
-                    reader.rows(session, table, RowQuery(as_of=source.version)), spark
-                )
-                for source, table in zip(sources, known, strict=True)
-            }
+            reader = TableReader(client, txn)
+            with reading_session(spark) as session:
+                frames = {
+                    source.name: reader.rows(session, table, RowQuery(as_of=source.version))
+                    for source, table in zip(sources, known, strict=True)
+                }
+            yield {name: in_session(frame, spark) for name, frame in frames.items()}

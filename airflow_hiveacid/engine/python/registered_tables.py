@@ -101,11 +101,12 @@ class RegisteredTables:
         with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=refs))
-            reader, session = TableReader(client, txn), reading_session(self._spark)
+            reader = TableReader(client, txn)
             frames: dict[str, DataFrame] = {}
-            for name, (table, source) in wanted.items():
-                rows = reader.rows(session, table, RowQuery(as_of=source.version))
-                frames[name] = in_session(rows, self._spark)
+            with reading_session(self._spark) as session:
+                for name, (table, source) in wanted.items():
+                    rows = reader.rows(session, table, RowQuery(as_of=source.version))
+                    frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
             end_reads_on_stop(self._spark)

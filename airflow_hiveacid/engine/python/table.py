@@ -245,7 +245,8 @@ class AcidTable(TableChanges[RunReport]):
         with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=[self.ref]))
-            rows = read(TableReader(client, txn), reading_session(self._spark))
+            with reading_session(self._spark) as session:
+                rows = read(TableReader(client, txn), session)
             end_reads_on_stop(self._spark)
             opened = OpenRead(client, txn, [self.ref])
             failed.pop_all()

@@ -66,7 +66,7 @@ ACID_FIELDS = [
 ]
 # ORC recognizes the columns of an ACID file by their names in any case, and Java's comparison takes
 # a dotless i for an i. Spark compares lower-case letters and does not find such a column in a file:
-# it is not decoded, and all of its values are null.
+# it is not decoded, and all of its values are null. The bucket, whose name has no i, is a constant.
 _UNREAD = str.maketrans("iI", "\u0131\u0131")
 # The parts of the row id, and the current write id.
 _IDS = tuple(field.name for field in ACID_FIELDS[1:])

@@ -25,7 +25,7 @@ from airflow_hiveacid.orc.row_keys.keys import Keys
 from airflow_hiveacid.orc.values.evolution import check_lossless
 from airflow_hiveacid.orc.values.timestamps import timestamp_clock
 
-# A tiny stripe that is this many times as large as all tiny ones beside it together is not
+# A tiny stripe that is this many times as large as all stripes that it could be merged with is not
 # rewritten for them.
 _MUCH_LARGER = 4
 
@@ -198,8 +198,9 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
 def _joined_by_size(run: Sequence[_Candidate]) -> list[_Candidate]:
     """Rewrite adjacent stripes together, except for stripes that are much larger than the others.
 
-    Otherwise each compaction would rewrite a whole small partition for a few new rows. The sizes of
-    the remaining stripes differ by a constant factor, so that their number is logarithmic.
+    Otherwise each compaction would rewrite a whole small partition for a few new rows. New rows come
+    last, and each remaining stripe is several times as large as all that follow: their number is
+    logarithmic.
     """
     if len(run) < 2:
         return list(run)
