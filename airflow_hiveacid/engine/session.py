@@ -130,7 +130,8 @@ def reading_session(spark: SparkSession) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        if SparkSession._activeSession is session:
+        active = SparkSession._activeSession
+        if active is not None and active._jsparkSession is session._jsparkSession:
             SparkSession._activeSession = before
             java_sessions(spark).setActiveSession((before or spark)._jsparkSession)
 
