@@ -187,9 +187,8 @@ class _Cleaner:
         self._retention = retention
         self._queue = CompactionQueue(client)
         self._next: Sequence[PartitionFolder] = ()
-        self._asked: Sequence[PartitionFolder] = ()
-        self._asked_until = 0.0
-        self._locations: dict[str, str | None] = {}
+        self._located: dict[PartitionFolder, bool] = {}
+        self._located_until = 0.0
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
@@ -282,16 +281,20 @@ class _Cleaner:
 
     def _is_located(self, table: HiveTable, folder: PartitionFolder) -> bool:
         """Whether a partition exists in its folder; the next partitions are asked for, too."""
-        if folder not in self._asked or time.monotonic() > self._asked_until:
+        if folder not in self._located or time.monotonic() > self._located_until:
             at = self._next.index(folder) if folder in self._next else len(self._next)
-            self._asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
-            names = [each.partition for each in self._asked if each.partition is not None]
+            asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
+            names = [each.partition for each in asked if each.partition is not None]
             found = self._client.get_partitions(table, names)
-            self._locations = {partition.name: partition.location for partition in found}
-            self._asked_until = time.monotonic() + _LOCATED_SECONDS
-        # One that is added again in the same place has new write ids: no table reuses any.
-        location = self._locations.get(str(folder.partition))
-        return location is not None and same_place(location, folder.location)
+            locations = {partition.name: partition.location for partition in found}
+            # One that is added again in the same place has new write ids: no table reuses any.
+            self._located = {
+                each: each.partition in locations
+                and same_place(locations[each.partition], each.location)
+                for each in asked
+            }
+            self._located_until = time.monotonic() + _LOCATED_SECONDS
+        return self._located[folder]
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""
