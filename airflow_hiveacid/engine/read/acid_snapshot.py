@@ -68,8 +68,7 @@ ACID_FIELDS = [
 # a dotless i for an i. Spark compares lower-case letters and does not find such a column in a file:
 # it is not decoded, and all of its values are null. The bucket, whose name has no i, is a constant.
 _UNREAD = str.maketrans("iI", "\u0131\u0131")
-# The parts of the row id, and the current write id.
-_IDS = tuple(field.name for field in ACID_FIELDS[1:])
+_ID_PARTS, _CURRENT = ("originalTransaction", "bucket", "rowId"), ("currentTransaction",)
 
 
 class _Group(NamedTuple):
@@ -247,7 +246,7 @@ class AcidSnapshot:
         partitioned, keys = self._in_partitions(files), spark_struct(self.table.partition_keys)
         in_paths = keys_in_paths(self.table.folder, self.table.partition_keys, partitioned)
         paths = [file.path for _, file in files]
-        used = [*(_IDS[:3] if keyed else ()), *(() if exact else _IDS[3:])]
+        used = [*(_ID_PARTS if keyed else ()), *(() if exact else _CURRENT)]
         frame = read_acid_files(
             spark, stored, paths, search, ROWS, ids=used, prunes=in_paths is not None
         )
@@ -406,7 +405,7 @@ def read_acid_files(
     search: SearchArgument | None,
     operations: Sequence[int],
     *,
-    ids: Collection[str] = _IDS,
+    ids: Collection[str] = (*_ID_PARTS, *_CURRENT),
     prunes: bool = False,
 ) -> DataFrame:
     """Scan files of full ACID tables, with the columns of the envelope and the struct ``row``.
