@@ -31,9 +31,12 @@ Lines = Mapping[str, list[float]]
 
 def lines_of(phases: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[list[str], Lines]:
     """The phases in which only queries run, and their seconds by engine."""
-    names = [name for name, by in phases.items() if set(next(iter(by.values()))) & {"query"}]
-    alone = [name for name in names if "+" not in name]
-    engines = phases[alone[0]]
+    engines = list(next(iter(phases.values())))
+    alone = [
+        name
+        for name, by in phases.items()
+        if by[engines[0]].keys() & {"load", "query", "maintain", "optimize"} == {"query"}
+    ]
     return alone, {name: [phases[phase][name]["seconds"] for phase in alone] for name in engines}
 
 
@@ -71,10 +74,9 @@ def chart(result: dict[str, Any]) -> str:
     parts: list[str] = []
     top = MARGIN
     for pack, found in result["packs"].items():
-        phases = found["phases"]
-        if sum("query" in next(iter(by.values())) for by in phases.values()) < 2:
+        names, lines = lines_of(found["phases"])
+        if len(names) < 2:
             continue
-        names, lines = lines_of(phases)
         title = f"{pack}, {TITLES[pack]}: seconds of twelve queries"
         parts += diagram(title, names, lines, top)
         top += HEIGHT + MARGIN
