@@ -30,14 +30,10 @@ Lines = Mapping[str, list[float]]
 
 
 def lines_of(phases: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[list[str], Lines]:
-    """The phases in which only queries run, and their seconds by engine."""
+    """The phases in which queries run, and the seconds of the queries by engine."""
     engines = list(next(iter(phases.values())))
-    alone = [
-        name
-        for name, by in phases.items()
-        if by[engines[0]].keys() & {"load", "query", "maintain", "optimize"} == {"query"}
-    ]
-    return alone, {name: [phases[phase][name]["seconds"] for phase in alone] for name in engines}
+    queried = [name for name, by in phases.items() if "query" in by[engines[0]]]
+    return queried, {name: [phases[phase][name]["query"] for phase in queried] for name in engines}
 
 
 def diagram(title: str, phases: list[str], lines: Lines, top: int) -> Iterator[str]:
@@ -70,13 +66,11 @@ def diagram(title: str, phases: list[str], lines: Lines, top: int) -> Iterator[s
 
 
 def chart(result: dict[str, Any]) -> str:
-    """The diagrams of all workloads with queries alone, one below the other."""
+    """The diagrams of all workloads, one below the other."""
     parts: list[str] = []
     top = MARGIN
     for pack, found in result["packs"].items():
         names, lines = lines_of(found["phases"])
-        if len(names) < 2:
-            continue
         title = f"{pack}, {TITLES[pack]}: seconds of twelve queries"
         parts += diagram(title, names, lines, top)
         top += HEIGHT + MARGIN

@@ -13,6 +13,8 @@ from airflow_hiveacid.metastore.thrift.session import Session
 # The requested objects by name, each with a cost in the metastore.
 DESCRIBED = "partitions described"
 _NAMED = {"get_partitions_by_names": 2}
+# A call that lists all partitions, or some of their fields for given names.
+_LISTING, STORAGE_READ = "get_partitions_with_specs", "storage of partitions read"
 
 
 @contextmanager
@@ -27,7 +29,8 @@ def counted_calls() -> Iterator[Counter[str]]:
     invoke = Session._invoke
 
     def count(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
-        counts[call.name] += 1
+        by_names = call.name == _LISTING and arguments[0].filterSpec.filters is not None
+        counts[STORAGE_READ if by_names else call.name] += 1
         if call.name in _NAMED:
             counts[DESCRIBED] += len(arguments[_NAMED[call.name]])
         return invoke(self, call, *arguments, **options)

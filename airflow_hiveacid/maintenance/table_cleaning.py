@@ -2,8 +2,8 @@
 
 An inspection, which cannot change a file, selects the files. This module removes them, under a lock
 that makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before
-each change the metastore confirms the lock and the table. Locations of partitions are confirmed for
-several partitions at once, for a moment about as long as the calls.
+a change the metastore confirms the lock, the table, and the locations of the next partitions, all for
+a moment about as long as the calls.
 """
 
 import time
@@ -41,6 +41,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     QueuedCompaction,
 )
 from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
+from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 from airflow_hiveacid.metastore.replication import is_replicated, recycle
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import existing_table
@@ -58,7 +59,9 @@ from airflow_hiveacid.text.quantities import parse_duration
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200
 _PARTITIONS_AT_A_TIME = 10
-_LOCATED_SECONDS = 0.05
+_CONFIRMED_SECONDS = 0.05
+# Where possible a clock that does not stop while the machine is suspended.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clean(
@@ -187,8 +190,8 @@ class _Cleaner:
         self._retention = retention
         self._queue = CompactionQueue(client)
         self._next: Sequence[PartitionFolder] = ()
-        self._located: dict[PartitionFolder, bool] = {}
-        self._located_until = 0.0
+        self._in_place: dict[PartitionFolder, bool] = {}
+        self._confirmed_until = 0.0
 
     def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
         """Go through the folders, one after the other."""
@@ -273,28 +276,29 @@ class _Cleaner:
             TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
+        if folder not in self._in_place or time.clock_gettime(_CLOCK) > self._confirmed_until:
+            self._in_place = self._confirmed(folder)
+            self._confirmed_until = time.clock_gettime(_CLOCK) + _CONFIRMED_SECONDS
+        return self._in_place[folder]
+
+    def _confirmed(self, folder: PartitionFolder) -> dict[PartitionFolder, bool]:
+        """Confirm the lock and the table; return whether a folder and the next ones are in place."""
         table = require_same_table(self._client, self._table)
-        in_place = folder.partition is None or self._is_located(table, folder)
+        at = self._next.index(folder) if folder in self._next else len(self._next)
+        asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
+        names = [each.partition for each in asked if each.partition is not None]
+        found = PartitionStorage.read(self._client, table, names) if names else {}
         # Last: a process that waits for locks cannot then have changed the compared objects.
         self._txn.confirm_alive()
-        return in_place
-
-    def _is_located(self, table: HiveTable, folder: PartitionFolder) -> bool:
-        """Whether a partition exists in its folder; the next partitions are asked for, too."""
-        if folder not in self._located or time.monotonic() > self._located_until:
-            at = self._next.index(folder) if folder in self._next else len(self._next)
-            asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
-            names = [each.partition for each in asked if each.partition is not None]
-            found = self._client.get_partitions(table, names)
-            locations = {partition.name: partition.location for partition in found}
-            # One that is added again in the same place has new write ids: no table reuses any.
-            self._located = {
-                each: each.partition in locations
-                and same_place(locations[each.partition], each.location)
-                for each in asked
-            }
-            self._located_until = time.monotonic() + _LOCATED_SECONDS
-        return self._located[folder]
+        # One that is added again in the same place has new write ids: no table reuses any.
+        return {
+            each: each.partition is None
+            or (
+                each.partition in found
+                and same_place(found[each.partition].location, each.location)
+            )
+            for each in asked
+        }
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""

@@ -213,7 +213,7 @@ class MetastoreClient:
         try:
             partitions = [
                 partition
-                for batch in _batches(wanted)
+                for batch in batches(wanted)
                 for partition in self.call(
                     idl_tables.get_partitions_by_names,
                     ref.database,
@@ -233,7 +233,7 @@ class MetastoreClient:
 
     def add_partitions(self, ref: TableRef, partitions: Sequence[HivePartition]) -> None:
         """Add partitions that are missing, and their folders; outside of any transaction."""
-        for batch in _batches(partitions):
+        for batch in batches(partitions):
             request = idl_tables.AddPartitionsRequest(
                 dbName=ref.database,
                 tblName=ref.name,
@@ -253,7 +253,7 @@ class MetastoreClient:
             names: The names of its partitions.
             confirm: Called before each group of partitions; raises an error if the lock is lost.
         """
-        for batch in _batches(names):
+        for batch in batches(names):
             confirm()
             request = idl_tables.DropPartitionsRequest(
                 dbName=ref.database,
@@ -437,7 +437,8 @@ class MetastoreClient:
         return [lock for lock in locks if lock.database != _ELECTIONS]
 
 
-def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """Divide names or partitions into groups, each of which one call can concern."""
     for start in range(0, len(items), _PARTITIONS_PER_CALL):
         yield items[start : start + _PARTITIONS_PER_CALL]
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Any
 
 from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import TableRef, partition_name
@@ -11,6 +10,7 @@ from airflow_hiveacid.errors import TableNotFound
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
+from airflow_hiveacid.metastore.partition_storage import partitions_of
 from airflow_hiveacid.metastore.thrift import idl_tables
 
 # A single cleaning checks the locations once, too, before it removes files for minutes.
@@ -123,23 +123,7 @@ def _partition_locations(
         answer = client.call(idl_tables.get_partitions_with_specs, request, about=ref.full_name)
         specs = answer.partitionSpec
     return {
-        partition_name(keys, values): location
+        partition_name(keys, partition.values): location
         for spec in specs
-        for values, location in _locations(spec)
+        for partition, _, location in partitions_of(spec)
     }
-
-
-def _locations(spec: Any) -> list[tuple[list[str], str]]:
-    locations = []
-    if spec.partitionList is not None:
-        locations += [
-            (partition.values, partition.sd.location) for partition in spec.partitionList.partitions
-        ]
-    if spec.sharedSDPartitionSpec is not None:
-        # Without a slash in between: of "/t" and "/t2/p=1" the relative path is "2/p=1".
-        root = spec.sharedSDPartitionSpec.sd.location
-        locations += [
-            (partition.values, f"{root}{partition.relativePath}")
-            for partition in spec.sharedSDPartitionSpec.partitions
-        ]
-    return locations

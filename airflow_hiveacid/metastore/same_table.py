@@ -4,6 +4,7 @@ Locks do not prevent other clients that request no locks from dropping, moving o
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from airflow_hiveacid.acid.located_table import LocatedTable
 from airflow_hiveacid.acid.locations import same_place
@@ -11,6 +12,7 @@ from airflow_hiveacid.errors import TableNotFound, TableReplaced
 from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 
 
 def require_same_table(
@@ -98,26 +100,21 @@ def require_same_definition(
     require_described(now, table, may_grow=may_grow)
     if not partitions:
         return now
-    present = {
-        partition.name: partition
-        for partition in client.get_partitions(now, [partition.name for partition in partitions])
-    }
+    present = PartitionStorage.read(client, now, [partition.name for partition in partitions])
     for partition in partitions:
-        current = present.get(partition.name)
+        current, before = present.get(partition.name), PartitionStorage.of(partition)
         what = f"The partition {partition.name} of {table.ref}"
         remedy = "Nothing was published; run the job again."
         if current is None:
             raise TableReplaced(f"{what} was dropped meanwhile.", remedy=remedy)
-        if not same_place(current.location, partition.location):
+        if not same_place(current.location, before.location):
             raise TableReplaced(
-                f"{what} was moved from {partition.location} to {current.location} meanwhile.",
+                f"{what} was moved from {before.location} to {current.location} meanwhile.",
                 remedy=remedy,
             )
-        # The creation time is unknown for a partition that this process has added.
-        created = partition.raw.createTime
-        if created and current.raw.createTime != created:
+        if before.created and current.created != before.created:
             raise TableReplaced(f"{what} was dropped and added again meanwhile.", remedy=remedy)
-        if _storage(current) != _storage(partition):
+        if replace(current, location=None, created=0) != replace(before, location=None, created=0):
             raise TableReplaced(
                 f"{what} has other buckets, another format, or other properties of the format than"
                 " before.",
@@ -152,22 +149,12 @@ def _layout(table: HiveTable) -> tuple[object, ...]:
         table.kind,
         table.view_text,
         _types(table.partition_keys),
-        *_storage(table),
+        table.bucket_columns,
+        max(table.num_buckets, 0),
+        table.serde,
+        dict(table.serde_parameters),
+        table.input_format,
         {name: table.parameters.get(name) for name in FILE_PROPERTIES},
-    )
-
-
-def _storage(stored: HiveTable | HivePartition) -> tuple[object, ...]:
-    """Return the storage properties that a partition defines for itself.
-
-    An insert of Hive 4 into a named partition gives it the buckets of the table.
-    """
-    return (
-        stored.bucket_columns,
-        max(stored.num_buckets, 0),
-        stored.serde,
-        dict(stored.serde_parameters),
-        stored.input_format,
     )
 
 

@@ -1,6 +1,7 @@
 """A partition that another client has changed meanwhile is no longer the one that files were written for."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +70,37 @@ def test_other_properties_of_the_partition_are_accepted(
 
     alter_partition(client, table.ref, partition.name, change)
     require_same_definition(client, table, [partition])
+
+
+def test_one_changed_partition_of_several_is_found(
+    client: MetastoreClient, table: HiveTable, tmp_path: Path
+) -> None:
+    """The metastore describes the storage that partitions have in common only once."""
+    names = [None, "a/b=c", "Ü", "plain"]
+    client.add_partitions(table.ref, [HivePartition.new(table, [name]) for name in names])
+    far = HivePartition.new(table, ["far"])
+    far.raw.sd.location = f"file:{tmp_path}/far"
+    client.add_partitions(table.ref, [far])
+    partitions = client.get_partitions(table)
+    require_same_definition(client, table, partitions)
+    for change in (_parameter, _format):
+        alter_partition(client, table.ref, "p=plain", change)
+        with pytest.raises(TableReplaced, match=r"p=plain of .* has other buckets"):
+            require_same_definition(client, table, partitions)
+        partitions = client.get_partitions(table)
+        require_same_definition(client, table, partitions)
+    for name, number in (("p=far", 4), ("p=a%2Fb%3Dc", 8)):
+        cluster_partition(client, table.ref, name, number)
+        with pytest.raises(TableReplaced, match=rf"{name} of .* has other buckets"):
+            require_same_definition(client, table, partitions)
+        partitions = client.get_partitions(table)
+        require_same_definition(client, table, partitions)
+
+
+def test_a_dropped_partition_is_found(
+    client: MetastoreClient, table: HiveTable, partition: HivePartition
+) -> None:
+    client.add_partitions(table.ref, [HivePartition.new(table, ["other"])])
+    client.drop_partitions(table.ref, [partition.name], lambda: None)
+    with pytest.raises(TableReplaced, match=r"p=y of .* was dropped"):
+        require_same_definition(client, table, [partition])

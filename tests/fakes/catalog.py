@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -211,27 +212,15 @@ class Catalog:
         return [partitions[value] for value in names if value in partitions]
 
     def get_partitions_with_specs(self, request: Any) -> Any:
-        specs = self.get_partitions_pspec(request.dbName, request.tblName, -1)
-        return idl_tables.GetPartitionsResponse(specs)
+        table = self._table(request.dbName, request.tblName)
+        names = request.filterSpec.filters
+        chosen = table.partitions if names is None else dict.fromkeys(names)
+        partitions = [each for name, each in table.partitions.items() if name in chosen]
+        return idl_tables.GetPartitionsResponse(_specs(table.raw.sd, partitions))
 
     def get_partitions_pspec(self, database: str, name: str, _: int) -> list[Any]:
         table = self._table(database, name)
-        root = table.raw.sd.location
-        shared, alone = [], []
-        for partition in table.partitions.values():
-            if partition.sd.location.startswith(root):
-                path = partition.sd.location.removeprefix(root)
-                shared.append(
-                    idl_tables.PartitionWithoutSD(values=partition.values, relativePath=path)
-                )
-            else:
-                alone.append(partition)
-        return [
-            idl_tables.PartitionSpec(
-                sharedSDPartitionSpec=idl_tables.PartitionSpecWithSharedSD(shared, table.raw.sd)
-            ),
-            idl_tables.PartitionSpec(partitionList=idl_tables.PartitionListComposingSpec(alone)),
-        ]
+        return _specs(table.raw.sd, list(table.partitions.values()))
 
     def add_partitions_req(self, request: Any) -> Any:
         table = self._tables.get((request.dbName, request.tblName))
@@ -286,3 +275,24 @@ class Catalog:
 def _partition_name(table: _Table, partition: Any) -> str:
     values = [None if value == DEFAULT_PARTITION else value for value in partition.values]
     return partition_name([key.name for key in table.raw.partitionKeys], values)
+
+
+def _specs(table: Any, partitions: list[Any]) -> list[Any]:
+    """Group the partitions below a table that have all of its storage but the location."""
+    shared, alone = [], []
+    for partition in partitions:
+        own, path = deepcopy(partition.sd), partition.sd.location.removeprefix(table.location)
+        own.location, own.cols = table.location, table.cols
+        if own == table and path != partition.sd.location:
+            shared.append(
+                idl_tables.PartitionWithoutSD(
+                    values=partition.values, createTime=partition.createTime, relativePath=path
+                )
+            )
+        else:
+            alone.append(partition)
+    together = idl_tables.PartitionSpecWithSharedSD(shared, table)
+    return [
+        idl_tables.PartitionSpec(sharedSDPartitionSpec=together),
+        idl_tables.PartitionSpec(partitionList=idl_tables.PartitionListComposingSpec(alone)),
+    ]

@@ -107,7 +107,7 @@ def test_a_tiny_stripe_joins_a_new_one_beside_it(deleted, copied):
 
 
 def test_tiny_stripes_beside_each_other_are_put_together():
-    files = [planned(inserts(table(10), [number])) for number in (1, 2, 3)]
+    files = [planned(inserts(table(10), [number])) for number in (1, 2, 3, 4)]
     (group,) = plan(files, tiny_bytes=1 << 20).groups
     assert not group.copy
     _, joined = compact(files)
@@ -119,16 +119,18 @@ def test_tiny_stripes_beside_each_other_are_put_together():
     [
         ([2000, 20], [], [True, True]),
         ([20, 2000], [], [True, True]),
-        ([2000, 20, 20], [], [True, False, False]),
-        ([20, 2000, 20, 20], [], [True, True, False, False]),
-        ([20, 20, 2000, 20], [], [False, False, True, True]),
+        ([2000, 20, 20, 20], [], [True] * 4),
+        ([2000, 20, 20, 20, 20], [], [True] + [False] * 4),
+        ([20, 2000, 20, 20, 20, 20], [], [True, True] + [False] * 4),
+        ([20, 20, 2000, 20, 20, 20, 20], [(1, BUCKET, 5)], [False, False, True] + [False] * 4),
         ([2000, 20], [(2, BUCKET, 5)], [True, False]),
         ([2000, 20], [(1, BUCKET, 5)], [False, False]),
-        ([200, 200, 200], [], [False, False, False]),
-        ([400, 200], [], [False, False]),
+        ([2000, 20, 20], [(2, BUCKET, 5)], [True, False, False]),
+        ([200, 200, 200, 200], [], [False] * 4),
+        ([400, 200, 200], [], [True] * 3),
     ],
 )
-def test_a_stripe_is_not_rewritten_for_much_smaller_ones(rows, deleted, copied):
+def test_a_stripe_is_not_rewritten_for_few_or_much_smaller_ones(rows, deleted, copied):
     files = [planned(inserts(table(count), [number])) for number, count in enumerate(rows, 1)]
     assert fates(plan(files, deleted, tiny_bytes=1 << 20)) == copied
 

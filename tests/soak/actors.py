@@ -25,10 +25,9 @@ from tests.faults.rows import DELETED, Row, change, write_source
 from tests.faults.without_spark import carry_out
 
 ACCOUNTS, EVENTS = "accounts", "events"
-# A writer changes the rows of its own partition, which has at most so many.
-_ROWS = 40
-_BATCH = 200
 _RETRIES = 200
+# Each writer has a range of ids of its own.
+_IDS = 1000
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,15 @@ class Place:
         database: The database of the tables.
         folder: The folder of their journals.
         writers: The number of writers.
+        rows: The most rows in the partition of a writer, which changes at most a fifth of them at a
+            time, and the rows of a batch.
     """
 
     metastore: MetastoreOptions
     database: str
     folder: Path
     writers: int
+    rows: int = 40
 
     def table(self, name: str) -> str:
         """Return the full name of a table."""
@@ -165,11 +167,11 @@ class Writer(Planned):
     def _job(self, source: Path) -> Any:
         dice, target = self._dice, self.place.table(ACCOUNTS)
         known = sorted(row.id for row in self._model)
-        base = self.number * 1000
-        free = sorted({*range(base, base + _ROWS)} - {*known})
+        base, most = self.number * _IDS, self.place.rows // 5
+        free = sorted({*range(base, base + self.place.rows)} - {*known})
         kind = dice.choice(["insert", "update", "delete", "merge", "merge"])
-        some = dice.sample(known, min(len(known), dice.randint(1, 8)))
-        new = dice.sample(free, min(len(free), dice.randint(1, 8)))
+        some = dice.sample(known, min(len(known), dice.randint(1, most)))
+        new = dice.sample(free, min(len(free), dice.randint(1, most)))
         listed = f"id IN ({', '.join(map(str, some))})"
         value = f"{self._next}"
         job: Any
@@ -180,8 +182,8 @@ class Writer(Planned):
         elif kind == "insert" and new:
             job = InsertJob(target=target, source=write_source(source, self._made(new, value)))
         else:
-            deleted = self._made(some[:2], DELETED)
-            rows = [*deleted, *self._made([*some[2:], *new], value)]
+            deleted = self._made(some[: most // 4], DELETED)
+            rows = [*deleted, *self._made([*some[most // 4 :], *new], value)]
             job = MergeJob(
                 target=target,
                 source=write_source(source, rows),
@@ -200,7 +202,7 @@ class Writer(Planned):
 
 
 class Appender(Planned):
-    """Appends batches of new rows, as a stream does; each third one replaces all rows."""
+    """Appends batches of new rows, as a stream does; each tenth one replaces all rows."""
 
     kind = "appender"
 
@@ -213,8 +215,8 @@ class Appender(Planned):
         return self._model
 
     def _job(self, source: Path) -> Any:
-        first = self._next * _BATCH
-        rows = [Row(first + n, str(self._next), str(self.number)) for n in range(_BATCH)]
+        ids = range(self._next * self.place.rows, (self._next + 1) * self.place.rows)
+        rows = [Row(each, str(self._next), str(self.number)) for each in ids]
         job = InsertJob(
             target=self.place.table(EVENTS),
             source=write_source(source, rows),

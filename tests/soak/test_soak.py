@@ -77,7 +77,7 @@ def test_nothing_is_lost_and_nothing_grows_for_long(
         client = stack.enter_context(MetastoreClient(hms.options))
         proxy = stack.enter_context(losing_answers(hms, every=10))
         client.create_database("soak")
-        place = Place(MetastoreOptions(uris=proxy.uri), "soak", folder, writers=4)
+        place = Place(MetastoreOptions(uris=proxy.uri), "soak", folder, writers=4, rows=400)
         soak = Soak(client, place, server=hms.pid)
         soak.begin()
         soak.run(60 * MINUTES, kill_every=20)

@@ -28,6 +28,8 @@ from airflow_hiveacid.orc.values.timestamps import timestamp_clock
 # A tiny stripe that is this many times as large as all stripes that it could be merged with is not
 # rewritten for them.
 _MUCH_LARGER = 4
+# Fewer tiny stripes stay as they are: rewriting costs more than reading them several times.
+_MANY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +198,13 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
 
 
 def _joined_by_size(run: Sequence[_Candidate]) -> list[_Candidate]:
-    """Rewrite adjacent stripes together, except for stripes that are much larger than the others.
+    """Rewrite adjacent stripes together, except few ones, or one much larger than the others.
 
     Otherwise each compaction would rewrite a whole small partition for a few new rows. New rows come
-    last, and each remaining stripe is several times as large as all that follow: their number is
-    logarithmic.
+    last, and each remaining stripe is several times as large as all that follow, except the last
+    few: their number is logarithmic.
     """
-    if len(run) < 2:
+    if len(run) < (_MANY if all(candidate.copy for candidate in run) else 2):
         return list(run)
     kept = [number for number, candidate in enumerate(run) if candidate.copy]
     if kept:
