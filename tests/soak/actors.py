@@ -6,10 +6,12 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
+
+import psutil
 
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.acid.names import TableRef
@@ -41,6 +43,7 @@ class Place:
         writers: The number of writers.
         rows: The most rows in the partition of a writer, which changes at most a fifth of them at a
             time, and the rows of a batch.
+        test: The process of the test.
     """
 
     metastore: MetastoreOptions
@@ -48,6 +51,7 @@ class Place:
     folder: Path
     writers: int
     rows: int = 40
+    test: int = field(default_factory=os.getpid)
 
     def table(self, name: str) -> str:
         """Return the full name of a table."""
@@ -74,13 +78,13 @@ class Actor(ABC):
 
     def __post_init__(self) -> None:
         self.name = f"{self.kind}-{self.number}"
-        self._parent = os.getppid()
         self._journal = self.place.folder / f"{self.name}.jsonl"
 
     @property
     def is_orphan(self) -> bool:
         """Whether the test has ended without ending this process."""
-        return os.getppid() != self._parent
+        # The parent of this process is a server that forks processes, and may survive the test.
+        return not psutil.pid_exists(self.place.test)
 
     @abstractmethod
     def step(self) -> None:
