@@ -81,7 +81,9 @@ def chart(results: dict[str, list[dict[str, Any]]]) -> str:
         f'<text x="{x + 10}" y="{MARGIN / 2 + 4}">filled: predicted; empty: the model was fitted to it</text>'
     )
     for number, (name, result) in enumerate(results.items()):
-        parts += diagram(f"{name}: predicted seconds", result, MARGIN + number * (SIZE + 2 * MARGIN))
+        parts += diagram(
+            f"{name}: predicted seconds", result, MARGIN + number * (SIZE + 2 * MARGIN)
+        )
     width, height = len(results) * (SIZE + 2 * MARGIN), SIZE + 2 * MARGIN + LEGEND
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">\n'
