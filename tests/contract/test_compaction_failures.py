@@ -12,7 +12,12 @@ import pytest
 
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AlreadyCompacting, CommitUncertain, MetastoreError
+from airflow_hiveacid.errors import (
+    AlreadyCompacting,
+    CommitUncertain,
+    MetastoreError,
+    TransactionAborted,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue
@@ -258,3 +263,39 @@ def test_a_request_of_others_is_claimed_once_only(
     proxy.close()
     assert proxy.cuts == 1
     assert states(queue, table) == ["ready for cleaning"]
+
+
+@pytest.mark.parametrize("hms", ["3.1.3", "fake 3.1.3"], indirect=True)
+def test_a_compaction_without_effect_leaves_no_aborted_transaction(
+    client: MetastoreClient, table: TableRef
+) -> None:
+    """No part of a bare metastore of version 3 removes aborted transactions, which every reader gets."""
+
+    def described() -> CompactionTransaction:
+        return CompactionTransaction(client, table, DAY, MAJOR)
+
+    with described() as refused:
+        with pytest.raises(AlreadyCompacting), described():
+            pass
+        refused.refuse("There is nothing to compact.")
+    with pytest.raises(KeyError), described() as failed:
+        raise KeyError
+    assert client.get_open_txns_info() == []
+    assert client.show_locks(table) == []
+    assert [*refused.warnings, *failed.warnings] == []
+
+
+@pytest.mark.parametrize("hms", ["3.1.3", "fake 3.1.3"], indirect=True)
+def test_the_abort_of_a_compaction_by_others_is_no_warning(
+    client: MetastoreClient, table: TableRef
+) -> None:
+    compaction = CompactionTransaction(client, table, DAY, MAJOR)
+
+    def fail_after_an_abort() -> None:
+        with compaction:
+            client.abort_txn(compaction.txn_id)
+            raise KeyError
+
+    with pytest.raises(TransactionAborted):
+        fail_after_an_abort()
+    assert compaction.warnings == []

@@ -44,7 +44,7 @@ class OneJob:
 
     def judge(self, about: str) -> None:
         """Compare its tables with the expected rows."""
-        assert self._rows() == self.operation.expected(self.job, self.before), about
+        assert self._rows() == self.operation.expected(self.job, self.before, self.tables), about
         self.tables.client.drop_database(self.tables.main.database, cascade=True)
 
     def _rows(self) -> Sequence[list[Row]]:

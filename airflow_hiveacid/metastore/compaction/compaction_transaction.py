@@ -5,6 +5,7 @@ workers; an advisory lock on a name that no engine locks replaces it.
 """
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -21,7 +22,12 @@ from airflow_hiveacid.acid.locks import (
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidTxnList
-from airflow_hiveacid.errors import AlreadyCompacting, AnswerLost, SnapshotMoved
+from airflow_hiveacid.errors import (
+    AlreadyCompacting,
+    AnswerLost,
+    SnapshotMoved,
+    TransactionAborted,
+)
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
     INITIATED,
@@ -217,6 +223,15 @@ class CompactionTransaction(LiveTransaction):
         if claimed is not None:
             self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
         self.abort(reason)
+
+    def _abort_txn(self) -> None:
+        if self.version.has_queue or self._renumbers:
+            super()._abort_txn()
+            return
+        # On version 3 it only holds locks of a reader. An aborted transaction would be part of every snapshot
+        # until Hive's initiator removes it, which does not run in a bare metastore.
+        with suppress(TransactionAborted):
+            self._commit_nothing()
 
     def _begin(self) -> None:
         """Take all steps; restart from the first one after a lost answer.

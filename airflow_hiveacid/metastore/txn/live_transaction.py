@@ -354,7 +354,7 @@ class LiveTransaction:
         except (AnswerLost, MetastoreCallFailed):
             # The metastore has no record of a reader that it has committed.
             with suppress(TransactionAborted):
-                self._abort_txn()
+                self._client.abort_txn(self.txn_id)
 
     def _abort_txn(self) -> None:
         self._client.abort_txn(self.txn_id)
