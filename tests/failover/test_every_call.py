@@ -1,7 +1,6 @@
 """Each call of an operation loses its metastore once, in each way, and another one takes over."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.failover.front import Fronts, Moment, Strike
-from tests.faults.operations import OPERATIONS, Tables
+from tests.faults.operations import OPERATIONS, Rows, Tables
 from tests.faults.outside import Outsider
-from tests.faults.rows import Row
 from tests.faults.without_spark import carry_out
 
 pytestmark = [pytest.mark.failover, pytest.mark.timeout(3600)]
@@ -47,8 +45,8 @@ class OneJob:
         assert self._rows() == self.operation.expected(self.job, self.before, self.tables), about
         self.tables.client.drop_database(self.tables.main.database, cascade=True)
 
-    def _rows(self) -> Sequence[list[Row]]:
-        return [Outsider(self.tables.client, ref).rows() for ref in self.tables.both]
+    def _rows(self) -> Rows:
+        return {str(ref): Outsider(self.tables.client, ref).rows() for ref in self.tables.both}
 
 
 @pytest.mark.parametrize("moment", Moment)
