@@ -115,6 +115,8 @@ def test_every_type_in_every_way(
         assert (report.rows_updated, report.rows_inserted) == (ROWS - 4, 4)
         left = rows(100, "id < 104").union(rows(104))
         assert differences(acid.to_df(), left) == []
+        acid.append(rows(300))
+        left = left.union(rows(300))
         assert compact(CompactionType.MINOR) == minor
         assert differences(acid.to_df(), left) == []
         acid.append(rows(200, "id < 204"))

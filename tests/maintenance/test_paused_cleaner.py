@@ -32,7 +32,11 @@ class Asleep(PhaseObserver):
 
 
 def clean_asleep(folders, phase, number, meanwhile):
-    clean(folders.client, folders.job(), phases=PhaseClock([Asleep(phase, number, meanwhile)]))
+    """Clean with a pause that is longer than the time for which a confirmation counts."""
+    phases = PhaseClock([Asleep(phase, number, meanwhile)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_cleaning, "_CONFIRMED_SECONDS", 0)
+        return clean(folders.client, folders.job(), phases=phases)
 
 
 def lose_lock(folders):
@@ -49,12 +53,6 @@ def recreate(folders, names):
     for _ in names:
         folders.insert()
     assert folders.directories() == sorted(names)
-
-
-@pytest.fixture(autouse=True)
-def long_pauses(monkeypatch):
-    """Let every pause be longer than the time for which a confirmation counts."""
-    monkeypatch.setattr(table_cleaning, "_CONFIRMED_SECONDS", 0)
 
 
 @pytest.fixture
@@ -114,8 +112,7 @@ def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_
         context = idl_tables.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
         client.call(call, folders.ref.database, folders.ref.name, [partition.raw], context)
 
-    phases = PhaseClock([Asleep(Phase.CLEAN, 2, move)])
-    report = clean(client, folders.job(), phases=phases)
+    report = clean_asleep(folders, Phase.CLEAN, 2, move)
     assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"])
     assert "dropped or moved" in kept(report)[f"p=1/{second}"]
     assert folders.directories("p=1") == [second]
