@@ -11,7 +11,7 @@ from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient, batches
 from airflow_hiveacid.metastore.thrift import idl_tables
 
-# Version 4 fetches these fields by SQL of its own, at half the cost of a complete description.
+# Version 4 fetches these fields by SQL of its own, at less than half the cost of a complete description.
 _FIELDS = [
     "values",
     "createTime",

@@ -228,8 +228,8 @@ class CompactionTransaction(LiveTransaction):
         if self.version.has_queue or self._renumbers:
             super()._abort_txn()
             return
-        # On version 3 it only holds locks of a reader. An aborted transaction would be part of every snapshot
-        # until Hive's initiator removes it, which does not run in a bare metastore.
+        # On version 3 it only holds locks of a reader. An aborted transaction would be part of every
+        # snapshot until Hive's initiator removes it, which does not run in a bare metastore.
         with suppress(TransactionAborted):
             self._commit_nothing()
 

@@ -198,7 +198,7 @@ def _with_tiny_ones(candidates: Sequence[_Candidate], tiny: int) -> Iterator[_Ca
 
 
 def _joined_by_size(run: Sequence[_Candidate]) -> list[_Candidate]:
-    """Rewrite adjacent stripes together, except few ones, or one much larger than the others.
+    """Rewrite adjacent stripes together unless they are few, without one that is much larger.
 
     Otherwise each compaction would rewrite a whole small partition for a few new rows. New rows come
     last, and each remaining stripe is several times as large as all that follow, except the last
