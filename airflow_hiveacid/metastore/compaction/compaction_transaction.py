@@ -5,7 +5,6 @@ workers; an advisory lock on a name that no engine locks replaces it.
 """
 
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -26,7 +25,6 @@ from airflow_hiveacid.errors import (
     AlreadyCompacting,
     AnswerLost,
     SnapshotMoved,
-    TransactionAborted,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import (
@@ -224,14 +222,9 @@ class CompactionTransaction(LiveTransaction):
             self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
         self.abort(reason)
 
-    def _abort_txn(self) -> None:
-        if self.version.has_queue or self._renumbers:
-            super()._abort_txn()
-            return
-        # On version 3 it only holds locks of a reader. An aborted transaction would be part of every
-        # snapshot until Hive's initiator removes it, which does not run in a bare metastore.
-        with suppress(TransactionAborted):
-            self._commit_nothing()
+    @property
+    def _holds_only_locks(self) -> bool:
+        return not (self.version.has_queue or self._renumbers)
 
     def _begin(self) -> None:
         """Take all steps; restart from the first one after a lost answer.

@@ -89,5 +89,9 @@ class ExclusiveTable(LiveTransaction):
             self._release()
         super().__exit__(kind, error, traceback)
 
+    @property
+    def _holds_only_locks(self) -> bool:
+        return True
+
     def _lost(self) -> None:
         self.check_alive()

@@ -248,7 +248,8 @@ class LiveTransaction:
             return
         try:
             if state is State.OPEN:
-                self._phases.note(f"Aborting transaction {self.txn_id}: {reason}")
+                verb = "Ending" if self._holds_only_locks else "Aborting"
+                self._phases.note(f"{verb} transaction {self.txn_id}: {reason}")
                 try:
                     self._remove_owned()
                 finally:
@@ -356,8 +357,19 @@ class LiveTransaction:
             with suppress(TransactionAborted):
                 self._client.abort_txn(self.txn_id)
 
+    @property
+    def _holds_only_locks(self) -> bool:
+        """Whether a commit publishes nothing, not even a write id, as that of a reader."""
+        return False
+
     def _abort_txn(self) -> None:
-        self._client.abort_txn(self.txn_id)
+        if not self._holds_only_locks:
+            self._client.abort_txn(self.txn_id)
+            return
+        # An aborted transaction would be part of every snapshot until Hive's initiator removes it,
+        # which does not run in a bare metastore of version 3.
+        with suppress(TransactionAborted):
+            self._commit_nothing()
 
     def _abort_surely(self, *, must_be_open: bool) -> None:
         """Abort it, and wait for a metastore that is away for as long as a transaction lives."""

@@ -205,10 +205,14 @@ class Transaction(LiveTransaction):
             # An unknown lock may be queued for the transaction, which is aborted.
             return f"an answer was lost: {lost.what}"
 
+    @property
+    def _holds_only_locks(self) -> bool:
+        return self._kind is TxnType.READ_ONLY
+
     def _discard(self) -> None:
         """Give up a transaction that nothing has been done in."""
         if self._state is State.OPEN:
-            self._client.abort_txn(self.txn_id)
+            self._abort_txn()
             self._end()
 
     @property

@@ -16,6 +16,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions, find_open_transactions
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase
@@ -285,3 +286,19 @@ def test_a_run_finds_and_ends_what_its_earlier_try_left_open(
     with pytest.raises(TransactionAborted, match="run the job again"):
         zombie()
     assert find_open_transactions(client, token) == []
+
+
+def test_a_failure_under_locks_only_leaves_no_aborted_transaction(
+    begin: Callable[..., Transaction], client: MetastoreClient, table: TableRef
+) -> None:
+    """A bare metastore of version 3 never removes aborted transactions, which every reader gets."""
+    with pytest.raises(KeyError), begin(SELECT) as reader:
+        raise KeyError
+    with pytest.raises(LockTimeout), begin(OVERWRITE), begin(SELECT):
+        pass
+    with pytest.raises(KeyError), ExclusiveTable(client, table, None, 0) as exclusive:
+        raise KeyError
+    left = [txn for txn in client.get_open_txns_info() if txn.txn_id >= reader.txn_id]
+    assert len(left) == 1, "only the writer is aborted"
+    assert client.show_locks(table) == []
+    assert [*reader.warnings, *exclusive.warnings] == []
