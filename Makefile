@@ -35,7 +35,7 @@ SCALE ?= 1
 scaled = $(shell awk 'BEGIN { print int($(1) * $(SCALE)) }')
 BENCH = $(RUN) PYTHONPATH="$(CURDIR)" python
 
-.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java oldest differential faults consumers conflicts isolation failover soak streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
+.PHONY: help setup quickstart playground test unit coverage airflow lint format histories interop spark java oldest differential faults consumers conflicts isolation failover soak sizes streams protocol iceberg hdfs s3 gcs secure kubernetes metastores fuzz live snippets bench system yarn matrix cell docs figures lock release clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -145,6 +145,9 @@ failover: setup ## Kill a metastore in each merge while another one takes over, 
 
 soak: setup ## Write, compact, clean and consume with kills and lost answers (hours; SOAK_MINUTES=60)
 	@$(RUN) SOAK_FOLDER=$${SOAK_FOLDER:-build/soak} python -m pytest -m soak -s tests/soak
+
+sizes: setup ## Compare large tables with DuckDB: 12 million deletes, 3,000 deltas (minutes)
+	@$(RUN) python -m pytest -m sizes tests/sizes
 
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
 	@$(RUN) STREAM_MINUTES=$${STREAM_MINUTES:-30} python -m pytest -m streams -s tests/streams
