@@ -1,6 +1,6 @@
 """Draw the measurements of bench/peers.py.
 
-    python bench/chart.py build/peers.json docs/images/benchmarks.svg
+    PYTHONPATH=. python bench/chart.py build/peers.json docs/images/benchmarks.svg
 
 A picture for each work, with a bar for each engine: median seconds, shorter is better.
 """
@@ -12,6 +12,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from svg import STYLE, document
+from tiny import SIZES
+from tiny import WORKS as TINY
 
 WORKS = {
     "append": "Append all rows",
@@ -26,6 +30,11 @@ WORKS = {
     "sum_after": "Sum, after the changes",
     "key_after": "One key, after the changes",
     "all_after": "All columns, after the changes",
+    **{
+        f"tiny_{work}_{rows}": f"{rows:,} rows: {title}"
+        for rows in SIZES
+        for work, title in TINY.items()
+    },
 }
 ENGINES = {
     "hiveacid": ("Hive ACID, zlib", "#0b6e4f"),
@@ -36,6 +45,9 @@ ENGINES = {
     "flat": ("flat ORC, zlib", "#8a8f98"),
     "flat_zstd": ("flat ORC, zstd", "#b4b8bf"),
 }
+LABEL_STYLE = """
+  .label { text-anchor: end }
+"""
 COLUMNS = 3
 # In pixels: a bar, the place of names and of numbers, a picture and the margin around it.
 BAR, LABEL, NUMBER, WIDTH, MARGIN = 18, 104, 44, 316, 16
@@ -79,18 +91,7 @@ def chart(result: dict[str, Any]) -> str:
         top += 24 + BAR * max(map(len, medians)) + MARGIN
     width = COLUMNS * WIDTH + MARGIN
     text = f"Seconds of {len(works)} operations on {result['rows']:,} rows, by engine; shorter is better"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" '
-            f'width="{width}" height="{top}" role="img">',
-            f"<title>{text}</title>",
-            "<style>text { font: 11px sans-serif; fill: #222 } "
-            ".title { font-size: 13px; font-weight: bold } .label { text-anchor: end }</style>",
-            f'<rect width="{width}" height="{top}" fill="#ffffff"/>',
-            *lines,
-            "</svg>\n",
-        ]
-    )
+    return document(text, width, top, lines, STYLE + LABEL_STYLE)
 
 
 def main() -> None:

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from cluster import WORKS, Point, trials
+from svg import STYLE, document
 
 COLORS = dict(zip(WORKS, ("#0b6e4f", "#5b7fb5", "#b58a5b", "#9b59b6"), strict=True))
 # In pixels: a diagram, and the margin around it. The axes reach from the least to the most seconds.
 SIZE, MARGIN, LEGEND = 340, 48, 28
 LEAST, MOST, BAND = 0.01, 100.0, 0.25
-STYLE = """
-  text { font: 12px system-ui, sans-serif; fill: #57606a }
-  .title { font-weight: 600; fill: #24292f }
-  .grid { stroke: #d8dee4 }
+BAND_STYLE = """
   .band { fill: #d8dee4; opacity: 0.6 }
 """
 
@@ -85,13 +83,8 @@ def chart(results: dict[str, list[dict[str, Any]]]) -> str:
             f"{name}: predicted seconds", result, MARGIN + number * (SIZE + 2 * MARGIN)
         )
     width, height = len(results) * (SIZE + 2 * MARGIN), SIZE + 2 * MARGIN + LEGEND
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">\n'
-        "<title>Predicted over measured seconds of drivers</title>\n"
-        f'<style>{STYLE}</style>\n<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+    title = "Predicted over measured seconds of drivers"
+    return document(title, width, height, parts, STYLE + BAND_STYLE)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lst_tables import NAMES, TITLES
+from svg import document
 
 COLORS = {
     "hiveacid": "#0b6e4f",
@@ -21,11 +22,6 @@ COLORS = {
 }
 # In pixels: a diagram, the margin around it, the places of numbers and of names.
 WIDTH, HEIGHT, MARGIN, NUMBERS, LABELS = 880, 170, 16, 44, 240
-STYLE = """
-  text { font: 12px system-ui, sans-serif; fill: #57606a }
-  .title { font-weight: 600; fill: #24292f }
-  .grid { stroke: #d8dee4 }
-"""
 Lines = Mapping[str, list[float]]
 
 
@@ -74,13 +70,7 @@ def chart(result: dict[str, Any]) -> str:
         title = f"{pack}, {TITLES[pack]}: seconds of twelve queries"
         parts += diagram(title, names, lines, top)
         top += HEIGHT + MARGIN
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img">\n'
-        "<title>Seconds of twelve queries in each phase, by engine</title>\n"
-        f'<style>{STYLE}</style>\n<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+    return document("Seconds of twelve queries in each phase, by engine", WIDTH, top, parts)
 
 
 def main() -> None:

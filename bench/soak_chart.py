@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_chart import HEIGHT, NUMBERS, STYLE, WIDTH, Picture
+from stream_chart import HEIGHT, NUMBERS, WIDTH, Picture
+from svg import document
 
 FIGURES = {
     "megabytes": "Memory, MB",
@@ -42,12 +43,7 @@ def chart(samples: Sequence[dict[str, Any]]) -> str:
         parts.append(
             f'<text x="{NUMBERS + 160 * number}" y="{bottom + 4}" style="fill: {color}">{name}</text>'
         )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 16}">\n'
-        f'<style>{STYLE}</style>\n<rect width="{WIDTH}" height="{bottom + 16}" fill="#ffffff"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+    return document("Resources of processes over time", WIDTH, bottom + 16, parts)
 
 
 def main() -> None:

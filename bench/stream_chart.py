@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from svg import STYLE, document
+
 # In pixels: a picture, the margin around it, and the places of numbers.
 WIDTH, HEIGHT, MARGIN, NUMBERS = 880, 150, 16, 44
-STYLE = """
-  text { font: 12px system-ui, sans-serif; fill: #57606a }
-  .title { font-weight: 600; fill: #24292f }
-  .grid { stroke: #d8dee4 }
+COMPACTION_STYLE = """
   .compaction { stroke: #b5651d }
 """
 
@@ -78,12 +77,8 @@ def chart(figures: dict[str, Any]) -> str:
         f'<text x="{NUMBERS}" y="{2 * HEIGHT + 78}">Marks below the diagrams: ends of compactions.</text>',
     ]
     height = 2 * HEIGHT + 90
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}">\n'
-        f'<style>{STYLE}</style>\n<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
-    )
+    what = "Seconds until rows can be read, and directories that a reader opens"
+    return document(what, WIDTH, height, parts, STYLE + COMPACTION_STYLE)
 
 
 def main() -> None:
