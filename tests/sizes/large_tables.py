@@ -84,12 +84,11 @@ def deltas(count: int) -> LargeTable:
     """A table with so many deltas of ten rows each."""
     return LargeTable(
         "deltas",
-        {"id": ("int", "INTEGER"), "v": ("string", "VARCHAR"), "p": ("string", "VARCHAR")},
-        {"v": "concat('v', id)", "p": "'0'"},
+        {"id": ("bigint", "BIGINT"), "v": ("string", "VARCHAR")},
+        {"v": "concat('v', id)"},
         rows=count * 10,
         deleted="id % 7 = 0",
         merged="id % 600 < 1",
-        keys=1,
         appends=count,
     )
 
