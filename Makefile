@@ -90,6 +90,8 @@ lint: setup ## Check style, spelling, types, directions of imports and the Engli
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/mypy
+	@$(BIN)/mypy --config-file tests/mypy.ini tests
+	@cd bench && $(CURDIR)/$(BIN)/mypy --config-file ../tests/mypy.ini *.py
 	@$(BIN)/lint-imports
 	@$(BIN)/python docs/check_english.py
 

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.engine.spark_versions import (
     java_class,
     java_datasets,
-    java_sessions,
     silence,
     stable_shuffles,
 )
@@ -113,12 +112,10 @@ def scan_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-@contextmanager
-def reading_session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Yield a session like that of ``scan_session`` that all reads with the same time zone share.
+def reading_session(spark: SparkSession) -> SparkSession:
+    """Return a session like that of ``scan_session`` that all reads with the same time zone share.
 
-    Its settings must not be changed. It does not become the active session, whose settings a user
-    may change: PySpark makes a session active that turns rows of Python into a frame.
+    Its settings must not be changed.
     """
     shared: dict[str, SparkSession] = vars(spark.sparkContext).setdefault(_READING, {})
     zone = session_time_zone(spark)
@@ -126,14 +123,7 @@ def reading_session(spark: SparkSession) -> Iterator[SparkSession]:
         shared[zone] = scan_session(spark)
     session = copy(shared[zone])
     vars(session)[PARSED] = {}
-    before = SparkSession._activeSession
-    try:
-        yield session
-    finally:
-        active = SparkSession._activeSession
-        if active is not None and active._jsparkSession is session._jsparkSession:
-            SparkSession._activeSession = before
-            java_sessions(spark).setActiveSession((before or spark)._jsparkSession)
+    return session
 
 
 def _template(spark: SparkSession) -> SparkSession:

@@ -271,10 +271,27 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
 
 
+def from_rows(spark: SparkSession, rows: Any, schema: types.StructType | str | None) -> DataFrame:
+    """Return a frame with rows of the driver.
+
+    PySpark makes the session of such a frame active. A session of this package must not become
+    active: a user would change its settings, and search for views in it.
+    """
+    before = SparkSession._activeSession
+    try:
+        return spark.createDataFrame(rows, schema)
+    finally:
+        SparkSession._activeSession = before
+        if before is None:
+            java_sessions(spark).clearActiveSession()
+        else:
+            java_sessions(spark).setActiveSession(before._jsparkSession)
+
+
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a frame with the rows of a table of Arrow."""
     if VERSION >= SPARK_4_0:
-        return spark.createDataFrame(table)
+        return from_rows(spark, table, None)
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
     # Spark 3.5 has the Java side of this, which it uses only for rows of pandas.

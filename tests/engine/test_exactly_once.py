@@ -236,7 +236,7 @@ def test_a_redundant_slash_in_a_location_does_not_hide_the_proof(
     first = run(spark, job)
     (mark,) = (folder(table) / "_hiveacid_runs").iterdir()
     mark.rename(mark.with_name(mark.name.replace(".committed", "")))  # As if it was killed before.
-    assert run(spark, job) == replace(first, already_done=True, seconds=ANY, warnings=ANY)
+    assert run(spark, job) == replace(first, already_done=True, seconds=ANY, warnings=ANY)  # type: ignore[call-arg]
     assert mark.exists()
 
 

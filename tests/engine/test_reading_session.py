@@ -1,8 +1,12 @@
-"""The session that reads share is not visible to users."""
+"""The sessions of this package are not visible to users."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid import engine
 from airflow_hiveacid.engine.python.read_together import read_together
 from airflow_hiveacid.engine.python.registered_tables import register_views
 from airflow_hiveacid.engine.python.table import AcidTable
@@ -10,6 +14,17 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.engine.acid_tables import create
 
+WORKS: Mapping[str, Callable[[AcidTable, DataFrame], object]] = {
+    "append": lambda table, rows: table.append(rows),
+    "delete": lambda table, _: table.delete("id = 3 AND p = 1"),
+    "update": lambda table, _: table.update({"id": "id + 100"}, "id = 5"),
+    "merge": lambda table, rows: (
+        table.merge(rows, "t.id = s.id AND t.p = s.p").when_matched_delete().execute()
+    ),
+    "compact": lambda table, _: table.compact("major"),
+    "read": lambda table, _: table.to_df("t.p = 1").count(),
+    "changes": lambda table, _: table.changes(1).count(),
+}
 FILTER_PUSHDOWN = "spark.sql.orc.filterPushdown"
 
 
@@ -43,3 +58,30 @@ def test_reads_do_not_change_the_active_session(
         finally:
             spark.conf.set(FILTER_PUSHDOWN, str(before))
             spark.catalog.dropTempView("of_the_user")
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+@pytest.mark.parametrize("work", WORKS)
+def test_no_work_changes_the_active_session(
+    spark: SparkSession, hms: EmbeddedMetastore, client: MetastoreClient, database: str, work: str
+) -> None:
+    name = f"{database}.t"
+    create(client, name, {"id": "bigint"}, {"p": "int"})
+    rows = spark.range(10).selectExpr("id", "cast(id % 2 as int) p")
+    with AcidTable(name, hms.uri, spark=spark) as table:
+        table.append(rows)
+        spark.createDataFrame([(1,)], "a int")
+        assert SparkSession.active() is spark
+        WORKS[work](table, rows)
+        assert SparkSession.active() is spark
+        java = spark._jvm.org.apache.spark.sql.SparkSession.active()
+        assert java.equals(spark._jsparkSession)
+
+
+def test_only_one_function_makes_frames_of_rows() -> None:
+    """PySpark makes the session of such a frame active."""
+    root = Path(engine.__file__).parent
+    makers = [
+        path.name for path in root.rglob("*.py") if "spark.createDataFrame(" in path.read_text()
+    ]
+    assert makers == ["spark_versions.py"]

@@ -107,7 +107,7 @@ def test_unreadable_views_are_refused(sql, client, database) -> None:
         sql("CREATE VIEW x AS SELECT * FROM range(3)")
     script = to_script("CREATE VIEW x AS SELECT a FROM t", database)
     (job,) = script.statements
-    hidden = replace(script, statements=(replace(job, reads=()),), metastore=client.options)
+    hidden = replace(script, statements=(replace(job, reads=()),), metastore=client.options)  # type: ignore[call-arg]
     with pytest.raises(InvalidJob, match="reads must name the tables of the query"):
         run(SparkSession.getActiveSession(), hidden)
     assert client.get_table(TableRef(database, "v")).raw.viewOriginalText == "SELECT a FROM t"

@@ -157,6 +157,11 @@ class Operation:
             for name, rows in before.items()
         }
 
+    def expected_in_main(self, job: Job, before: list[Row], tables: Tables) -> list[Row]:
+        """The rows of the first table when the job is done, by those before it."""
+        name = str(tables.main)
+        return self.expected(job, {name: before}, tables)[name]
+
     def counts(self, job: Job, before: Rows, tables: Tables) -> tuple[int, int, int]:
         """The numbers of rows that the job inserts, updates and deletes."""
         changes = [self._change(each, before[each.target], tables) for each in _statements(job)]

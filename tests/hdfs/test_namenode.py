@@ -24,7 +24,7 @@ def test_published_directories_appear_atomically(
 ) -> None:
     outsider = Outsider(tables.client, tables.main)
     job: Job = OPERATIONS[operation].job(tables)
-    (expected,) = OPERATIONS[operation].expected(job, [outsider.rows()])
+    expected = OPERATIONS[operation].expected_in_main(job, outsider.rows(), tables)
     strike("rename", 1, interrupt)
     assert tables.run(job).error is None
     assert outsider.rows() == expected

@@ -58,7 +58,7 @@ class Judged:
             OPERATIONS[operation].job(tables), metastore=tables.client.options, run_token="a run"
         )
         self.old = self.outsider.rows()
-        (self.new,) = OPERATIONS[operation].expected(self.job, [self.old])
+        self.new = OPERATIONS[operation].expected_in_main(self.job, self.old, tables)
 
     def require_whole(self) -> None:
         """All of the job is there once, and after a night's maintenance nothing else."""

@@ -142,7 +142,7 @@ def test_readers_skip_files_by_their_bounds(case: FlatCase) -> None:
     found = case.table()
     assert found is not None
     assert len(case.parquet_files()) == 2
-    for condition in (EqualTo("id", 13), EqualTo("text", "text 013" * 9)):
+    for condition in (EqualTo("id", 13), EqualTo("text", "text 013" * 9)):  # type: ignore[call-arg]
         scan = found.scan(condition)
         assert len(list(scan.plan_files())) == 1
         assert scan.to_arrow()["id"].to_pylist() == [13]

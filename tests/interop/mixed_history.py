@@ -312,7 +312,7 @@ class MixedHistory:
         """Have Hive abort a statement whose files stay."""
         table = self.table
         where, _ = self.condition("Hive")
-        values = ", ".join(map(literal, self.in_order(*self.fresh(1), self.row())))
+        values = ", ".join(map(literal, self.in_order(*self.fresh(1), self.row())))  # type: ignore[call-arg]
         statement = self.draw.choice(
             [
                 f"INSERT INTO {table.name} VALUES ({values})",

@@ -57,7 +57,7 @@ def events(row_ids: Sequence[tuple[int, int, int]], batch: int = 1000) -> Iterat
     for start in range(0, len(ordered), batch):
         columns = np.array(ordered[start : start + batch], dtype=np.int64).T
         same = np.ones(columns.shape[1], dtype=np.int64)
-        yield Keys(same * RowOperation.DELETE, *columns, same * 999)
+        yield Keys(same * RowOperation.DELETE, *columns, same * 999)  # type: ignore[call-arg]
 
 
 def compact(

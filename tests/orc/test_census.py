@@ -23,7 +23,7 @@ DELTA, DELETES = Delta(3, 5), Delta(3, 5, is_delete=True)
 def keys(operation=0, original=4, bucket=1, current=4, rows=(0, 1)):
     values = (operation, original, encode_bucket(bucket))
     parts = [np.full(len(rows), value, dtype=np.int64) for value in values]
-    return Keys(*parts, np.array(rows, dtype=np.int64), np.full(len(rows), current))
+    return Keys(*parts, np.array(rows, dtype=np.int64), np.full(len(rows), current))  # type: ignore[call-arg]
 
 
 def check(directory, found, bucket=1):

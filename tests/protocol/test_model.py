@@ -13,7 +13,7 @@ from tests.protocol.search import Found, search
 # The number of states that a search of minutes can keep in memory.
 MOST_STATES = 500_000
 LARGE_IDENTITIES = (
-    replace(SMALL_MODELS["row numbers, inserts"], maintenance=REWRITES),
+    replace(SMALL_MODELS["row numbers, inserts"], maintenance=REWRITES),  # type: ignore[call-arg]
     Runs(faults=2, recreated=2),
 )
 

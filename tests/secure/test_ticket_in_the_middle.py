@@ -117,7 +117,7 @@ def test_the_next_try_makes_it_right(
     outsider = Outsider(tables.client, tables.main)
     before = outsider.rows()
     job: Job = replace(OPERATIONS[operation].job(tables), run_token="d/r/t/-1")
-    (expected,) = OPERATIONS[operation].expected(job, [before])
+    expected = OPERATIONS[operation].expected_in_main(job, before, tables)
 
     def fails_and_is_tried_again(job: Job, method: str, meanwhile: object) -> Any:
         end_ticket_at(method)

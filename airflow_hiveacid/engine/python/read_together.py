@@ -53,9 +53,9 @@ def read_together(
             check_readable(spark, table)
         with Transaction(client, reads=[table.ref for table in known]) as txn:
             reader = TableReader(client, txn)
-            with reading_session(spark) as session:
-                frames = {
-                    source.name: reader.rows(session, table, RowQuery(as_of=source.version))
-                    for source, table in zip(sources, known, strict=True)
-                }
+            session = reading_session(spark)
+            frames = {
+                source.name: reader.rows(session, table, RowQuery(as_of=source.version))
+                for source, table in zip(sources, known, strict=True)
+            }
             yield {name: in_session(frame, spark) for name, frame in frames.items()}

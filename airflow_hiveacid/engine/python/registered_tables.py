@@ -103,10 +103,10 @@ class RegisteredTables:
             txn = failed.enter_context(Transaction(client, reads=refs))
             reader = TableReader(client, txn)
             frames: dict[str, DataFrame] = {}
-            with reading_session(self._spark) as session:
-                for name, (table, source) in wanted.items():
-                    rows = reader.rows(session, table, RowQuery(as_of=source.version))
-                    frames[name] = in_session(rows, self._spark)
+            session = reading_session(self._spark)
+            for name, (table, source) in wanted.items():
+                rows = reader.rows(session, table, RowQuery(as_of=source.version))
+                frames[name] = in_session(rows, self._spark)
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(_quoted(name))
             end_reads_on_stop(self._spark)

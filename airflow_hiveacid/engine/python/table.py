@@ -242,10 +242,10 @@ class AcidTable(TableChanges[RunReport]):
     def _frame(self, read: Callable[[TableReader, SparkSession], DataFrame]) -> DataFrame:
         """Return a frame of the session, with a transaction that is open as long as needed."""
         client = MetastoreClient(self._client.options)
-        with ExitStack() as failed, reading_session(self._spark) as session:
+        with ExitStack() as failed:
             failed.enter_context(client)
             txn = failed.enter_context(Transaction(client, reads=[self.ref]))
-            rows = read(TableReader(client, txn), session)
+            rows = read(TableReader(client, txn), reading_session(self._spark))
             end_reads_on_stop(self._spark)
             opened = OpenRead(client, txn, [self.ref])
             failed.pop_all()

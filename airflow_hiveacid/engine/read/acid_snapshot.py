@@ -33,7 +33,7 @@ from airflow_hiveacid.engine.rows.partition_values import (
     of_one_partition,
     with_partition,
 )
-from airflow_hiveacid.engine.spark_versions import metadata_column
+from airflow_hiveacid.engine.spark_versions import from_rows, metadata_column
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 # The parts of a row id and the partition's number, beside the user's columns. No Hive column can
@@ -144,7 +144,7 @@ class AcidSnapshot:
             parts.append(select_texts(frame, [*self._names(with_key), *touched]))
         if not parts:
             empty = StructType(spark_struct(all_columns(self.table)).fields + _key_fields())
-            nothing = spark.createDataFrame([], empty).withColumn(TOUCHED, F.lit(False))
+            nothing = from_rows(spark, [], empty).withColumn(TOUCHED, F.lit(False))
             return nothing.select(*self._names(with_key), *([TOUCHED] if with_deleted else []))
         return reduce(DataFrame.unionByName, parts)
 

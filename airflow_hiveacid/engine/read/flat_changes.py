@@ -31,6 +31,7 @@ from airflow_hiveacid.engine.read.table_changes import (
     as_changes,
 )
 from airflow_hiveacid.engine.rows.partition_values import PARTITION
+from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.scan.differences import TwoReaders, flat_paths
 from airflow_hiveacid.storage.threads import in_threads
@@ -153,7 +154,7 @@ class FlatChangeReader(TwoVersions):
         self.snapshots.append(snapshot)
         rows = snapshot.rows(self.spark, numbered=True)
         numbers = [(number, change.write_id) for number, change in enumerate(changes)]
-        write_ids = self.spark.createDataFrame(numbers, f"{PARTITION} int, {VERSION} bigint")
+        write_ids = from_rows(self.spark, numbers, f"{PARTITION} int, {VERSION} bigint")
         rows = rows.join(F.broadcast(write_ids), PARTITION)
         no_id = F.lit(None).cast(ROW_ID_TYPE)
         return as_changes(self.table, rows, kind, F.col(VERSION), no_id)

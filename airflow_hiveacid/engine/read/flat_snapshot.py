@@ -21,6 +21,7 @@ from airflow_hiveacid.engine.rows.partition_values import (
 )
 from airflow_hiveacid.engine.rows.row_format import RowFormat
 from airflow_hiveacid.engine.session import scan_session
+from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.layout.listing import list_files, read_state
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -108,7 +109,7 @@ class FlatSnapshot:
         if not frames:
             number = StructField(PARTITION, IntegerType())
             nothing = StructType([*spark_struct(columns).fields, number])
-            frames = [spark.createDataFrame([], nothing)]
+            frames = [from_rows(spark, [], nothing)]
         names = [quoted(column.name) for column in columns]
         return reduce(DataFrame.unionByName, frames).select(
             *names, *([PARTITION] if numbered else [])

@@ -24,7 +24,7 @@ from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import read_files, spellings
 from airflow_hiveacid.engine.rows.partition_values import PATH
 from airflow_hiveacid.engine.session import scan_session
-from airflow_hiveacid.engine.spark_versions import metadata_column
+from airflow_hiveacid.engine.spark_versions import from_rows, metadata_column
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.orc.format.tail import OrcTail
 
@@ -87,7 +87,7 @@ def numbered_rows(
         for spelled, path in spellings(scan, paths)
         for split in splits[path]
     ]
-    known = F.broadcast(session.createDataFrame(rows, _SPLIT_COLUMNS))
+    known = F.broadcast(from_rows(session, rows, _SPLIT_COLUMNS))
     lost = F.raise_error(
         F.concat(F.lit("No row ids are known for "), PATH, F.lit(" from "), _START)
     )

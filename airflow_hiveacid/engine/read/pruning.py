@@ -29,7 +29,7 @@ from airflow_hiveacid.engine.read.spark_trees import (
 )
 from airflow_hiveacid.engine.rows.columns import as_operand, quoted, spark_struct
 from airflow_hiveacid.engine.rows.partition_values import is_canonical
-from airflow_hiveacid.engine.spark_versions import try_cast
+from airflow_hiveacid.engine.spark_versions import from_rows, try_cast
 from airflow_hiveacid.metastore.catalog import HiveTable
 
 _NUMBER = "_acid_partition_number"
@@ -179,7 +179,7 @@ def _typed(
     text = StructType(
         [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
     )
-    return spark.createDataFrame(rows, text).select(
+    return from_rows(spark, rows, text).select(
         _NUMBER, *[try_cast(F.col(quoted(k.name)), k.dataType).alias(k.name) for k in keys]
     )
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import spellings
+from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.metastore.catalog import HiveColumn
 
 # The path of a row's file in Spark, and the number of the partition. No Hive column can have such a
@@ -169,7 +170,7 @@ def with_partition(
         [StructField(PATH, StringType()), StructField(PARTITION, IntegerType())]
         + [StructField(key.name, StringType()) for key in keys.fields]
     )
-    table = spark.createDataFrame(rows, schema).select(
+    table = from_rows(spark, rows, schema).select(
         PATH,
         PARTITION,
         *[F.col(quoted(key.name)).cast(key.dataType).alias(key.name) for key in keys.fields],

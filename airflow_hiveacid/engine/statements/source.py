@@ -16,6 +16,7 @@ from airflow_hiveacid.engine.read.kept_rows import SharedRows
 from airflow_hiveacid.engine.read.table_reader import RowQuery
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.session import in_session, scan_session
+from airflow_hiveacid.engine.spark_versions import from_rows
 from airflow_hiveacid.engine.statements.bound_parameters import bound_query
 from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
@@ -175,7 +176,7 @@ class SourceInputs:
             return self._views[given.name].frame(reader, shared, frames)
         if isinstance(given, TableSource) and self._lengths:
             columns = all_columns(self._tables[given.name])
-            return self._spark.createDataFrame([], spark_struct(columns, lengths=True))
+            return from_rows(self._spark, [], spark_struct(columns, lengths=True))
         if isinstance(given, TableSource) and self._is_acid(given):
             assert reader is not None, f"{given.name} was not looked up as transactional"
             query = RowQuery(as_of=given.version)
@@ -356,7 +357,7 @@ class _EmptyTables:
         return table
 
     def rows(self, spark: SparkSession, table: HiveTable, query: RowQuery) -> DataFrame:
-        return spark.createDataFrame([], spark_struct(all_columns(table)))
+        return from_rows(spark, [], spark_struct(all_columns(table)))
 
     def changes(self, spark: SparkSession, table: HiveTable, source: ChangesSource) -> DataFrame:
         return no_changes(spark, table)

@@ -24,7 +24,7 @@ from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.engine.rows.columns import pad_chars, quoted
 from airflow_hiveacid.engine.rows.frames import read_files
 from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
-from airflow_hiveacid.engine.spark_versions import rebalanced, with_arrow_column
+from airflow_hiveacid.engine.spark_versions import from_rows, rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.row_rules import checked
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -107,7 +107,7 @@ class FlatRows:
         given = self.files if files is None else files
         paths = [file.full_path for file in given]
         if not paths:
-            return spark.createDataFrame([], chosen)
+            return from_rows(spark, [], chosen)
         return read_files(spark, "orc", paths, chosen, recursiveFileLookup="true")
 
     def columns(self, names: Sequence[str], files: Sequence[FlatFile]) -> list[pa.Table]:

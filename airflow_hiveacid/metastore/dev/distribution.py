@@ -329,7 +329,7 @@ def java_command(
     classpath = [str(folder / "conf"), distribution.classpath, *map(str, libraries)]
     java = find_java(distribution.release.java, os.environ.get("HIVEACID_METASTORE_JAVA_HOME"))
     return [
-        *(java, "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(java, "-Xmx512m", "-Xss2m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         "-XX:-UsePerfData",  # It would leave a file in /tmp when the process is killed.
         f"-Djava.io.tmpdir={folder}",
         f"-Dderby.stream.error.file={folder / 'derby.log'}",
