@@ -225,7 +225,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 		--rows $(call scaled,4000000) --json build/changes.json
 	@$(BENCH) bench/peers.py --courses growth --rounds 1 --engines iceberg hiveacid \
 		--rows $(call scaled,4000000) --json build/growth.json
-	@$(BENCH) bench/peers.py --courses tiny --rounds 2 --engines iceberg hiveacid --rows 20000 --json build/tiny.json
+	@$(BENCH) bench/peers.py --courses tiny --rounds 1 --engines iceberg hiveacid --rows 20000 --json build/tiny.json
 	@$(BENCH) bench/lst.py --scale $(SCALE) --json build/lst.json
 	@$(BENCH) bench/cluster.py --json build/cluster.json
 	@$(BENCH) bench/memory_figures.py --json build/memory.json
@@ -236,7 +236,7 @@ bench: setup ## Compare with Delta, Iceberg, plain ORC and Hive's compactor; run
 	@$(BENCH) bench/iceberg_export.py --rows $(call scaled,16000000) --json build/iceberg_export.json
 	@$(BENCH) bench/small_compaction.py --tables $(call scaled,500) --json build/small_compaction.json
 	@$(BENCH) bench/small_compaction.py --large-mb $(call scaled,1024) --json build/large_compaction.json
-	@$(BENCH) bench/small_deltas.py --deltas $(call scaled,300) $(call scaled,3000) --json build/small_deltas.json
+	@$(BENCH) bench/small_deltas.py --deltas $(call scaled,30) $(call scaled,300) $(call scaled,3000) --json build/small_deltas.json
 	@$(BENCH) bench/partition_pruning.py --rows $(call scaled,3000000) --json build/partition_pruning.json
 	@$(BENCH) bench/compaction_value.py --partitions $(call scaled,20000) --decided $(call scaled,100000) \
 		--real $(call scaled,41) --json build/compaction_value.json

@@ -31,7 +31,7 @@ WORKS = {
     "key_after": "One key, after the changes",
     "all_after": "All columns, after the changes",
     **{
-        f"tiny_{work}_{rows}": f"{rows:,} rows: {title}"
+        f"tiny_{work}_{rows}": f"{rows:,} rows: {title.split(', ')[0]}"
         for rows in SIZES
         for work, title in TINY.items()
     },
