@@ -148,7 +148,7 @@ failover: setup ## Kill a metastore in each merge while another one takes over, 
 soak: setup ## Write, compact, clean and consume with kills and lost answers (hours; SOAK_MINUTES=60)
 	@$(RUN) SOAK_FOLDER=$${SOAK_FOLDER:-build/soak} python -m pytest -m soak -s tests/soak
 
-sizes: setup ## Compare large tables with DuckDB: 12 million deletes, 3,000 deltas (minutes)
+sizes: setup ## Compare large tables with DuckDB: 12 million deletes, 3,000 deltas (up to an hour)
 	@$(RUN) python -m pytest -m sizes tests/sizes
 
 streams: setup ## Kill streams, metastores and brokers twenty times; a stream for 30 minutes (hours)
