@@ -88,7 +88,7 @@ def deltas(count: int) -> LargeTable:
         {"v": "concat('v', id)"},
         rows=count * 10,
         deleted="id % 7 = 0",
-        merged="id % 600 < 1",
+        merged="id % 600 = 0",
         appends=count,
     )
 

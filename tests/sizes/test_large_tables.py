@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -17,9 +18,10 @@ from airflow_hiveacid.acid.row_id import encode_bucket
 from airflow_hiveacid.engine.python.table import AcidTable
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
+from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -36,7 +38,7 @@ from tests.sizes.large_tables import (
     wide,
 )
 
-SMALL = [deletes(12_000), deltas(12), partitions(8), wide(40), long_texts(10), long_arrays(30)]
+SMALL = [deletes(12_000), deltas(60), partitions(8), wide(40), long_texts(10), long_arrays(30)]
 LARGE = [
     deletes(12_000_000),
     deltas(3_000),
@@ -104,6 +106,7 @@ class Comparison:
         """Update rows, restore deleted ones, and insert new ones."""
         keys = ["id", *self.table.partition_keys]
         self._duckdb.execute(f"CREATE TABLE source AS {self.table.source}")
+        assert self._duckdb.execute("SELECT count(*) FROM source").fetchall() != [(0,)]
         key = f"({', '.join(keys)})"
         self._duckdb.execute(f"DELETE FROM model WHERE {key} IN (SELECT {key} FROM source)")
         self._duckdb.execute("INSERT INTO model FROM source")
@@ -113,8 +116,10 @@ class Comparison:
         self._run(MergeJob(target="", source=source, on=on, when=when))
 
     def compact(self, kind: str) -> None:
-        """Compact all partitions."""
-        self._run(CompactJob(target="", type=kind))
+        """Compact all partitions, and clean them: version 4 takes no other request before that."""
+        report = self._run(CompactJob(target="", type=kind))
+        assert {done.outcome for done in report.partitions} == {"compacted"}, report
+        clean(self._client, CleanJob(target=self._ref.full_name, metastore=self._client.options))
 
     def check(self, folder: Path, moment: str) -> None:
         """Compare the rows that Spark and the scan without Spark read with those of the model."""
@@ -140,11 +145,9 @@ class Comparison:
         self._duckdb.execute(f"COPY ({query}) TO '{path}.parquet'")
         return PathSource(path=f"file:{path}.parquet", format="parquet")
 
-    def _run(self, job: Job) -> None:
-        run(self._spark, self._addressed(job))
-
-    def _addressed(self, job: Job) -> Job:
-        return replace(job, target=self._ref.full_name, metastore=self._client.options)
+    def _run(self, job: Job) -> Any:
+        addressed: Any = replace(job, target=self._ref.full_name, metastore=self._client.options)
+        return run(self._spark, addressed)
 
 
 @pytest.fixture
