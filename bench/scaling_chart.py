@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python bench/scaling_chart.py docs/images/scaling.svg \
         --deletes build/many_deletes.json --deltas build/small_deltas.json \
-        --reads build/works-400k.json build/works-4m.json build/works-40m.json
+        --reads build/works-400k.json build/works-4m.json build/works-16m.json
 
 The files are those of bench/many_deletes.py, bench/small_deltas.py, and of the course "works" of
 bench/peers.py with the engines `hiveacid` and `flat`.

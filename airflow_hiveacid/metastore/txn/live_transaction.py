@@ -238,7 +238,7 @@ class LiveTransaction:
             self._end()
 
     def abort(self, reason: str) -> None:
-        """Undo everything: remove owned objects, then abort. Errors become warnings.
+        """Undo everything: remove owned objects, then end it. Errors become warnings.
 
         Args:
             reason: The reason, for the log.

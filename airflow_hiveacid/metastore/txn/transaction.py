@@ -202,7 +202,7 @@ class Transaction(LiveTransaction):
                 self.definitions = Definitions(self._client)
                 return self._moved(watches)
         except AnswerLost as lost:
-            # An unknown lock may be queued for the transaction, which is aborted.
+            # An unknown lock may be queued for the transaction, which ends with it.
             return f"an answer was lost: {lost.what}"
 
     @property
