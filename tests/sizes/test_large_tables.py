@@ -118,8 +118,13 @@ class Comparison:
     def compact(self, kind: str) -> None:
         """Compact all partitions, and clean them: version 4 takes no other request before that."""
         report = self._run(CompactJob(target="", type=kind))
-        assert {done.outcome for done in report.partitions} == {"compacted"}, report
+        assert report.error is None
         clean(self._client, CleanJob(target=self._ref.full_name, metastore=self._client.options))
+        root = place_of(self._client.get_table(self._ref).folder)
+        # A minor compaction on version 3 may have made the base already.
+        most = 0 if kind == "major" else 2
+        for folder in [root, *root.glob("p=*")]:
+            assert len([*folder.glob("*delta_*")]) <= most, report
 
     def check(self, folder: Path, moment: str) -> None:
         """Compare the rows that Spark and the scan without Spark read with those of the model."""
