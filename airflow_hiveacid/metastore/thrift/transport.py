@@ -158,18 +158,20 @@ class Connection:
 
     def is_open(self) -> bool:
         """Return whether this process opened it, and the other side has kept it open since."""
-        is_own = self._process == os.getpid()
-        return is_own and not self._closed and bool(self._transport.isOpen())
+        return self._is_own and not self._closed and bool(self._transport.isOpen())
 
     def close(self) -> None:
         """Close the connection; safe to repeat.
 
-        Only file descriptors are closed and nothing is sent, so that a forked process leaves the
-        connection of its parent open.
+        A forked process leaves the connection of its parent open: closing TLS sends a message.
         """
-        if not self._closed:
+        if self._is_own and not self._closed:
             self._closed = True
             self._transport.close()
+
+    @property
+    def _is_own(self) -> bool:
+        return self._process == os.getpid()
 
     def invoke(
         self,
