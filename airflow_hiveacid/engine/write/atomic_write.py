@@ -81,7 +81,12 @@ def run_statements(
     try:
         earlier = None
         if options.run_token is not None:
-            earlier = EarlierAttempts(client, targets, options.run_token)
+            earlier = EarlierAttempts(
+                client,
+                targets,
+                options.run_token,
+                needs_report=bool(options.changes or options.offsets),
+            )
             earlier.end()
         with preparation.stack:
             for statement in statements:
