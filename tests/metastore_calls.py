@@ -54,3 +54,20 @@ def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
         patch.setattr(Session, "_invoke", overtaken)
         yield
     assert not waiting, f"There was no call of {name}."
+
+
+@contextmanager
+def acting_after(name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Act directly after the first call of a kind, before its caller continues."""
+    invoke, waiting = Session._invoke, [act]
+
+    def followed(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
+        answer = invoke(self, call, *arguments, **options)
+        if call.name == name and waiting:
+            waiting.pop()()
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "_invoke", followed)
+        yield
+    assert not waiting, f"There was no call of {name}."

@@ -7,7 +7,7 @@ from airflow_hiveacid.acid.names import TableRef, is_hidden, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
-from airflow_hiveacid.metastore.alteration import send_definition
+from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -38,16 +38,24 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
     Raises:
         UnsupportedTable: The table cannot be converted; the remedy has statements that copy it.
     """
+
+    def change(raw: Any) -> bool:
+        now = HiveTable.from_thrift(raw)
+        if now.kind is TableKind.FULL_ACID:
+            return False
+        _check_convertible(now)
+        _make_acid(raw)
+        mark_changed(raw)
+        return True
+
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         table = client.get_table(ref)
         if table.kind is TableKind.FULL_ACID:
             return (f"{ref.full_name} is full ACID already.",)
         _check_convertible(table)
         _check_partitions_elsewhere(client, table)
-        _make_acid(table.raw)
-        held.confirm_alive()
         try:
-            send_definition(client, ref, table.raw)
+            alter_table(client, table, change, held.confirm_alive)
         except MetastoreCallFailed as error:
             if strange := _STRANGE_FILES.search(error.what):
                 raise _strange_file(table, strange["file"]) from error

@@ -1,18 +1,31 @@
 """Alter definitions of tables and partitions without overwriting concurrent changes.
 
-An alter replaces the whole definition. It is therefore sent only if something must change, and is
-based on a definition just read; version 4 receives the identity of that definition.
+A call replaces the whole definition. It is therefore sent only if something must change. It is based
+on a definition that was read before the transaction with the locks was confirmed, so that clients
+with locks change nothing in between. Afterwards the definition is read again. Clients without locks
+remain: version 4 compares the definition of a table with the one that was read, but no version does
+so for a partition. Partitions thus get the columns that their table has by then.
 """
 
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved, UnsupportedTable
+from airflow_hiveacid.errors import (
+    AnswerLost,
+    MetastoreCallFailed,
+    MetastoreError,
+    SnapshotMoved,
+    TransactionAborted,
+    UnsupportedTable,
+)
 from airflow_hiveacid.metastore.catalog import (
     ROW_COUNT,
     UNKNOWN_ROW_COUNT,
@@ -20,9 +33,9 @@ from airflow_hiveacid.metastore.catalog import (
     HivePartition,
     HiveTable,
 )
-from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient, batches
 from airflow_hiveacid.metastore.constraints import all_constraints
-from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.same_table import require_same_table, same_creation
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -39,7 +52,6 @@ _TRIES = 10
 _OVERTAKEN = "The table has been modified"
 # Derby and Oracle cannot compare the long texts that parameters are kept as.
 _INCOMPARABLE = ("ERROR 42818", "ORA-00932")
-_PARTITIONS_PER_CALL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,55 +61,60 @@ class Writer:
     Attributes:
         write_id: Its write id.
         write_ids: Its snapshot of the table.
+        confirm: Raises an error unless the metastore confirms that the transaction is open: the
+            metastore accepts the write id of an aborted one.
     """
 
     write_id: int
     write_ids: ValidWriteIdList
+    confirm: Callable[[], None]
 
 
 def alter_table(
     client: MetastoreClient,
-    ref: TableRef,
+    table: HiveTable,
     change: Callable[[Any], bool],
+    confirm: Callable[[], None],
     *,
     context: Mapping[str, str] | None = None,
     writer: Writer | None = None,
-    current: HiveTable | None = None,
 ) -> bool:
     """Change the definition of a table.
 
     Args:
         client: The metastore.
-        ref: The table.
+        table: The table, whose definition may have changed since it was read.
         change: Changes the Thrift struct, also the name in it, and returns whether a change was
-            necessary. It is called again after a concurrent change.
+            necessary. It is called for each definition that is read, at last for the result.
+        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
         context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
-        current: The table if it has just been read; its Thrift struct changes.
 
     Returns:
         Whether a change was necessary.
 
     Raises:
+        MetastoreError: The locks were lost while a metastore that does not compare definitions
+            replaced this one.
         SnapshotMoved: Concurrent changes exhausted all attempts.
+        TableReplaced: The table was dropped or replaced.
     """
+    is_sent = False
     for _ in range(_TRIES):
-        raw, current = (current or client.get_table(ref)).raw, None
-        read = raw.parameters.get(DDL_TIME)
-        if not change(raw):
-            return False
+        raw = same_creation(client, table).raw
         settings = {**_KEEP_STATISTICS, **(context or {})}
-        expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+        if read := raw.parameters.get(DDL_TIME):
+            settings |= {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+        if not change(raw):
+            return is_sent
+        confirm()
         try:
-            _send(client, ref, raw, {**settings, **expected} if read else settings, writer)
-            return True
-        except MetastoreCallFailed as error:
-            if any(code in error.what for code in _INCOMPARABLE):
-                _send(client, ref, raw, settings, writer)
-                return True
-            if _OVERTAKEN not in error.what:
-                raise
-    raise SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
+            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm)
+        except AnswerLost:
+            is_sent = True  # Perhaps; the next definition shows it.
+            continue
+        table = replace(table, ref=TableRef(raw.dbName, raw.tableName))
+    raise _overtaken(table.ref)
 
 
 def forget_statistics(
@@ -114,13 +131,15 @@ def forget_statistics(
         ref: The written table.
         partitions: The names of the written partitions.
         writer: The transaction.
-        current: The table if it has just been read; its Thrift struct changes.
+        current: The table if it has been read since the transaction has its write id.
 
     Returns:
         Whether the definition of the table had to be changed.
     """
     table = current or client.get_table(ref)
-    changed = alter_table(client, ref, forget_row_count, writer=writer, current=table)
+    changed = forget_row_count(deepcopy(table.raw)) and alter_table(
+        client, table, forget_row_count, writer.confirm, writer=writer
+    )
     alter_partitions(
         client, table, partitions, lambda partition: forget_row_count(partition.raw), writer
     )
@@ -138,19 +157,105 @@ def alter_partitions(
 
     Args:
         client: The metastore.
-        table: The table.
+        table: The table, read before this call.
         names: The partitions; one that does not exist is skipped.
         change: Changes the Thrift struct of a partition, and returns whether a change was
             necessary.
         writer: The transaction.
+
+    Raises:
+        SnapshotMoved: Concurrent changes exhausted all attempts.
+        TableReplaced: The table was dropped, moved or replaced.
     """
-    for start in range(0, len(names), _PARTITIONS_PER_CALL):
-        batch = names[start : start + _PARTITIONS_PER_CALL]
-        changed = [
-            partition.raw for partition in client.get_partitions(table, batch) if change(partition)
+    for batch in batches(names):
+        for _ in range(_TRIES):
+            changed = [each for each in client.get_partitions(table, batch) if change(each)]
+            if not changed:
+                break
+            writer.confirm()
+            is_answered = _send_partitions(client, table.ref, changed, writer)
+            read = partial(require_same_table, client, table)
+            table = complete_columns(client, table, changed, read, writer)
+            if is_answered:
+                break
+        else:
+            raise _overtaken(table.ref)
+
+
+def add_partitions(
+    client: MetastoreClient,
+    table: HiveTable,
+    partitions: Sequence[HivePartition],
+    confirm: Callable[[], None],
+) -> None:
+    """Add partitions, with the columns that their table has by then.
+
+    Args:
+        client: The metastore.
+        table: The table that the partitions were described by.
+        partitions: The partitions.
+        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
+
+    Raises:
+        SnapshotMoved: Concurrent changes exhausted all attempts.
+        TableReplaced: The table was dropped, moved or replaced.
+    """
+    if partitions:
+        confirm()
+        client.add_partitions(table.ref, partitions)
+        complete_columns(client, table, partitions, partial(require_same_table, client, table))
+
+
+def complete_columns(
+    client: MetastoreClient,
+    table: HiveTable,
+    partitions: Sequence[HivePartition],
+    read: Callable[[], HiveTable],
+    writer: Writer | None = None,
+) -> HiveTable:
+    """Give the columns of a table to partitions whose definitions were sent with its former ones.
+
+    It needs no lock, because it restores what was overwritten, and reads the table again after that.
+
+    Args:
+        client: The metastore.
+        table: The table as it was read before the partitions were sent.
+        partitions: The partitions.
+        read: Reads the table, and raises an error if it is another one.
+        writer: The transaction, if there is one with a write id.
+
+    Returns:
+        The table, which has the columns of these partitions.
+
+    Raises:
+        SnapshotMoved: The columns changed in each of some attempts.
+    """
+    for _ in range(_TRIES):
+        now = read()
+        if now.columns == table.columns:
+            return now
+        names = [partition.name for partition in partitions]
+        behind = [
+            partition
+            for partition in client.get_partitions(now, names)
+            if _is_behind(partition.columns, table.columns, now.columns)
         ]
-        if changed:
-            _send_partitions(client, table.ref, changed, writer)
+        for partition in behind:
+            partition.raw.sd.cols = deepcopy(now.raw.sd.cols)
+        if all(_send_partitions(client, now.ref, each, writer) for each in batches(behind)):
+            table = now
+    raise _overtaken(table.ref)
+
+
+def _is_behind(
+    columns: tuple[HiveColumn, ...], before: tuple[HiveColumn, ...], now: tuple[HiveColumn, ...]
+) -> bool:
+    """Return whether a partition lacks a change of the columns of its table."""
+    return columns != now and (columns == before or columns == now[: len(columns)])
+
+
+def _overtaken(ref: TableRef) -> SnapshotMoved:
+    return SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
 
 
 def change_columns(
@@ -177,10 +282,14 @@ def change_columns(
         TableReplaced: The table was dropped, moved or replaced since its lookup.
     """
     ref = table.ref
+    chosen: list[list[HiveColumn]] = []
 
     def change(raw: Any) -> bool:
         table = HiveTable.from_thrift(raw)
+        if _commented(table.columns) in chosen:
+            return False
         columns = tuple(choose(table))
+        chosen.append(_commented(columns))
         raw.sd.cols = [
             idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
         ]
@@ -195,9 +304,15 @@ def change_columns(
             _require_constraints_kept(client, ref)
         writer = None
         if columns[: len(table.columns)] != table.columns:
-            writer = _forget_accurate(client, table, held.txn_id)
-        alter_table(client, ref, change, context={"CASCADE": "true"}, writer=writer)
+            writer = _forget_accurate(client, table, held)
+        alter_table(
+            client, table, change, held.confirm_alive, context={"CASCADE": "true"}, writer=writer
+        )
         return client.get_table(ref)
+
+
+def _commented(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
+    return [replace(column, comment=column.comment or "") for column in columns]
 
 
 def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
@@ -210,7 +325,9 @@ def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
         )
 
 
-def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> Writer | None:
+def _forget_accurate(
+    client: MetastoreClient, table: HiveTable, held: ExclusiveTable
+) -> Writer | None:
     """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
     if not client.version.versions_definitions:
         return None
@@ -218,9 +335,9 @@ def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> 
     accurate = [each.name for each in partitions if ACCURATE in each.parameters]
     if not accurate and ACCURATE not in table.parameters:
         return None
-    write_id = client.allocate_write_id(txn_id, table.ref)
-    snapshot = Snapshot.take(client, [table.ref], txn_id)
-    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name])
+    write_id = client.allocate_write_id(held.txn_id, table.ref)
+    snapshot = Snapshot.take(client, [table.ref], held.txn_id)
+    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name], held.confirm_alive)
     forget_statistics(client, table.ref, accurate, writer)
     return writer
 
@@ -277,6 +394,50 @@ def send_definition(
     client.call(call, ref.database, ref.name, raw, context, about=ref.full_name)
 
 
+def _replace(
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str],
+    writer: Writer | None,
+    confirm: Callable[[], None],
+) -> bool:
+    """Replace the definition of a table that has not changed since it was read.
+
+    Returns:
+        Whether it was replaced.
+    """
+    if client.version.versions_definitions and "expected_parameter_key" in settings:
+        try:
+            _send(client, ref, raw, settings, writer)
+            return True
+        except MetastoreCallFailed as error:
+            if _OVERTAKEN in error.what:
+                return False
+            if not any(code in error.what for code in _INCOMPARABLE):
+                raise
+        confirm()
+        settings = {name: settings[name] for name in settings if "expected" not in name}
+    try:
+        _send(client, ref, raw, settings, writer)
+    finally:
+        _require_held(ref, confirm)
+    return True
+
+
+def _require_held(ref: TableRef, confirm: Callable[[], None]) -> None:
+    """Make sure that no client with locks has changed a definition while it was replaced."""
+    try:
+        confirm()
+    except TransactionAborted as lost:
+        raise MetastoreError(
+            f"The locks on {ref} were lost while its definition was replaced, so that a change which"
+            " another client made in this time may have been reverted.",
+            remedy="Compare the columns and properties of the table with the expected ones, correct"
+            " them, and run the job again.",
+        ) from lost
+
+
 def _send(
     client: MetastoreClient,
     ref: TableRef,
@@ -303,23 +464,35 @@ def _send(
 
 
 def _send_partitions(
-    client: MetastoreClient, ref: TableRef, raw: list[Any], writer: Writer
-) -> None:
-    about = ref.full_name
+    client: MetastoreClient,
+    ref: TableRef,
+    partitions: Sequence[HivePartition],
+    writer: Writer | None,
+) -> bool:
+    """Replace the definitions of partitions.
+
+    Returns:
+        Whether an answer has shown it.
+    """
+    about, raw = ref.full_name, [partition.raw for partition in partitions]
     context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
-    if not client.version.versions_definitions:
-        call = idl_tables.alter_partitions_with_environment_context
-        client.call(call, ref.database, ref.name, raw, context, about=about)
-        return
-    for partition in raw:
-        partition.writeId = writer.write_id
-    request = idl_tables.AlterPartitionsRequest(
-        catName=raw[0].catName,
-        dbName=ref.database,
-        tableName=ref.name,
-        partitions=raw,
-        environmentContext=context,
-        writeId=writer.write_id,
-        validWriteIdList=writer.write_ids.format(),
-    )
-    client.call(idl_tables.alter_partitions_req, request, about=about)
+    with suppress(AnswerLost):
+        if not client.version.versions_definitions:
+            call = idl_tables.alter_partitions_with_environment_context
+            client.call(call, ref.database, ref.name, raw, context, about=about)
+            return True
+        request = idl_tables.AlterPartitionsRequest(
+            catName=raw[0].catName,
+            dbName=ref.database,
+            tableName=ref.name,
+            partitions=raw,
+            environmentContext=context,
+        )
+        if writer is not None:
+            request.writeId = writer.write_id
+            request.validWriteIdList = writer.write_ids.format()
+            for each in raw:
+                each.writeId = writer.write_id
+        client.call(idl_tables.alter_partitions_req, request, about=about)
+        return True
+    return False

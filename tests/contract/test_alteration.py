@@ -32,7 +32,7 @@ def forget(client: MetastoreClient, ref: TableRef, *partitions: str) -> None:
     txn = client.open_txn("user", "host", None)
     write_id = client.allocate_write_id(txn, ref)
     seen = ValidWriteIdList(ref.full_name, write_id)
-    forget_statistics(client, ref, partitions, Writer(write_id, seen))
+    forget_statistics(client, ref, partitions, Writer(write_id, seen, lambda: None))
     client.commit_txn(txn)
 
 

@@ -259,9 +259,12 @@ class Catalog:
         self, database: str, name: str, partitions: list[Any], _: Any
     ) -> None:
         table = self._table(database, name)
-        table.partitions |= {
-            _partition_name(table, partition): partition for partition in partitions
-        }
+        altered = {_partition_name(table, partition): partition for partition in partitions}
+        if missing := altered.keys() - table.partitions.keys():
+            raise idl_tables.InvalidOperationException(
+                f"Alter partition operation failed: {', '.join(missing)} not found"
+            )
+        table.partitions |= altered
 
     def _table(self, database: str, name: str) -> _Table:
         return self._found(self._tables.get((database, name)), f"hive.{database}.{name} table")

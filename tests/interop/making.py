@@ -65,7 +65,7 @@ class Making:
         write_id = self.client.allocate_write_id(txn, self.ref)
         lock_to_insert(self.client, self.ref, txn)
         seen = Snapshot.take(self.client, [self.ref], txn).write_ids[self.ref.full_name]
-        forget_statistics(self.client, self.ref, [], Writer(write_id, seen))
+        forget_statistics(self.client, self.ref, [], Writer(write_id, seen, lambda: None))
         return txn, write_id
 
     def insert_copy(self, delta: str, *, commit: bool | None) -> None:
