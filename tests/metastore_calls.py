@@ -41,9 +41,9 @@ def counted_calls() -> Iterator[Counter[str]]:
 
 
 @contextmanager
-def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Act directly before the first call of a kind, as if another client had been faster."""
-    invoke, waiting = Session._invoke, [act]
+def acting_before(name: str, act: Callable[[], object], *, number: int = 1) -> Iterator[None]:
+    """Act directly before the first call of a kind, or a later one, as a faster client does."""
+    invoke, waiting = Session._invoke, [act, *[lambda: None] * (number - 1)]
 
     def overtaken(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
         if call.name == name and waiting:

@@ -22,13 +22,13 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
 )
 from airflow_hiveacid.metastore.alteration import (
     alter_table,
-    change_columns,
     forget_row_count,
     mark_changed,
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import all_constraints
+from airflow_hiveacid.metastore.partition_alteration import change_columns
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable

@@ -24,10 +24,11 @@ from airflow_hiveacid.errors import (
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.layout.new_folders import require_unused_partitions
 from airflow_hiveacid.maintenance.partition_folders import require_own_folders
-from airflow_hiveacid.metastore.alteration import add_partitions, alter_table, mark_changed
+from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.partition_alteration import add_partitions
 from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table

@@ -1,19 +1,15 @@
-"""Alter definitions of tables and partitions without overwriting concurrent changes.
+"""Alter definitions of tables without overwriting concurrent changes.
 
 A call replaces the whole definition. It is therefore sent only if something must change. It is based
 on a definition that was read before the transaction with the locks was confirmed, so that clients
 with locks change nothing in between. Afterwards the definition is read again. Clients without locks
-remain: version 4 compares the definition of a table with the one that was read, but no version does
-so for a partition. Partitions thus get the columns that their table has by then.
+remain: version 4 compares the definition with the one that was read.
 """
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef
@@ -24,21 +20,15 @@ from airflow_hiveacid.errors import (
     MetastoreError,
     SnapshotMoved,
     TransactionAborted,
-    UnsupportedTable,
 )
 from airflow_hiveacid.metastore.catalog import (
     ROW_COUNT,
     UNKNOWN_ROW_COUNT,
-    HiveColumn,
-    HivePartition,
     HiveTable,
 )
-from airflow_hiveacid.metastore.client import MetastoreClient, batches
-from airflow_hiveacid.metastore.constraints import all_constraints
-from airflow_hiveacid.metastore.same_table import require_same_table, same_creation
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.same_table import same_creation
 from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # Time of the last change of the definition, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
@@ -46,8 +36,8 @@ _TIME = re.compile("[0-9]{1,12}")
 # The statistics that Hive considers accurate.
 ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
-_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
-_TRIES = 10
+KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+TRIES = 10
 # The error text of version 4 if the definition has changed in the meantime.
 _OVERTAKEN = "The table has been modified"
 # Derby and Oracle cannot compare the long texts that parameters are kept as.
@@ -78,6 +68,7 @@ def alter_table(
     *,
     context: Mapping[str, str] | None = None,
     writer: Writer | None = None,
+    compares: bool = True,
 ) -> bool:
     """Change the definition of a table.
 
@@ -89,6 +80,7 @@ def alter_table(
         confirm: Raises an error unless the metastore confirms that the locks on the table are held.
         context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
+        compares: Whether to let version 4 compare definitions, even if its database perhaps cannot.
 
     Returns:
         Whether a change was necessary.
@@ -100,246 +92,48 @@ def alter_table(
         TableReplaced: The table was dropped or replaced.
     """
     is_sent = False
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         raw = same_creation(client, table).raw
-        settings = {**_KEEP_STATISTICS, **(context or {})}
-        if read := raw.parameters.get(DDL_TIME):
-            settings |= {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+        settings = {**KEEP_STATISTICS, **(context or {})}
+        expected = _expected(raw) if compares else {}
         if not change(raw):
             return is_sent
         confirm()
         try:
-            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm)
+            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm, expected)
         except AnswerLost:
             is_sent = True  # Perhaps; the next definition shows it.
             continue
         table = replace(table, ref=TableRef(raw.dbName, raw.tableName))
-    raise _overtaken(table.ref)
+    raise overtaken(table.ref)
 
 
-def forget_statistics(
-    client: MetastoreClient,
-    ref: TableRef,
-    partitions: Sequence[str],
-    writer: Writer,
-    current: HiveTable | None = None,
-) -> bool:
-    """Keep Hive from answering queries out of statistics that the transaction makes wrong.
-
-    Args:
-        client: The metastore.
-        ref: The written table.
-        partitions: The names of the written partitions.
-        writer: The transaction.
-        current: The table if it has been read since the transaction has its write id.
-
-    Returns:
-        Whether the definition of the table had to be changed.
-    """
-    table = current or client.get_table(ref)
-    changed = forget_row_count(deepcopy(table.raw)) and alter_table(
-        client, table, forget_row_count, writer.confirm, writer=writer
-    )
-    alter_partitions(
-        client, table, partitions, lambda partition: forget_row_count(partition.raw), writer
-    )
-    return changed
-
-
-def alter_partitions(
-    client: MetastoreClient,
-    table: HiveTable,
-    names: Sequence[str],
-    change: Callable[[HivePartition], bool],
-    writer: Writer,
-) -> None:
-    """Change the definitions of partitions.
-
-    Args:
-        client: The metastore.
-        table: The table, read before this call.
-        names: The partitions; one that does not exist is skipped.
-        change: Changes the Thrift struct of a partition, and returns whether a change was
-            necessary.
-        writer: The transaction.
-
-    Raises:
-        SnapshotMoved: Concurrent changes exhausted all attempts.
-        TableReplaced: The table was dropped, moved or replaced.
-    """
-    for batch in batches(names):
-        for _ in range(_TRIES):
-            changed = [each for each in client.get_partitions(table, batch) if change(each)]
-            if not changed:
-                break
-            writer.confirm()
-            is_answered = _send_partitions(client, table.ref, changed, writer)
-            read = partial(require_same_table, client, table)
-            table = complete_columns(client, table, changed, read, writer)
-            if is_answered:
-                break
-        else:
-            raise _overtaken(table.ref)
-
-
-def add_partitions(
-    client: MetastoreClient,
-    table: HiveTable,
-    partitions: Sequence[HivePartition],
-    confirm: Callable[[], None],
-) -> None:
-    """Add partitions, with the columns that their table has by then.
-
-    Args:
-        client: The metastore.
-        table: The table that the partitions were described by.
-        partitions: The partitions.
-        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
-
-    Raises:
-        SnapshotMoved: Concurrent changes exhausted all attempts.
-        TableReplaced: The table was dropped, moved or replaced.
-    """
-    if partitions:
-        confirm()
-        client.add_partitions(table.ref, partitions)
-        complete_columns(client, table, partitions, partial(require_same_table, client, table))
-
-
-def complete_columns(
-    client: MetastoreClient,
-    table: HiveTable,
-    partitions: Sequence[HivePartition],
-    read: Callable[[], HiveTable],
-    writer: Writer | None = None,
-) -> HiveTable:
-    """Give the columns of a table to partitions whose definitions were sent with its former ones.
-
-    It needs no lock, because it restores what was overwritten, and reads the table again after that.
-
-    Args:
-        client: The metastore.
-        table: The table as it was read before the partitions were sent.
-        partitions: The partitions.
-        read: Reads the table, and raises an error if it is another one.
-        writer: The transaction, if there is one with a write id.
-
-    Returns:
-        The table, which has the columns of these partitions.
-
-    Raises:
-        SnapshotMoved: The columns changed in each of some attempts.
-    """
-    for _ in range(_TRIES):
-        now = read()
-        if now.columns == table.columns:
-            return now
-        names = [partition.name for partition in partitions]
-        behind = [
-            partition
-            for partition in client.get_partitions(now, names)
-            if _is_behind(partition.columns, table.columns, now.columns)
-        ]
-        for partition in behind:
-            partition.raw.sd.cols = deepcopy(now.raw.sd.cols)
-        if all(_send_partitions(client, now.ref, each, writer) for each in batches(behind)):
-            table = now
-    raise _overtaken(table.ref)
-
-
-def _is_behind(
-    columns: tuple[HiveColumn, ...], before: tuple[HiveColumn, ...], now: tuple[HiveColumn, ...]
-) -> bool:
-    """Return whether a partition lacks a change of the columns of its table."""
-    return columns != now and (columns == before or columns == now[: len(columns)])
-
-
-def _overtaken(ref: TableRef) -> SnapshotMoved:
+def overtaken(ref: TableRef) -> SnapshotMoved:
+    """Return the error about too many concurrent changes."""
     return SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
 
 
-def change_columns(
-    client: MetastoreClient,
-    table: HiveTable,
-    choose: Callable[[HiveTable], Sequence[HiveColumn]],
-    *,
-    run_token: str | None,
-    lock_wait_seconds: float,
-) -> HiveTable:
-    """Change the columns of a table and of all of its partitions under an exclusive lock.
+def compares_definitions(
+    client: MetastoreClient, table: HiveTable, confirm: Callable[[], None]
+) -> bool:
+    """Return whether the metastore can compare definitions; this marks the table as changed.
 
     Args:
         client: The metastore.
-        table: The table, of which other columns may have been changed since its lookup.
-        choose: Returns the new columns for the table as read under the lock.
-        run_token: The token of the run.
-        lock_wait_seconds: The longest wait for other owners.
-
-    Returns:
-        The table after the change.
-
-    Raises:
-        TableReplaced: The table was dropped, moved or replaced since its lookup.
+        table: The table.
+        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
     """
-    ref = table.ref
-    chosen: list[list[HiveColumn]] = []
-
-    def change(raw: Any) -> bool:
-        table = HiveTable.from_thrift(raw)
-        if _commented(table.columns) in chosen:
+    for _ in range(TRIES):
+        raw = same_creation(client, table).raw
+        expected = _expected(raw)
+        if not expected or not client.version.versions_definitions:
             return False
-        columns = tuple(choose(table))
-        chosen.append(_commented(columns))
-        raw.sd.cols = [
-            idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
-        ]
         mark_changed(raw)
-        return columns != table.columns
-
-    # It blocks only clients that request locks.
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
-        table = require_same_table(client, table)
-        columns = tuple(choose(table))
-        if columns != table.columns:
-            _require_constraints_kept(client, ref)
-        writer = None
-        if columns[: len(table.columns)] != table.columns:
-            writer = _forget_accurate(client, table, held)
-        alter_table(
-            client, table, change, held.confirm_alive, context={"CASCADE": "true"}, writer=writer
-        )
-        return client.get_table(ref)
-
-
-def _commented(columns: Sequence[HiveColumn]) -> list[HiveColumn]:
-    return [replace(column, comment=column.comment or "") for column in columns]
-
-
-def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
-    """Raise UnsupportedTable where the metastore would move constraints to other columns."""
-    if not client.version.keeps_constraints and all_constraints(client, ref).all:
-        raise UnsupportedTable(
-            f"{ref} has constraints, and a metastore of version 3 moves them to other columns when the"
-            " columns of a table change.",
-            remedy="Drop the constraints in Hive first, and add them again after the change.",
-        )
-
-
-def _forget_accurate(
-    client: MetastoreClient, table: HiveTable, held: ExclusiveTable
-) -> Writer | None:
-    """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
-    if not client.version.versions_definitions:
-        return None
-    partitions = client.get_partitions(table) if table.partition_keys else []
-    accurate = [each.name for each in partitions if ACCURATE in each.parameters]
-    if not accurate and ACCURATE not in table.parameters:
-        return None
-    write_id = client.allocate_write_id(held.txn_id, table.ref)
-    snapshot = Snapshot.take(client, [table.ref], held.txn_id)
-    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name], held.confirm_alive)
-    forget_statistics(client, table.ref, accurate, writer)
-    return writer
+        confirm()
+        done = _replace_compared(client, table.ref, raw, {**KEEP_STATISTICS, **expected})
+        if done is not False:
+            return bool(done)
+    raise overtaken(table.ref)
 
 
 def mark_changed(raw: Any) -> None:
@@ -379,7 +173,7 @@ def send_definition(
     client: MetastoreClient,
     ref: TableRef,
     raw: Any,
-    settings: Mapping[str, str] = _KEEP_STATISTICS,
+    settings: Mapping[str, str] = KEEP_STATISTICS,
 ) -> None:
     """Replace the definition of a table without a write id.
 
@@ -401,28 +195,50 @@ def _replace(
     settings: Mapping[str, str],
     writer: Writer | None,
     confirm: Callable[[], None],
+    expected: Mapping[str, str],
 ) -> bool:
     """Replace the definition of a table that has not changed since it was read.
 
     Returns:
         Whether it was replaced.
     """
-    if client.version.versions_definitions and "expected_parameter_key" in settings:
-        try:
-            _send(client, ref, raw, settings, writer)
-            return True
-        except MetastoreCallFailed as error:
-            if _OVERTAKEN in error.what:
-                return False
-            if not any(code in error.what for code in _INCOMPARABLE):
-                raise
+    if expected and client.version.versions_definitions:
+        done = _replace_compared(client, ref, raw, {**settings, **expected}, writer)
+        if done is not None:
+            return done
         confirm()
-        settings = {name: settings[name] for name in settings if "expected" not in name}
     try:
         _send(client, ref, raw, settings, writer)
     finally:
         _require_held(ref, confirm)
     return True
+
+
+def _replace_compared(
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str],
+    writer: Writer | None = None,
+) -> bool | None:
+    """Replace a definition if it is unchanged; None if the database cannot compare it."""
+    try:
+        _send(client, ref, raw, settings, writer)
+    except MetastoreCallFailed as error:
+        if _OVERTAKEN in error.what:
+            return False
+        if any(code in error.what for code in _INCOMPARABLE):
+            return None
+        raise
+    return True
+
+
+def _expected(raw: Any) -> dict[str, str]:
+    """Return the settings by which version 4 compares a definition with the current one."""
+    read = raw.parameters.get(DDL_TIME)
+    if not read:
+        return {}
+    return {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
 
 
 def _require_held(ref: TableRef, confirm: Callable[[], None]) -> None:
@@ -461,38 +277,3 @@ def _send(
         processorIdentifier=idl_tables.PROCESSOR,
     )
     client.call(idl_tables.alter_table_req, request, about=ref.full_name)
-
-
-def _send_partitions(
-    client: MetastoreClient,
-    ref: TableRef,
-    partitions: Sequence[HivePartition],
-    writer: Writer | None,
-) -> bool:
-    """Replace the definitions of partitions.
-
-    Returns:
-        Whether an answer has shown it.
-    """
-    about, raw = ref.full_name, [partition.raw for partition in partitions]
-    context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
-    with suppress(AnswerLost):
-        if not client.version.versions_definitions:
-            call = idl_tables.alter_partitions_with_environment_context
-            client.call(call, ref.database, ref.name, raw, context, about=about)
-            return True
-        request = idl_tables.AlterPartitionsRequest(
-            catName=raw[0].catName,
-            dbName=ref.database,
-            tableName=ref.name,
-            partitions=raw,
-            environmentContext=context,
-        )
-        if writer is not None:
-            request.writeId = writer.write_id
-            request.validWriteIdList = writer.write_ids.format()
-            for each in raw:
-                each.writeId = writer.write_id
-        client.call(idl_tables.alter_partitions_req, request, about=about)
-        return True
-    return False

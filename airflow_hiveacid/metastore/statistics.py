@@ -20,12 +20,11 @@ from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.metastore.alteration import (
     ACCURATE,
     Writer,
-    alter_partitions,
     alter_table,
-    forget_statistics,
 )
 from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_alteration import alter_partitions, forget_statistics
 from airflow_hiveacid.metastore.thrift import idl_statistics as idl
 
 # Readers trust no statistics with this value, and writers of all engines replace or remove it.

@@ -34,9 +34,10 @@ from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteCon
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.jobs.transaction_job import require_one_change
-from airflow_hiveacid.metastore.alteration import Writer, complete_columns, forget_statistics
+from airflow_hiveacid.metastore.alteration import Writer
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_alteration import complete_columns, forget_statistics
 from airflow_hiveacid.metastore.same_table import (
     require_same_definition,
     require_same_table,
