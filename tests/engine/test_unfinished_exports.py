@@ -11,7 +11,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.storage.folder import Storage
-from tests.metastore_calls import acting_after
+from tests.metastore_calls import acting_after_answer
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
 
@@ -69,6 +69,6 @@ def test_an_export_whose_files_another_attempt_has_removed_publishes_no_part_of_
             with lock() as other:
                 export()._remove_unfinished(other)
 
-        with pytest.raises(StorageError), acting_after(0, meanwhile):
+        with pytest.raises(StorageError), acting_after_answer(0, meanwhile):
             sleeper._publish(table, 1, exclusive)
     assert list((tmp_path / "export").iterdir()) == []
