@@ -166,6 +166,7 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(
     else:
         with pytest.raises(CommitUncertain, match="unknown whether"):
             mirror.run(catalog_options=options, run_token="run")
+        mirror.let_files_age()
     assert mirror.update(run_token="run").already_done == takes_effect
     assert len(mirror.iceberg.metadata.snapshots) == 1 + exists
 
@@ -175,6 +176,7 @@ def test_a_killed_run_is_applied_once(mirror: Mirror, fault: str) -> None:
     mirror.update()
     mirror.hive.insert(4)
     mirror.kill(fault)
+    mirror.let_files_age()
     done = mirror.command("--json")
     assert done.returncode == 0, done.stderr
     assert mirror.rows() == mirror.hive.rows()
@@ -213,6 +215,7 @@ def test_a_rest_server_that_fails_in_a_commit_applies_it_at_most_once(
         error = IcebergConflict if status == 409 else CommitUncertain
         with pytest.raises(error):
             mirror.run(run_token="run")
+        mirror.let_files_age()
     assert mirror.update(run_token="run").already_done == (at == "answer")
     assert len(mirror.iceberg.metadata.snapshots) == 2
 
