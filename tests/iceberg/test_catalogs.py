@@ -14,8 +14,10 @@ from airflow_hiveacid.errors import (
     IcebergConflict,
     IcebergRefused,
     TableExists,
+    TableReplaced,
 )
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
+from airflow_hiveacid.iceberg.lake import ChangedTable
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
@@ -23,6 +25,7 @@ from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.rest_catalog import SECRET, RestCatalog
 from tests.iceberg.test_mirror import Mirror
+from tests.iceberg.test_paused_mirrors import create_again, paused
 
 pytestmark = [
     pytest.mark.iceberg,
@@ -140,6 +143,23 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
     with pytest.raises(IcebergConflict, match="was not updated"):
         mirror.run(AtCommit(rival), run_token="run")
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_rows_of_a_table_that_was_created_again_are_not_committed(
+    mirror: Mirror, exists: bool
+) -> None:
+    if exists:
+        mirror.update()
+        mirror.hive.insert(4)
+    before = mirror.files()
+    with (
+        paused(ChangedTable, "stage", None, lambda: create_again(mirror)),
+        pytest.raises(TableReplaced, match="created again"),
+    ):
+        mirror.run()
+    assert mirror.files() == before
+    assert (mirror.table() is not None) == exists
 
 
 @pytest.mark.parametrize("takes_effect", [True, False])

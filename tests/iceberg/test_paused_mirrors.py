@@ -12,7 +12,6 @@ from pyiceberg.catalog import load_catalog
 
 from airflow_hiveacid.errors import MirrorRefused, TableReplaced, TransactionAborted
 from airflow_hiveacid.iceberg import lag
-from airflow_hiveacid.iceberg.attempt import Attempt
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
 from airflow_hiveacid.iceberg.run import compare_with_iceberg, lag_of_mirror
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -265,10 +264,23 @@ def test_the_files_of_an_attempt_with_an_unreadable_note_remain(
     assert is_old == any("outcome of the attempt" in warning for warning in warnings)
 
 
+@contextmanager
+def notes_that_remain() -> Iterator[None]:
+    """Let runs end without the removal of notes, as those that are killed before."""
+    really: Any = LocalStorage.delete_file
+
+    def delete_file(storage: LocalStorage, path: str) -> None:
+        if not path.endswith(NOTE):
+            really(storage, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalStorage, "delete_file", delete_file)
+        yield
+
+
 def test_files_remain_whose_snapshot_has_expired_if_the_table_has_them(mirror: Mirror) -> None:
     mirror.hive.insert(4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Attempt, "end", lambda self: None)
+    with notes_that_remain():
         mirror.run()
         mirror.hive.insert(5)
         mirror.run()
@@ -287,8 +299,7 @@ def test_the_files_of_another_catalog_with_the_same_folder_remain(
 ) -> None:
     other = Mirror(mirror.hive, tmp_path / "elsewhere")
     other.catalog = load_catalog(name, **other.options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Attempt, "end", lambda self: None)
+    with notes_that_remain():
         other.run(location=mirror.iceberg.location(), catalog=name)
     mirror.let_files_age()
     mirror.hive.insert(4)
