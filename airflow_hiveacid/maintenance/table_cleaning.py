@@ -59,7 +59,7 @@ from airflow_hiveacid.records.reader_notes import note_readers
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.removal import Removal
+from airflow_hiveacid.storage.removal import Removal, put_back
 from airflow_hiveacid.storage.uploads import Uploads
 from airflow_hiveacid.text.quantities import parse_duration
 
@@ -265,8 +265,7 @@ class _Cleaner:
         self._removals.append(removal)
         for name in inspected.unverified:
             self._confirm()
-            removal.hidden.take(name)
-            removal.hidden.put_back()
+            put_back(storage, name)
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):
                 why = f"{garbage.cover}, which had the same content, was removed."

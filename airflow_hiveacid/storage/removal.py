@@ -12,6 +12,8 @@ from airflow_hiveacid.acid.names import STAGING_PREFIX, removal_name
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.storage.folder import Storage
 
+_UNIQUE = 8
+
 
 class Removal:
     """Files of one folder that are hidden until their removal is verified.
@@ -51,17 +53,6 @@ class Removal:
         self._names.append(name)
         return True
 
-    def take(self, hidden: str) -> None:
-        """Take over the files that another process has hidden.
-
-        Args:
-            hidden: The name of its hidden folder.
-        """
-        if self._storage.exists(self._public(hidden)):
-            self._storage.rename(self._public(hidden), self._hidden)
-            self._names = self._storage.list_directories(self._hidden)
-            self._names += [file.path for file in self._storage.list_files(self._hidden)]
-
     def path(self, name: str) -> str:
         """Return the path of a hidden file or directory, below the location."""
         return f"{self._hidden}/{name}"
@@ -95,5 +86,22 @@ class Removal:
         return f"{self._folder}/{name}".lstrip("/")
 
 
+def put_back(storage: Storage, hidden: str) -> None:
+    """Give the files that a process has hidden for an earlier table their names again.
+
+    Args:
+        storage: The folder of the files.
+        hidden: The name of the hidden folder.
+    """
+    # Nobody else changes the folder under its new name, which still contains the earlier table.
+    own = f"{hidden[:-_UNIQUE]}{_unique()}"
+    storage.rename(hidden, own)
+    names = storage.list_directories(own)
+    names += [file.path for file in storage.list_files(own)]
+    for name in names:
+        storage.rename(f"{own}/{name}", name)
+    storage.delete_directory(own)
+
+
 def _unique() -> str:
-    return uuid.uuid4().hex[:8]
+    return uuid.uuid4().hex[:_UNIQUE]
