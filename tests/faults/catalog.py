@@ -28,10 +28,9 @@ def create_namespace(job: IcebergExportJob) -> None:
     _catalog(job).create_namespace(job.table.split(".")[0])
 
 
-def drop_mirror(job: IcebergExportJob, *, purge: bool) -> None:
-    """Drop a mirror, with all of its files or with none."""
-    catalog = _catalog(job)
-    (catalog.purge_table if purge else catalog.drop_table)(job.table)
+def drop_mirror(job: IcebergExportJob) -> None:
+    """Drop a mirror, whose files stay in the folder of the next one."""
+    _catalog(job).drop_table(job.table)
 
 
 def mirrored_rows(job: IcebergExportJob) -> list[Row]:

@@ -56,8 +56,7 @@ class MirrorRun(Run):
         self._time_out()
         self._write()
         if after is After.RECREATE_MIRROR:
-            assert self.scenario.fault is not None
-            drop_mirror(self._mirror, purge=self.scenario.fault.place % 2 == 1)
+            drop_mirror(self._mirror)
         with silently():
             self.tables.run(replace(self._job, run_token="another run"))
         self._check_mirror(complete=True)
