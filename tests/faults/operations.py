@@ -394,12 +394,17 @@ _PARTITIONS = frozenset({After.EXPIRE_AND_RECREATE_PARTITION})
 _NOTES = frozenset({After.DAMAGE})
 # A script of definitions is no transaction: rows that others write between its statements get lost.
 _ALL_BUT_EXPIRY = frozenset(After) - {After.NOTHING, After.EXPIRE}
+# Where there is a rebuild, the directories of the new table have the names of those that are removed.
 OPERATIONS = {
-    "insert": Operation(_filled, lambda t: t.insert(t.main, NEW), includes=_NOTES),
+    "insert": Operation(
+        _filled, lambda t: t.insert(t.main, NEW), rebuild=_updated, includes=_NOTES
+    ),
     "overwrite": Operation(
         _filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True), includes=_NOTES
     ),
-    "update": Operation(_filled, lambda t: _update(t, t.main), includes=_NOTES),
+    "update": Operation(
+        _filled, lambda t: _update(t, t.main), rebuild=_updated, includes=_NOTES
+    ),
     "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
     "merge": Operation(_filled, _merge, includes=_NOTES),
     "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
@@ -416,7 +421,6 @@ OPERATIONS = {
     "insert-only compaction in the worker": Operation(
         _filled_insert_only, _compaction("major", "worker"), excludes=_REBALANCES
     ),
-    # In a table that was created again, the name of an aborted delta that it is about to remove is read.
     "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_updated),
     "conversion": Operation(
         _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES | _PARTITIONS

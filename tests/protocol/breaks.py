@@ -35,6 +35,13 @@ _COMPACTED = tuple(
         *("publish", "compacted", "commit", "remember"),
     )
 )
+
+
+def _judged(number: int) -> tuple[str, ...]:
+    """The steps of a cleaner up to its decision."""
+    return tuple(f"{number}: {step}" for step in ("begin", "sweep", "list", "decide"))
+
+
 # An append that falls asleep before it publishes, for so long that a compaction passes it.
 _ASLEEP = (*(f"0: {step}" for step in _STAGED), "metastore: time out 3", *_COMPACTED)
 
@@ -229,6 +236,21 @@ BREAKS = (
         roles=_MAINTAINED,
         faults=1,
         before=_ASLEEP,
+    ),
+    _break(
+        "a cleaner that has lost its lock puts back what it has hidden",
+        Invariant.NOTHING_COMES_BACK,
+        "without a lock the hidden stays hidden",
+        roles=(*_MAINTAINED, Cleaner()),
+        faults=2,
+        before=(*_LOST, *_COMPACTED, *_judged(2), *_judged(3)),
+    ),
+    _break(
+        "a cleaner leaves what another one has hidden",
+        Invariant.NOTHING_STAYS,
+        "hidden directories of the dead go",
+        roles=(Compactor(), Cleaner()),
+        faults=1,
     ),
     _break(
         "a cleaner leaves the staging folders of the dead",
