@@ -18,6 +18,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.job_json import from_json, to_json
+from tests.faults.breaks import RULES
 from tests.faults.catalog import watch_catalog
 from tests.faults.effects import Effects, Strike
 from tests.faults.s3_client import WatchedStore
@@ -80,6 +81,7 @@ class Driver:
         below: str = "/",
         *,
         spark: bool = False,
+        broken: str | None = None,
     ) -> None:
         """Start it.
 
@@ -89,6 +91,7 @@ class Driver:
             strike: The fault that hits it.
             below: The folder whose changes count.
             spark: Whether it works with Spark.
+            broken: The rule that it does not keep.
         """
         self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
@@ -97,7 +100,7 @@ class Driver:
         store = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
         # The worker runs a mirror itself: such a job is never sent as JSON.
         sent = job if isinstance(job, IcebergExportJob) else to_json(job)
-        arguments = (sent, str(self._told), str(self.log), strike, below, store)
+        arguments = (sent, str(self._told), str(self.log), strike, below, store, broken)
         context = _SPARK_CONTEXT if spark else _CONTEXT
         target = _drive_spark if spark else _drive
         self._process = context.Process(target=target, args=arguments, daemon=True)
@@ -157,7 +160,13 @@ def drive(
 
 
 def _drive_spark(
-    job: str | Job, told: str, log: str, strike: Strike | None, below: str, store: Mapping[str, str]
+    job: str | Job,
+    told: str,
+    log: str,
+    strike: Strike | None,
+    below: str,
+    store: Mapping[str, str],
+    broken: str | None,
 ) -> None:
     os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
     Path(told).with_name("spark-defaults.conf").write_text(SPARK_DEFAULTS)
@@ -165,7 +174,7 @@ def _drive_spark(
     def carry_out_by_spark(job: Job) -> Any:
         return run(application_session("a driver"), job)
 
-    _drive(job, told, log, strike, below, store, carry_out_by_spark)
+    _drive(job, told, log, strike, below, store, broken, carry_out_by_spark)
 
 
 def _drive(
@@ -175,11 +184,14 @@ def _drive(
     strike: Strike | None,
     below: str,
     store: Mapping[str, str],
+    broken: str | None,
     carry_out: Callable[[Job], Any] = carry_out,
 ) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    if broken is not None:
+        RULES[broken].remove()
     effects = Effects(strike, below)
     effects.watch()
     if isinstance(job, IcebergExportJob):

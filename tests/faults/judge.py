@@ -244,22 +244,30 @@ _RUNS: dict[str, type[Run]] = {
 
 
 def run_of(
-    scenario: Scenario, metastore: Any, client: MetastoreClient, folder: Path, spark: bool = False
+    scenario: Scenario,
+    metastore: Any,
+    client: MetastoreClient,
+    folder: Path,
+    spark: bool = False,
+    broken: str | None = None,
 ) -> Run:
     """The run of a scenario; see `Run`."""
     kind = _RUNS.get(scenario.operation, Run)
-    return kind(scenario, metastore, client, folder, spark)
+    return kind(scenario, metastore, client, folder, spark, broken)
 
 
-def judge_on_fake(scenario: Scenario, folder: Path, location: str | None = None) -> None:
+def judge_on_fake(
+    scenario: Scenario, folder: Path, location: str | None = None, broken: str | None = None
+) -> None:
     """Judge a scenario on a metastore that is fast, and forgets nothing by itself.
 
     Args:
         scenario: The scenario.
         folder: A place for everything.
         location: The other location of the tables, if any.
+        broken: The rule that no driver keeps; see `breaks.py`.
     """
-    with _fake(scenario, folder, location) as run:
+    with _fake(scenario, folder, location, broken) as run:
         run.judge()
 
 
@@ -270,7 +278,9 @@ def count_on_fake(scenario: Scenario, folder: Path, location: str | None = None)
 
 
 @contextlib.contextmanager
-def _fake(scenario: Scenario, folder: Path, location: str | None) -> Iterator[Run]:
+def _fake(
+    scenario: Scenario, folder: Path, location: str | None, broken: str | None = None
+) -> Iterator[Run]:
     sources = folder / "sources"
     sources.mkdir()
     with (
@@ -279,7 +289,7 @@ def _fake(scenario: Scenario, folder: Path, location: str | None) -> Iterator[Ru
         silently(),
     ):
         try:
-            yield run_of(scenario, metastore, client, sources)
+            yield run_of(scenario, metastore, client, sources, broken=broken)
         except Exception as error:
             error.add_note(f'Again: python -m tests.faults "{scenario}"')
             raise

@@ -93,6 +93,11 @@ class MirrorRun(Run):
     def _check_report(self, report: Any) -> None:
         self._check_mirror(complete=not report.already_done)
 
+    def _retry(self) -> None:
+        # No attempt ends the transaction of an earlier one, which only reads.
+        self._time_out()
+        super()._retry()
+
     def _check_refusal(self, error: HiveAcidError) -> None:
         if error.id != "MirrorRefused" or not self.scenario.after.recreates:
             raise error

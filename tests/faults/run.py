@@ -60,6 +60,7 @@ class Run:
         client: Its client.
         folder: A place for files beside the tables.
         spark: Whether the first attempt is a driver with Spark.
+        broken: The rule that no driver keeps.
     """
 
     scenario: Scenario
@@ -67,6 +68,7 @@ class Run:
     client: MetastoreClient
     folder: Path
     spark: bool = False
+    broken: str | None = None
 
     # The remaining files in the folder of a table after a cleaning.
     _stays: ClassVar[tuple[str, ...]] = ()
@@ -144,7 +146,9 @@ class Run:
                 self.client.options, uris=proxy.uri, read_timeout_seconds=1 if silent else 20
             )
             job, fault, below = replace(job, metastore=options), None, "/"
-        driver = stack.enter_context(Driver(job, self.folder, fault, below, spark=spark))
+        driver = stack.enter_context(
+            Driver(job, self.folder, fault, below, spark=spark, broken=self.broken)
+        )
         if isinstance(fault, Strike) and self._falls_asleep(driver, fault.kind):
             return driver
         told = driver.wait()
