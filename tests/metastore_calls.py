@@ -1,5 +1,7 @@
 """Count calls of a metastore, for tests of the cost of work."""
 
+import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,3 +56,26 @@ def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
         patch.setattr(Session, "_invoke", overtaken)
         yield
     assert not waiting, f"There was no call of {name}."
+
+
+@contextmanager
+def acting_after(number: int, act: Callable[[], object]) -> Iterator[None]:
+    """Act directly after an answer, before the process does anything with it.
+
+    Args:
+        number: The number of the answer to this thread, from 0.
+        act: The actions of others, while this process is asleep.
+    """
+    invoke, thread, waiting = Session._invoke, threading.get_ident(), [act]
+    answers = itertools.count()
+
+    def asleep(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
+        answer = invoke(self, call, *arguments, **options)
+        if waiting and threading.get_ident() == thread and next(answers) == number:
+            waiting.pop()()
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "_invoke", asleep)
+        yield
+    assert not waiting, f"There was no answer {number}."

@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import quote
 
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob, MalformedName
 
 ACID_VERSION_FILE = "_orc_acid_version"
@@ -21,6 +22,8 @@ READER_NOTE_FILE = "_hiveacid_since.json"
 # Larger files are not notes of this package, and are not read.
 LARGEST_NOTE = 1 << 20
 STAGING_PREFIX = "_tmp_hiveacid_"
+# Beginning of the names of folders with files whose removal is not verified yet.
+REMOVAL_PREFIX = "_hiveacid_removed_"
 RUN_NOTES = "_hiveacid_runs"
 # Folder of a table with the positions of streams into it.
 STREAM_PLACES = "_hiveacid_streams"
@@ -50,6 +53,7 @@ _DELTA = re.compile(r"(delete_)?delta_([0-9]+)_([0-9]+)(?:_([0-9]+))?(?:_v([0-9]
 _BUCKET_FILE = re.compile(r"bucket_([0-9]+)(?:_([0-9]+))?")
 _ORIGINAL_FILE = re.compile(r"([0-9]+)_([0-9]+)(?:_copy_([0-9]+))?")
 _STAGING = re.compile(rf"{STAGING_PREFIX}([0-9]+)_.*")
+_REMOVAL = re.compile(rf"{REMOVAL_PREFIX}([0-9]{{1,18}})(?:_([0-9]{{1,18}}))?_[0-9a-f]{{8}}")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _TO_ESCAPE = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *map(ord, "\"#%'*/:=?\\{[]^"))}
 # Characters that Java does not escape in the path of a URI.
@@ -284,6 +288,25 @@ def staging_txn(name: str) -> int | None:
     """Return the transaction of a staging folder of this package; None for other names."""
     staging = _STAGING.fullmatch(name)
     return None if staging is None else _whole(staging[1], name)
+
+
+def removal_name(identity: TableIdentity, unique: str) -> str:
+    """Name a folder for files whose removal is not verified yet.
+
+    Args:
+        identity: The table that the files are judged for.
+        unique: Eight hexadecimal digits that distinguish the folder from others.
+    """
+    number = "" if identity.id is None else f"_{identity.id}"
+    return f"{REMOVAL_PREFIX}{identity.created}{number}_{unique}"
+
+
+def removal_identity(name: str) -> TableIdentity | None:
+    """Return the table that the files of a removal are judged for; None for other names."""
+    match = _REMOVAL.fullmatch(name)
+    if match is None:
+        return None
+    return TableIdentity(created=int(match[1]), id=None if match[2] is None else int(match[2]))
 
 
 def escape_path_name(value: str | None) -> str:

@@ -183,7 +183,9 @@ class PartitionCompactor(ABC):
                 **taken_over(notes, self.table.ref.full_name, others),
                 **self.layout_note(plan, notes),
             }
-        self.directories = StagedDirectories(self.storage.location, self.compaction)
+        self.directories = StagedDirectories(
+            self.storage.location, self.compaction, self.table.identity
+        )
         self._size = sum(file.size for file in files if file.path.partition("/")[0] in plan.inputs)
         with (
             self.phases(Phase.WRITE, "the compacted files"),

@@ -14,6 +14,7 @@ from airflow_hiveacid.acid.names import (
     Delta,
     is_hidden,
     parse_directory,
+    removal_identity,
 )
 from airflow_hiveacid.acid.retention import Replacement
 from airflow_hiveacid.acid.sidecar import parse_note, replaced_by, written_at
@@ -42,6 +43,12 @@ class FolderListing:
     def names(self) -> set[str]:
         """The directories in the folder."""
         return {file.path.partition("/")[0] for file in self.files if "/" in file.path}
+
+    @property
+    def removals(self) -> list[str]:
+        """The folders with files whose removal was not verified."""
+        found = {name for name in self.names if removal_identity(name) is not None}
+        return sorted(name for name in found if not self.storage.is_link(name))
 
     @property
     def awaiting_removal(self) -> set[str]:

@@ -24,6 +24,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import CompactionQueue, QueuedCompaction
 from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
 from airflow_hiveacid.metastore.table_rules import existing_database
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 _FAILED = ("failed", "did not initiate")
 
@@ -193,7 +194,8 @@ class HealthMeter:
         retention = retention_of(table)
         if not retention or not partitions:
             return []
-        inspection = Inspection(self._client, table, retention=retention)
+        snapshot = Snapshot.take(self._client, [table.ref])
+        inspection = Inspection(self._client, table, snapshot, retention=retention)
         if table.partition_keys:
             found = self._client.get_partitions(table, [*filter(None, partitions)])
             folders = [folder_of(table.folder, one.name, one.folder) for one in found]

@@ -14,7 +14,13 @@ from airflow_hiveacid.acid.cleaning import (
     stale_staging,
 )
 from airflow_hiveacid.acid.directory import FileStatus, Rules
-from airflow_hiveacid.acid.names import RUN_DROPS, RUN_NOTES, SCRIPT_NOTES
+from airflow_hiveacid.acid.names import (
+    RUN_DROPS,
+    RUN_NOTES,
+    SCRIPT_NOTES,
+    is_hidden,
+    removal_identity,
+)
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     RETENTION,
@@ -38,6 +44,8 @@ from airflow_hiveacid.storage.uploads import Uploads
 _HALF_A_NOTE = "This is an unfinished note on the readers of replaced directories."
 _UNFINISHED = "This is the beginning of a note, on a run that was not committed."
 _NEVER_PUBLISHED = "It was uploaded, and not published by a transaction that has ended."
+_HIDDEN = "An earlier removal of these files was not completed."
+_UNVERIFIED = "These files were hidden by a cleaning of an earlier table; they are put back."
 _ABORTED = "The run that this note is about was not committed."
 _FOREIGN = "This note names {}, which is neither in the table nor in one of its partitions, and is not opened."
 _NANOSECONDS_PER_DAY = 86_400 * 10**9
@@ -64,6 +72,12 @@ class Garbage:
     is_file: bool = False
     upload: str | None = None
 
+    @property
+    def is_public(self) -> bool:
+        """Whether a writer may give the same name to other files; hidden names are unique."""
+        is_unique = is_hidden(self.path) and removal_identity(self.path) is None
+        return "/" not in self.path and not is_unique
+
 
 @dataclass(frozen=True, slots=True)
 class InspectedFolder:
@@ -76,6 +90,7 @@ class InspectedFolder:
         plan: The decision on its ACID directories; None if no decision was necessary.
         committed_notes: Notes on committed runs that are not yet marked as committed.
         names: The directories that were listed.
+        unverified: The folders with files that a cleaner of an earlier table has hidden.
     """
 
     folder: PartitionFolder
@@ -84,6 +99,7 @@ class InspectedFolder:
     plan: CleaningPlan | None = None
     committed_notes: tuple[NoteFile, ...] = ()
     names: frozenset[str] = frozenset()
+    unverified: tuple[str, ...] = ()
 
 
 class Inspection:
@@ -97,19 +113,20 @@ class Inspection:
         self,
         client: MetastoreClient,
         table: HiveTable,
+        snapshot: Snapshot,
         *,
         besides: int | None = None,
         retention: Retention,
     ) -> None:
-        """Take the snapshot that a new reader would take.
+        """Describe an inspection.
 
         Args:
             client: The metastore.
             table: The table.
+            snapshot: The snapshot of a reader, from before the first listing.
             besides: The caller's own transaction, which blocks nothing.
             retention: The retention for earlier versions and for consumers.
         """
-        snapshot = Snapshot.take(client, [table.ref])
         self.txns = snapshot.txns
         self._min_open = snapshot.min_open
         self._write_ids = snapshot.write_ids[table.ref.full_name]
@@ -125,7 +142,8 @@ class Inspection:
         dirty = [
             listing
             for listing in listings
-            if isinstance(listing, FolderListing) and (listing.unread or listing.unfinished)
+            if isinstance(listing, FolderListing)
+            and (listing.unread or listing.unfinished or listing.removals)
         ]
         # After the listing: a reader that listed a folder before a directory appeared in it is
         # either still active or has finished.
@@ -273,7 +291,17 @@ class Inspection:
             )
         except DataError as error:
             return InspectedFolder(folder, keep=(KeptPath("", str(error)),))
-        return FolderListing(folder, storage, files, state)
+        listing = FolderListing(folder, storage, files, state)
+        if foreign := [name for name in listing.removals if not self._is_own(name)]:
+            # The rows of this table may be among them.
+            keep = tuple(KeptPath(name, _UNVERIFIED) for name in foreign)
+            return InspectedFolder(folder, keep=keep, unverified=tuple(foreign))
+        return listing
+
+    def _is_own(self, removal: str) -> bool:
+        """Whether hidden files were judged for this table."""
+        identity = removal_identity(removal)
+        return identity is not None and identity.is_same(self._table.identity)
 
     def _blockers(self) -> list[Blocker]:
         return blockers_of(self._client, self._table.ref, everywhere=True, besides=self._besides)
@@ -333,6 +361,7 @@ class Inspection:
             for file in listing.unfinished
             if folder.partition not in protected and not storage.is_link(file.path)
         ]
+        garbage += [Garbage(name, sizes[name], _HIDDEN) for name in listing.removals]
         staging = self._stale_staging(storage, sorted(names), listing.files)
         if folder.partition is not None and not folder.path:  # Outside of the table's folder.
             staging += self._stale_uploads(folder.location)

@@ -1,12 +1,12 @@
 """The folders of a table and its partitions, and the check that no other table uses them."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from airflow_hiveacid.acid.locations import split_location
+from airflow_hiveacid.acid.locations import same_place, split_location
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -51,17 +51,21 @@ class TableFolders:
         folders: One folder for each partition, or that of an unpartitioned table.
     """
 
-    def __init__(self, client: MetastoreClient, table: HiveTable) -> None:
-        """List the folders.
+    def __init__(self, table: HiveTable, locations: Mapping[str, str]) -> None:
+        """Describe the folders.
+
+        Args:
+            table: The table.
+            locations: The locations of its partitions, by their names.
 
         Raises:
             SharedLocation: Two partitions may have files in one folder, or one inside the other, or a
                 partition has the folder of its table, or one around it.
         """
         self.table = table
+        self._locations = locations
         self.folders = [PartitionFolder(None, table.folder, table.folder, "")]
         if table.partition_keys:
-            locations = partition_locations(client, table)
             self.folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
         self._places_of = _resolver()
         root = self._places_of(table.folder)
@@ -95,6 +99,13 @@ class TableFolders:
             raise InvalidJob(f"{self.table.ref} has no partitions.")
         named = frozenset(partitions)
         return [folder for folder in self.folders if folder.partition in named]
+
+    def has(self, folder: PartitionFolder) -> bool:
+        """Return whether a partition has a folder, and no other one."""
+        found = self._locations.get(folder.partition or "")
+        return folder.partition is None or (
+            found is not None and same_place(found, folder.location)
+        )
 
     def require_unshared(self, others: Iterable[tuple[str, str]]) -> None:
         """Check that nothing else uses any of the folders.

@@ -1,19 +1,18 @@
 """Cleaning of a table: removal of files that no reader needs.
 
 An inspection, which cannot change a file, selects the files. This module removes them, under a lock
-that makes a DROP of the table wait. A process can sleep longer than its lock lives: directly before
-a change the metastore confirms the lock, the table, and the locations of the next partitions, all for
-a moment about as long as the calls.
+that makes a DROP of the table wait. A process can sleep longer than its lock lives, and the names may
+belong to another table then. So all files are hidden first. Then the metastore confirms the lock, the
+table, its partitions, and that no other table has files there; only then they are deleted.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 
 from airflow_hiveacid.acid.cleaning import KeptPath
-from airflow_hiveacid.acid.locations import same_place
 from airflow_hiveacid.acid.names import Base, TableRef, parse_directory
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
@@ -28,6 +27,8 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     SharedLocation,
     StorageError,
+    TableReplaced,
+    TransactionAborted,
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
@@ -40,12 +41,16 @@ from airflow_hiveacid.metastore.compaction.queue import (
     CompactionQueue,
     QueuedCompaction,
 )
-from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
-from airflow_hiveacid.metastore.partition_storage import PartitionStorage
+from airflow_hiveacid.metastore.locations import (
+    RecentLocations,
+    other_locations,
+    partition_locations,
+)
 from airflow_hiveacid.metastore.replication import is_replicated, recycle
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.owner import abort_open_transactions
+from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock
 from airflow_hiveacid.records.consumers import consumer_versions
@@ -53,12 +58,13 @@ from airflow_hiveacid.records.reader_notes import note_readers
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.removal import Removal
 from airflow_hiveacid.storage.uploads import Uploads
 from airflow_hiveacid.text.quantities import parse_duration
 
 # So many share the questions to the metastore.
 _FOLDERS_AT_A_TIME = 200
-_PARTITIONS_AT_A_TIME = 10
+# The time from the request for a confirmation for which it counts.
 _CONFIRMED_SECONDS = 0.05
 # Where possible a clock that does not stop while the machine is suspended.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -93,18 +99,21 @@ def clean(
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
+    locations = locations or RecentLocations(client)
     with phases(Phase.READ, "the partitions"):
-        place = _Place(client, TableFolders(client, table), locations)
-        folders = place.table.of_partitions(job.partitions)
+        places = partition_locations(client, table) if table.partition_keys else {}
+        table_folders = TableFolders(table, places)
+        folders = table_folders.of_partitions(job.partitions)
     if job.dry_run:
         with phases(Phase.READ, "the directories"):
-            inspection = Inspection(client, table, retention=retention)
+            snapshot = Snapshot.take(client, [table.ref])
+            inspection = Inspection(client, table, snapshot, retention=retention)
             waiting = inspection.inspect(folders)
             waiting.append(inspection.inspect_table_folder(job.keep_notes_days))
             waiting += inspection.inspect_progress(job.keep_notes_days)
         if any(inspected.garbage for inspected in waiting):
             with phases(Phase.READ, "the locations of other tables"):
-                place.require_unshared()
+                table_folders.require_unshared(other_locations(client, table))
         return _report(job, waiting, phases)
     if job.tokens:
         abort_open_transactions(client, *job.tokens)
@@ -116,8 +125,8 @@ def clean(
         max_restarts=job.max_restarts,
         phases=phases,
     ) as txn:
-        cleaner = _Cleaner(client, place, txn, phases, retention)
-        cleaned = cleaner.clean(folders, job)
+        cleaner = _Cleaner(client, table, locations, txn, phases)
+        cleaned = cleaner.clean(folders, job, retention)
     return replace(
         _report(job, cleaned, phases),
         requests_cleaned=tuple(cleaner.requests_cleaned),
@@ -125,43 +134,47 @@ def clean(
     )
 
 
-class _Place:
-    """The folders of a table, which nothing else uses as soon as a file is to be removed.
-
-    Only the metastore's complete list of locations proves this, which takes more calls than the rest
-    of a cleaning. So a cleaning that removes nothing does not need it.
+@dataclass
+class _FolderRemoval:
+    """The removal of the garbage of one folder.
 
     Attributes:
-        table: The folders.
+        inspected: The inspected folder.
+        storage: The opened folder.
+        hidden: The garbage with public names.
+        garbage: The garbage that is removed.
+        keep: The garbage that must stay.
+        is_moved: Whether the partition was dropped or moved meanwhile.
     """
 
-    def __init__(
-        self, client: MetastoreClient, table: TableFolders, recent: RecentLocations | None
-    ) -> None:
-        self.table = table
-        self._client = client
-        self._recent = recent
-        self._is_unshared = False
+    inspected: InspectedFolder
+    storage: Storage
+    hidden: Removal
+    garbage: list[Garbage] = field(default_factory=list)
+    keep: list[KeptPath] = field(default_factory=list)
+    is_moved: bool = False
 
-    def require_unshared(self) -> None:
-        """Check that nothing else uses the folders; only the first call asks the metastore.
+    def is_hidden(self, garbage: Garbage) -> bool:
+        """Return whether garbage is hidden before it is deleted; stores cannot rename."""
+        return garbage.is_public and self.storage.renames_at_once
 
-        Raises:
-            SharedLocation: Another table or partition may have its files there.
-        """
-        if self._is_unshared:
-            return
-        if self._recent is None or not self._are_unshared_recently(self._recent):
-            others = other_locations(self._client, self.table.table)
-            self.table.require_unshared(others)
-        self._is_unshared = True
+    def path(self, garbage: Garbage) -> str:
+        """Return the current path of garbage below the folder."""
+        return self.hidden.path(garbage.path) if self.is_hidden(garbage) else garbage.path
 
-    def _are_unshared_recently(self, recent: RecentLocations) -> bool:
-        try:
-            self.table.require_unshared(recent.besides(self.table.table))
-        except SharedLocation:  # The other table may have been dropped since then.
-            return False
-        return True
+    def put_back(self, why: str) -> None:
+        """Remove nothing, and give everything hidden its name again."""
+        self.hidden.put_back()
+        self.keep += [KeptPath(garbage.path, why) for garbage in self.garbage]
+        self.garbage.clear()
+
+    @property
+    def result(self) -> InspectedFolder:
+        """The removed files and directories, and the remaining ones."""
+        inspected = self.inspected
+        plan = None if self.keep or self.is_moved else inspected.plan
+        keep = (*inspected.keep, *self.keep)
+        return replace(inspected, garbage=tuple(self.garbage), keep=keep, plan=plan)
 
 
 class _Cleaner:
@@ -175,130 +188,156 @@ class _Cleaner:
     def __init__(
         self,
         client: MetastoreClient,
-        place: _Place,
+        table: HiveTable,
+        locations: RecentLocations,
         txn: Transaction,
         phases: PhaseClock,
-        retention: Retention,
     ) -> None:
         self.requests_cleaned: list[int] = []
         self.warnings: list[str] = []
         self._client = client
-        self._place = place
-        self._table = place.table.table
+        self._table = table
+        self._locations = locations
         self._txn = txn
         self._phases = phases
-        self._retention = retention
         self._queue = CompactionQueue(client)
-        self._next: Sequence[PartitionFolder] = ()
-        self._in_place: dict[PartitionFolder, bool] = {}
+        self._removals: list[_FolderRemoval] = []
         self._confirmed_until = 0.0
 
-    def clean(self, folders: Sequence[PartitionFolder], job: CleanJob) -> list[InspectedFolder]:
-        """Go through the folders, one after the other."""
+    def clean(
+        self, folders: Sequence[PartitionFolder], job: CleanJob, retention: Retention
+    ) -> list[InspectedFolder]:
+        """Inspect the folders, and remove the garbage."""
         requests = self._requests()
         inspection = Inspection(
-            self._client, self._table, besides=self._txn.txn_id, retention=self._retention
+            self._client,
+            self._table,
+            self._txn.snapshot,
+            besides=self._txn.txn_id,
+            retention=retention,
         )
-        # Before any request is marked as cleaned: then the metastore forgets the aborted
-        # transactions. A writer that was only asleep can't publish removed staged files, and a note
-        # on an aborted run is not mistaken for a committed one.
-        with self._phases(Phase.READ, "the notes of runs"):
-            beside = inspection.inspect_table_folder(job.keep_notes_days)
-        for note in beside.committed_notes:
-            if self._is_in_place(beside.folder):
+        try:
+            with self._phases(Phase.READ, "the notes of runs"):
+                beside = inspection.inspect_table_folder(job.keep_notes_days)
+            for note in beside.committed_notes:
                 self._mark_note(note)
-        cleaned = [self._remove(beside)]
-        for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
-            with self._phases(Phase.READ, "the directories"):
-                waiting = inspection.inspect(folders[start : start + _FOLDERS_AT_A_TIME])
-            self._next = [inspected.folder for inspected in waiting if inspected.garbage]
-            for inspected in map(self._remove, waiting):
-                cleaned.append(inspected)
-                for request in requests:
-                    if request.partition == inspected.folder.partition:
-                        self._mark_cleaned(request, inspected, inspection.txns)
-        for progress in inspection.inspect_progress(job.keep_notes_days):
+            self._hide(beside)
+            for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
+                with self._phases(Phase.READ, "the directories"):
+                    inspected = inspection.inspect(folders[start : start + _FOLDERS_AT_A_TIME])
+                for each in inspected:
+                    self._hide(each)
+            data = len(self._removals)
+            for each in inspection.inspect_progress(job.keep_notes_days):
+                self._hide(each)
+            if requests or any(removal.garbage for removal in self._removals):
+                self._verify()
+        except (SharedLocation, TableReplaced, TransactionAborted) as error:
+            # Files of the same table stay hidden: without the lock, another cleaner may have let the
+            # metastore forget that the transaction of a directory was aborted.
+            is_same = isinstance(error, TransactionAborted) and self._table.identity.id is not None
+            for removal in () if is_same else self._removals:
+                removal.put_back(error.what)
+            raise
+        for number, removal in enumerate(self._removals):
             try:
-                cleaned.append(self._remove(progress))
-            except StorageError as error:  # The folder of the database may be that of others.
+                self._delete(removal)
+            except StorageError as error:
+                if number < data:
+                    raise
+                # The folder of the database may be that of others.
+                removal.put_back(str(error))
                 self.warnings.append(f"Could not remove the progress of scripts: {error}")
-        return cleaned
+        # Last: then the metastore forgets the aborted transactions. A writer that was only asleep
+        # can't publish removed staged files, and a note on an aborted run is not mistaken for a
+        # committed one.
+        for removal in self._removals[:data]:
+            for request in requests:
+                if request.partition == removal.inspected.folder.partition:
+                    self._mark_cleaned(request, removal.result, inspection.txns)
+        return [removal.result for removal in self._removals]
 
-    def _remove(self, inspected: InspectedFolder) -> InspectedFolder:
-        """Remove the garbage that an inspection found.
-
-        Returns:
-            The removed files and directories, and the remaining ones.
-        """
-        folder = inspected.folder
-        storage = Storage.of(folder.location)
+    def _hide(self, inspected: InspectedFolder) -> None:
+        """Hide the garbage of a folder that has public names."""
+        storage = Storage.of(inspected.folder.location)
         for directory in inspected.plan.unmarked if inspected.plan else ():
-            self._note_readers(folder, storage, directory)
-        if inspected.garbage:
-            with self._phases(Phase.READ, "the locations of other tables"):
-                self._place.require_unshared()
-        removed, keep = [], list(inspected.keep)
+            self._note_readers(storage, directory)
+        removal = _FolderRemoval(inspected, storage, Removal(storage, self._table.identity))
+        self._removals.append(removal)
+        for name in inspected.unverified:
+            self._confirm()
+            removal.hidden.take(name)
+            removal.hidden.put_back()
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):
-                keep.append(
-                    KeptPath(
-                        garbage.path, f"{garbage.cover}, which had the same content, was removed."
-                    )
-                )
+                why = f"{garbage.cover}, which had the same content, was removed."
+                removal.keep.append(KeptPath(garbage.path, why))
                 continue
+            removal.garbage.append(garbage)
+            if removal.is_hidden(garbage):
+                self._confirm()
+                with self._phases(Phase.CLEAN):
+                    removal.hidden.hide(garbage.path)
+
+    def _verify(self) -> None:
+        """Verify that the garbage may be deleted.
+
+        Raises:
+            SharedLocation: Others have files in a folder.
+            TableReplaced: The table was replaced, moved or dropped.
+            TransactionAborted: The lock is lost.
+        """
+        with self._phases(Phase.READ, "the locations of other tables"):
+            own, others = self._locations.now(self._table)
+            now = TableFolders(self._table, own)
+            now.require_unshared(others)
+        for removal in self._removals:
+            # One that is added again in its place has new write ids: no table reuses any.
+            if not now.has(removal.inspected.folder):
+                removal.is_moved = True
+                removal.put_back("The partition was dropped or moved meanwhile.")
+        self._confirmed_until = 0.0
+        self._confirm()
+
+    def _delete(self, removal: _FolderRemoval) -> None:
+        """Delete the garbage of a folder."""
+        location = removal.inspected.folder.location
+        for garbage in removal.garbage:
+            if self._recycles(location, garbage):
+                recycle(self._client, f"{location.rstrip('/')}/{removal.path(garbage)}")
+        with self._phases(Phase.CLEAN):
+            removal.hidden.delete(self._txn.txn_id)
+        for garbage in removal.garbage:
+            if removal.is_hidden(garbage):
+                continue
+            if garbage.is_public:
+                self._confirm()
             with self._phases(Phase.CLEAN):
-                if self._recycles(folder.location, garbage) and self._is_in_place(folder):
-                    recycle(self._client, f"{folder.location.rstrip('/')}/{garbage.path}")
-                if not self._is_in_place(folder):
-                    keep.append(
-                        KeptPath(garbage.path, "The partition was dropped or moved meanwhile.")
-                    )
-                    continue
                 if garbage.upload is not None:
-                    self._take_back(folder.location, garbage.path, garbage.upload)
+                    self._take_back(location, garbage.path, garbage.upload)
                 elif garbage.is_file:
-                    storage.delete_file(garbage.path)
+                    removal.storage.delete_file(garbage.path)
                 else:
-                    storage.delete_directory(garbage.path)
-            removed.append(garbage)
-        changed = len(removed) < len(inspected.garbage)
-        plan = None if changed else inspected.plan
-        return replace(inspected, garbage=tuple(removed), keep=tuple(keep), plan=plan)
+                    removal.storage.delete_directory(garbage.path)
 
     @cached_property
     def _replicated(self) -> bool:
         return is_replicated(self._client, self._table.ref)
 
-    def _is_in_place(self, folder: PartitionFolder) -> bool:
-        """Whether a folder is still the partition's; call it directly before each change.
+    def _confirm(self) -> None:
+        """Confirm the table and the lock; call it directly before each change.
 
         Raises:
             TableReplaced: The table was replaced, moved or dropped.
             TransactionAborted: The lock is lost.
         """
-        if folder not in self._in_place or time.clock_gettime(_CLOCK) > self._confirmed_until:
-            self._in_place = self._confirmed(folder)
-            self._confirmed_until = time.clock_gettime(_CLOCK) + _CONFIRMED_SECONDS
-        return self._in_place[folder]
-
-    def _confirmed(self, folder: PartitionFolder) -> dict[PartitionFolder, bool]:
-        """Confirm the lock and the table; return whether a folder and the next ones are in place."""
-        table = require_same_table(self._client, self._table)
-        at = self._next.index(folder) if folder in self._next else len(self._next)
-        asked = [folder, *self._next[at + 1 : at + _PARTITIONS_AT_A_TIME]]
-        names = [each.partition for each in asked if each.partition is not None]
-        found = PartitionStorage.read(self._client, table, names) if names else {}
+        asked = time.clock_gettime(_CLOCK)
+        if asked <= self._confirmed_until:
+            return
+        require_same_table(self._client, self._table)
         # Last: a process that waits for locks cannot then have changed the compared objects.
         self._txn.confirm_alive()
-        # One that is added again in the same place has new write ids: no table reuses any.
-        return {
-            each: each.partition is None
-            or (
-                each.partition in found
-                and same_place(found[each.partition].location, each.location)
-            )
-            for each in asked
-        }
+        self._confirmed_until = asked + _CONFIRMED_SECONDS
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
         """Whether the next dump of a replicated database may need files that a write event names."""
@@ -319,10 +358,9 @@ class _Cleaner:
         except HiveAcidError as error:
             self.warnings.append(f"Could not mark the note on run {note.path}: {error}")
 
-    def _note_readers(self, folder: PartitionFolder, storage: Storage, directory: str) -> None:
+    def _note_readers(self, storage: Storage, directory: str) -> None:
         with self._phases(Phase.REGISTER, "the current readers"):
-            if not self._is_in_place(folder):
-                return
+            self._confirm()
             try:
                 note_readers(self._client, storage, directory, self._table.ref)
             except HiveAcidError as error:
@@ -354,8 +392,7 @@ class _Cleaner:
             )
             return
         with self._phases(Phase.REGISTER, "what is cleaned"):
-            if not self._is_in_place(inspected.folder):
-                return
+            self._confirm()
             self._queue.cleaned(request)
         self.requests_cleaned.append(request.id)
 

@@ -1,5 +1,6 @@
 """The locations of all tables and partitions, in few calls and small answers."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -12,9 +13,6 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import projected_tables
 from airflow_hiveacid.metastore.partition_storage import partitions_of
 from airflow_hiveacid.metastore.thrift import idl_tables
-
-# A single cleaning checks the locations once, too, before it removes files for minutes.
-_RECENT_SECONDS = 60.0
 
 
 def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tuple[str, str]]:
@@ -33,10 +31,7 @@ def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tup
 
 
 class RecentLocations:
-    """The locations of all tables for many cleanings, which list them once a minute together.
-
-    Several threads may use it.
-    """
+    """The locations of all tables, which several cleanings in threads may list together."""
 
     def __init__(
         self, client: MetastoreClient, clock: Callable[[], float] = time.monotonic
@@ -51,22 +46,32 @@ class RecentLocations:
         self._clock = clock
         self._lock = Lock()
         self._listed: tuple[tuple[str, str], ...] = ()
-        self._listed_at: float | None = None
+        self._begun = -math.inf
 
-    def besides(self, table: HiveTable) -> Iterator[tuple[str, str]]:
-        """Yield the locations of all other tables, like ``other_locations``.
+    def now(self, table: HiveTable) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        """Return the locations of all tables, as listed since the call began.
 
         Args:
-            table: The table to exclude.
+            table: A table.
+
+        Returns:
+            The locations of its partitions by their names, and the names and locations of all other
+                tables and their partitions, like ``other_locations``.
         """
+        called = self._clock()
         with self._lock:
-            now = self._clock()
-            if self._listed_at is None or now - self._listed_at >= _RECENT_SECONDS:
+            if self._begun < called:  # Otherwise another thread has begun after this call.
+                begun = self._clock()
                 self._listed = tuple(_locations_of_tables(self._client, table.raw.catName))
-                self._listed_at = now
+                self._begun = begun
             listed = self._listed
-        own = table.ref.full_name
-        return ((name, location) for name, location in listed if name.partition("/")[0] != own)
+        prefix = f"{table.ref.full_name}/"
+        own = {
+            name.removeprefix(prefix): plain_location(location)
+            for name, location in listed
+            if name.startswith(prefix)
+        }
+        return own, [each for each in listed if not f"{each[0]}/".startswith(prefix)]
 
 
 def _locations_of_tables(

@@ -10,10 +10,12 @@ from functools import partial
 
 from airflow_hiveacid.acid.names import SIDECAR_FILE
 from airflow_hiveacid.acid.sidecar import parse_note
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
 from airflow_hiveacid.staging.hidden_folder import HiddenFolder
 from airflow_hiveacid.staging.staged_files import Folder, StagedFile
+from airflow_hiveacid.storage.removal import Removal
 from airflow_hiveacid.storage.threads import in_threads
 from airflow_hiveacid.storage.uploads import Upload, Uploads
 
@@ -25,16 +27,18 @@ class StagedDirectories:
         storage: The location.
     """
 
-    def __init__(self, location: str, txn: LiveTransaction) -> None:
+    def __init__(self, location: str, txn: LiveTransaction, identity: TableIdentity) -> None:
         """Register the removal of staged files for the case that the transaction is aborted.
 
         Args:
             location: A table's or a partition's folder.
             txn: The transaction, open.
+            identity: The table that is written.
         """
         self._hidden = HiddenFolder(location, txn.txn_id)
         self._location = location
         self._txn = txn
+        self._identity = identity
         self._published: set[str] = set()
         self._uploads = Uploads.of(location)
         # The uploads that are not completed yet, and, by directory, the uploads of its files.
@@ -131,8 +135,9 @@ class StagedDirectories:
         """
         ready = self._ready(final)
         hidden = self._uploads is not None or self.storage.exists(ready)
-        if final in self._published and not hidden and self._is_own(final):
-            self.storage.rename(final, ready)
+        if final in self._published and not hidden and (removal := self._hide(final)) is not None:
+            self.storage.rename(removal.path(_name(final)), ready)
+            removal.delete(self._txn.txn_id)
         return ready
 
     def remove(self) -> None:
@@ -143,21 +148,35 @@ class StagedDirectories:
         self._hidden.remove()
 
     def _unpublish(self, final: str) -> None:
-        """Remove a published directory.
+        """Remove a published directory."""
+        if self._uploads is None:
+            if (removal := self._hide(final)) is not None:
+                removal.delete(self._txn.txn_id)
+        elif self.storage.exists(final):
+            # No store can hide files, and the note may belong to an incomplete upload. The files are
+            # ours while we hold the lock; otherwise they are left to a cleaner.
+            self._txn.confirm_alive()
+            self.storage.delete_directory(final)
+
+    def _hide(self, final: str) -> Removal | None:
+        """Hide a published directory; None if it does not belong to this transaction.
 
         After the transaction is lost, its table may be recreated with the same write ids.
         """
         if not self._is_own(final):
-            if self._uploads is None or not self.storage.exists(final):
-                return
-            # The note may belong to an incomplete upload. The files are ours while we hold the
-            # lock; otherwise they are left to a cleaner.
-            self._txn.confirm_alive()
-        self.storage.delete_directory(final)
+            return None
+        removal = Removal(self.storage, self._identity, final.rpartition("/")[0])
+        if not removal.hide(_name(final)):
+            return None
+        # Only now can no other writer publish a directory of this name.
+        if self._is_own(removal.path(_name(final))):
+            return removal
+        removal.put_back()
+        return None
 
-    def _is_own(self, final: str) -> bool:
+    def _is_own(self, directory: str) -> bool:
         """Whether a directory exists and belongs to this transaction."""
-        content = self.storage.read_small(f"{final}/{SIDECAR_FILE}")
+        content = self.storage.read_small(f"{directory}/{SIDECAR_FILE}")
         note = None if content is None else parse_note(content)
         return note is not None and note.get("txn_id") == self._txn.txn_id
 
@@ -167,3 +186,7 @@ class StagedDirectories:
 
     def _ready(self, final: str) -> str:
         return f"{self._hidden.name}/ready/{final}"
+
+
+def _name(final: str) -> str:
+    return final.rpartition("/")[2]

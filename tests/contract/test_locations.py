@@ -11,6 +11,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTa
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
 from tests.fakes.metastore import REAL_AND_FAKE
+from tests.metastore_calls import counted_calls
 
 pytestmark = REAL_AND_FAKE
 
@@ -36,13 +37,13 @@ def test_every_kind_of_table_of_every_database_is_there(
     other = TableRef("default", f"of_{database}")
     client.create_table(HiveTable.new(other, COLUMNS))
     try:
-        locations = dict(other_locations(client, client.get_table(full)))
+        found = dict(other_locations(client, client.get_table(full)))
         for ref in (insert_only, other):
-            assert locations[ref.full_name] == client.get_table(ref).location
+            assert found[ref.full_name] == client.get_table(ref).location
     finally:
         client.drop_table(other)
-    assert locations[plain.full_name].rstrip("/") == elsewhere.replace("file:///", "file:/")
-    assert {full.full_name, view.ref.full_name}.isdisjoint(locations)
+    assert found[plain.full_name].rstrip("/") == elsewhere.replace("file:///", "file:/")
+    assert {full.full_name, view.ref.full_name}.isdisjoint(found)
 
 
 def test_partitions_of_other_tables_are_there(
@@ -56,31 +57,44 @@ def test_partitions_of_other_tables_are_there(
     inside, outside = (HivePartition.new(table, ["2026-11-20", hour]) for hour in ("1", "2"))
     outside.raw.sd.location = tmp_path.as_uri()
     client.add_partitions(ref, [inside, outside])
-    locations = dict(other_locations(client, client.get_table(own)))
-    assert locations[f"{ref}/day=2026-11-20/hour=1"] == f"{table.location}/day=2026-11-20/hour=1"
-    elsewhere = locations[f"{ref}/day=2026-11-20/hour=2"]
+    found = dict(other_locations(client, client.get_table(own)))
+    assert found[f"{ref}/day=2026-11-20/hour=1"] == f"{table.location}/day=2026-11-20/hour=1"
+    elsewhere = found[f"{ref}/day=2026-11-20/hour=2"]
     assert elsewhere.rstrip("/").replace("file:///", "file:/") == f"file:{tmp_path}"
 
 
-def test_many_cleanings_list_all_locations_once_a_minute(
+def test_cleanings_never_use_a_list_of_locations_from_before(
     client: MetastoreClient, database: str
 ) -> None:
-    now = [0.0]
-    recent = RecentLocations(client, clock=lambda: now[0])
+    recent = RecentLocations(client)
     refs = [TableRef(database, f"t{number}") for number in range(3)]
     for ref in refs[:2]:
         client.create_table(HiveTable.new(ref, COLUMNS))
     tables = [client.get_table(ref) for ref in refs[:2]]
     for own, other in (tables, tables[::-1]):
-        found = dict(recent.besides(own))
-        assert found[other.ref.full_name] == other.location
-        assert own.ref.full_name not in found
+        partitions, others = recent.now(own)
+        assert dict(others)[other.ref.full_name] == other.location
+        assert own.ref.full_name not in dict(others)
+        assert partitions == {}
     client.create_table(HiveTable.new(refs[2], COLUMNS))
-    now[0] += 59
-    assert refs[2].full_name not in dict(recent.besides(tables[0]))
-    now[0] += 1
-    assert dict(recent.besides(tables[0])) == dict(other_locations(client, tables[0]))
-    assert refs[2].full_name in dict(recent.besides(tables[0]))
+    others = dict(recent.now(tables[0])[1])
+    assert others == dict(other_locations(client, tables[0]))
+    assert refs[2].full_name in others
+
+
+def test_cleanings_that_ask_at_the_same_time_share_a_list_of_locations(
+    client: MetastoreClient, database: str
+) -> None:
+    ref = TableRef(database, "days")
+    keys = [HiveColumn("day", "string")]
+    client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=keys))
+    table = client.get_table(ref)
+    client.add_partitions(ref, [HivePartition.new(table, ["1"])])
+    recent = RecentLocations(client, clock=lambda: 1.0)
+    with counted_calls() as calls:
+        for _ in range(4):
+            assert recent.now(table)[0] == {"day=1": f"{table.location}/day=1"}
+    assert calls["get_all_databases"] == 1
 
 
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(

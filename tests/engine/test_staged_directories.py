@@ -1,5 +1,7 @@
 """Directories that a transaction publishes, withdraws and removes, and no others."""
 
+from contextlib import contextmanager
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -35,7 +37,7 @@ def txn(client, folders):
 @pytest.fixture
 def published(folders, txn):
     """Return the published directories of that transaction."""
-    staged = StagedDirectories(folders.table.folder, txn)
+    staged = StagedDirectories(folders.table.folder, txn, folders.table.identity)
     staged.complete(FINAL, [], {SIDECAR_FILE: directory_note({"txn_id": txn.txn_id}, [])})
     staged.publish(FINAL)
     assert folders.directories() == [FINAL]
@@ -69,6 +71,56 @@ def test_nothing_of_a_table_that_was_created_again_is_withdrawn(folders, txn, pu
     assert folders.directories() == [FINAL]
 
 
+@contextmanager
+def asleep_after_reading(published, act):
+    """Act directly after the first note was read, before the process does anything with it."""
+    read, waiting = published.storage.read_small, [act]
+
+    def asleep(path, *limit):
+        content = read(path, *limit)
+        if waiting:
+            waiting.pop()()
+        return content
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published.storage, "read_small", asleep)
+        yield
+    assert not waiting
+
+
+@pytest.mark.parametrize("act", ["abort", "withdraw"])
+def test_a_table_that_was_created_again_after_the_look_at_a_note_keeps_its_rows(
+    folders, txn, published, hms, act
+):
+    hms.let_tables_age()
+    with asleep_after_reading(published, partial(recreate, folders, txn)):
+        if act == "abort":
+            txn.abort("it has slept")
+        else:
+            published.withdraw(FINAL)
+    assert folders.directories() == [FINAL]
+    assert [path.name for path in folders.root.iterdir() if path.name != FINAL] == []
+
+
+def test_a_cleaning_puts_back_what_a_killed_writer_of_an_earlier_table_has_hidden(
+    folders, txn, published, hms, monkeypatch
+):
+    hms.let_tables_age()
+
+    def die(*_):
+        raise SystemExit
+
+    def recreate_and_die():
+        recreate(folders, txn)
+        monkeypatch.setattr(published.storage, "read_small", die)
+
+    with asleep_after_reading(published, recreate_and_die), pytest.raises(SystemExit):
+        txn.abort("it has slept")
+    assert folders.directories() == []
+    folders.clean()
+    assert folders.directories() == [FINAL]
+
+
 def test_a_directory_of_a_table_that_was_created_again_proves_no_commit(
     folders, txn, published, monkeypatch
 ):
@@ -90,7 +142,7 @@ def test_half_a_directory_of_an_object_store_goes_as_long_as_it_can_be_nobody_el
 ):
     uploads = Mock(spec=Uploads)
     monkeypatch.setattr(Uploads, "of", lambda _: uploads)
-    staged = StagedDirectories(folders.table.folder, txn)
+    staged = StagedDirectories(folders.table.folder, txn, folders.table.identity)
 
     def break_down(_):
         folders.make(FINAL)

@@ -10,6 +10,7 @@ from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.errors import SharedLocation
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.locations import RecentLocations
+from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, removed
 from tests.maintenance.random_catalogs import CATALOGS, World, clean_random_catalog
@@ -86,11 +87,38 @@ def test_a_cleaning_without_removable_files_does_not_need_the_locations_of_other
 
 
 @REAL_AND_FAKE
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_table_that_appears_during_a_cleaning_keeps_its_files(client, database, tmp_path, shared):
+    """The cleaner has listed the locations before, and has hidden a delta of the new table."""
+    table = AcidFolders.create(client, f"{database}.one", [])
+    table.add("p=1", location=f"file:{tmp_path}/x")
+    add_obsolete(table, "p=2")
+    locations = RecentLocations(client)
+    assert locations.now(table.table)[0]
+    other = AcidFolders.create(client, f"{database}.other", [])
+
+    class Register(PhaseObserver):
+        def enter(self, phase):
+            if phase is Phase.CLEAN and not client.get_partition_names(other.ref):
+                other.add("p=2", location=f"file:{table.root}/p=2")
+
+    before = table.tree()
+    with pytest.raises(SharedLocation, match=f"{other.ref}/p=2"):
+        clean(
+            client,
+            table.job(),
+            phases=PhaseClock([Register()]),
+            locations=locations if shared else None,
+        )
+    assert table.tree() == before
+
+
+@REAL_AND_FAKE
 def test_a_dropped_table_in_a_shared_list_of_locations_stops_no_cleaning(client, database):
     dropped = AcidFolders.create(client, f"{database}.other")
     locations = RecentLocations(client)
     table = AcidFolders.create(client, f"{database}.one", [])
-    assert dropped.ref.full_name in dict(locations.besides(table.table))
+    assert dropped.ref.full_name in dict(locations.now(table.table)[1])
     place = dropped.root
     client.drop_table(dropped.ref)
     table.add("p=1", location=f"file:{place}")

@@ -1,20 +1,24 @@
 """A cleaner that sleeps for longer than its lock lives, or that others do not wait for."""
 
+import contextlib
 import time
 
 import pytest
 
 from airflow_hiveacid.acid.locks import read_lock_components
-from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base
+from airflow_hiveacid.acid.names import READER_NOTE_FILE, Base, removal_identity
+from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import ConflictError, TransactionAborted
 from airflow_hiveacid.maintenance import table_cleaning
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
-from tests.fakes.metastore import REAL_AND_FAKE
+from airflow_hiveacid.storage.folder import Storage
+from airflow_hiveacid.storage.removal import Removal
+from tests.fakes.metastore import REAL_AND_FAKE, FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
-from tests.metastore_calls import STORAGE_READ, counted_calls
+from tests.metastore_calls import DESCRIBED, STORAGE_READ, acting_after, counted_calls
 
 pytestmark = REAL_AND_FAKE
 
@@ -39,6 +43,16 @@ def clean_asleep(folders, phase, number, meanwhile):
         return clean(folders.client, folders.job(), phases=phases)
 
 
+def clean_and_die(folders, phase, number):
+    """Clean until the process dies at the beginning of a phase."""
+
+    def die():
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        clean_asleep(folders, phase, number, die)
+
+
 def lose_lock(folders):
     """Abort a silent transaction like the metastore."""
     for lock in folders.client.show_locks(folders.ref):
@@ -53,6 +67,24 @@ def recreate(folders, names):
     for _ in names:
         folders.insert()
     assert folders.directories() == sorted(names)
+
+
+def hidden(folders):
+    """The names of hidden folders with files of unfinished removals."""
+    return [path.name for path in folders.root.rglob("_*") if removal_identity(path.name)]
+
+
+@pytest.fixture
+def age(hms, eventually):
+    """Let a table have been created some time ago: version 3 distinguishes only whole seconds."""
+
+    def age(table):
+        if isinstance(hms, FakeMetastore):
+            hms.let_tables_age()
+        elif table.identity.id is None:
+            eventually("a new second", lambda: time.time() > table.identity.created + 1)
+
+    return age
 
 
 @pytest.fixture
@@ -78,12 +110,9 @@ def test_a_table_that_was_created_again_when_the_lock_was_lost_keeps_its_rows(fo
     assert folders.directories() == sorted(aborted)
 
 
-def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(folders, aborted, eventually):
-    created = folders.table.raw.createTime
-
+def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(folders, aborted, age):
     def meanwhile():
-        # The metastore counts in seconds.
-        eventually("a new second", lambda: time.time() > created + 1)
+        age(folders.table)
         recreate(folders, aborted)
 
     with pytest.raises(ConflictError, match="created again"):
@@ -91,11 +120,87 @@ def test_a_table_that_was_created_again_without_a_lock_keeps_its_rows(folders, a
     assert folders.directories() == sorted(aborted)
 
 
-def test_nothing_more_is_removed_when_the_lock_is_lost(folders, aborted):
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_table_that_was_created_again_after_any_answer_keeps_its_rows(
+    client, database, age, lost
+):
+    def cleaned_table(number):
+        folders = AcidFolders.create(client, f"{database}.t{number}")
+        names = [folders.insert(commit=False) for _ in range(2)]
+        folders.insert()
+        age(folders.table)
+        return folders, names
+
+    folders, names = cleaned_table("_counted")
+    with counted_calls() as calls:
+        assert removed(folders.clean()) == names
+    # The last answers end the transaction.
+    answers = sum(calls.values()) - calls[DESCRIBED] - 1
+    assert answers > 8
+    for number in range(answers):
+        folders, names = cleaned_table(number)
+
+        def meanwhile(folders=folders, names=names):
+            if lost:
+                lose_lock(folders)
+            recreate(folders, names)
+
+        with acting_after(number, meanwhile), contextlib.suppress(ConflictError):
+            folders.clean()
+        assert folders.directories() == sorted(names), f"after answer {number}"
+        assert removed(folders.clean()) == []
+
+
+def test_nothing_is_deleted_when_the_lock_is_lost(folders, aborted):
+    files = {content for content in folders.tree().values() if content is not None}
     with pytest.raises(TransactionAborted):
         clean_asleep(folders, Phase.CLEAN, 2, lambda: lose_lock(folders))
-    assert folders.directories()[:-1] == aborted[1:]
-    assert removed(folders.clean()) == aborted[1:]
+    assert files <= set(folders.tree().values())
+    # Only the number of a table proves that hidden files belong to it.
+    numbered = folders.table.identity.id is not None
+    assert folders.directories()[:-1] == ([] if numbered else aborted)
+    folders.clean()
+    assert folders.directories() == sorted({*folders.directories()} - {*aborted})
+    assert not hidden(folders)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_next_cleaning_completes_that_of_a_killed_process(folders, aborted, number):
+    clean_and_die(folders, Phase.CLEAN, number)
+    assert hidden(folders)
+    folders.clean()
+    assert not hidden(folders)
+    assert {*folders.directories()}.isdisjoint(aborted)
+
+
+def test_the_next_cleaning_puts_back_what_was_judged_for_an_earlier_table(folders):
+    earlier = TableIdentity(created=folders.table.identity.created - 10, id=1)
+    name = folders.insert()
+    before = folders.tree()
+    removal = Removal(Storage.of(folders.table.folder), earlier)
+    assert removal.hide(name)
+    assert folders.directories() == []
+    assert removed(folders.clean(dry_run=True)) == []
+    assert "put back" in " ".join(kept(folders.clean()).values())
+    assert folders.tree() == before
+    assert (removed(folders.clean()), hidden(folders)) == ([], [])
+
+
+def test_a_process_that_sleeps_while_another_cleaning_takes_its_files_deletes_nothing_else(
+    folders, aborted, age
+):
+    """It hides rows of the new table after a cleaning has taken its hidden folder."""
+
+    def meanwhile():
+        lose_lock(folders)
+        folders.clean()
+        age(folders.table)
+        recreate(folders, aborted)
+
+    with pytest.raises(ConflictError):
+        clean_asleep(folders, Phase.CLEAN, 2, meanwhile)
+    assert folders.directories() == sorted(aborted)
+    assert not hidden(folders)
 
 
 def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_path):
@@ -113,12 +218,12 @@ def test_a_moved_partition_is_kept_and_others_are_cleaned(client, database, tmp_
         client.call(call, folders.ref.database, folders.ref.name, [partition.raw], context)
 
     report = clean_asleep(folders, Phase.CLEAN, 2, move)
-    assert removed(report) == sorted([f"p=1/{first}", f"p=2/{other}"])
+    assert removed(report) == [f"p=2/{other}"]
     assert "dropped or moved" in kept(report)[f"p=1/{second}"]
-    assert folders.directories("p=1") == [second]
+    assert folders.directories("p=1") == [first, second]
 
 
-def test_removals_at_the_same_moment_are_confirmed_together(client, database, monkeypatch):
+def test_removals_are_verified_together(client, database, monkeypatch):
     monkeypatch.setattr(table_cleaning, "_CONFIRMED_SECONDS", 60)
     names = [f"p={number}" for number in range(8)]
     folders = AcidFolders.create(client, f"{database}.p", names)
@@ -126,9 +231,10 @@ def test_removals_at_the_same_moment_are_confirmed_together(client, database, mo
     folders.insert("p=0")
     with counted_calls() as calls:
         assert removed(clean(client, folders.job())) == sorted(garbage)
-    # Once by the inspection, and once before the removals.
-    assert calls["get_partitions_by_names"] + calls[STORAGE_READ] == 2
-    assert calls["heartbeat_txn_range"] == 1
+    # By the inspection.
+    assert calls["get_partitions_by_names"] + calls[STORAGE_READ] == 1
+    # Before they are hidden, and before they are deleted.
+    assert calls["heartbeat_txn_range"] == 2
 
 
 def test_no_note_on_readers_gets_into_a_table_that_was_created_again(folders):

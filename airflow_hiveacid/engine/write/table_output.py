@@ -428,7 +428,9 @@ class TableOutput(StagedWork):
     def _stage_below(self, location: str) -> StagedDirectories:
         """The staging area for directories that will appear below a location."""
         if location not in self._staged_below:
-            self._staged_below[location] = StagedDirectories(location, self.txn)
+            self._staged_below[location] = StagedDirectories(
+                location, self.txn, self.table.identity
+            )
         return self._staged_below[location]
 
     def _delta(self, *, is_delete: bool = False) -> Delta:
