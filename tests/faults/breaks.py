@@ -31,11 +31,22 @@ def _confirm_nothing() -> None:
     LiveTransaction.confirm_alive = _nothing  # type: ignore[method-assign]
 
 
-def _clean_any_table() -> None:
-    from airflow_hiveacid.maintenance import table_cleaning
+def _delete_whatever_is_hidden() -> None:
+    from airflow_hiveacid.maintenance.table_cleaning import _Cleaner
 
-    _confirm_nothing()
-    table_cleaning.require_same_table = lambda client, table, *_: table  # type: ignore[assignment]
+    _Cleaner._verify = _nothing  # type: ignore[method-assign]
+
+
+def _withdraw_whatever_is_hidden() -> None:
+    from airflow_hiveacid.acid.names import REMOVAL_PREFIX
+    from airflow_hiveacid.staging.staged_directories import StagedDirectories
+
+    is_own = StagedDirectories._is_own
+
+    def believes(directories: StagedDirectories, path: str) -> bool:
+        return REMOVAL_PREFIX in path or is_own(directories, path)
+
+    StagedDirectories._is_own = believes  # type: ignore[method-assign]
 
 
 _RECREATED = "its transactions expire and a table is created again"
@@ -44,7 +55,10 @@ RULES: dict[str, Rule] = {
         _confirm_nothing,
         "4.0.1/restore of deltas/pause reading/4/its transactions expire and all is compacted and cleaned",
     ),
-    "a cleaner confirms its lock and its table": Rule(
-        _clean_any_table, f"4.0.1/cleaning/pause/3/{_RECREATED}"
+    "a cleaner verifies what it has hidden": Rule(
+        _delete_whatever_is_hidden, f"4.0.1/cleaning/pause after an answer/46/{_RECREATED}"
+    ),
+    "a writer verifies what it withdraws": Rule(
+        _withdraw_whatever_is_hidden, f"4.0.1/insert/pause twice/2000/{_RECREATED}"
     ),
 }

@@ -37,7 +37,7 @@ _NEED_ROOM = ("open", "write", "os.mkdir")
 _BUSY_REQUESTS = 12
 _PAUSE_SECONDS = 100_000.0
 # So many answers after the first pause can be the place of the second one.
-LATER_ANSWERS = 12
+LATER_ANSWERS = 24
 
 
 class Kind(StrEnum):
@@ -146,9 +146,7 @@ class Effects:
         for name in names:
             self._watch_calls(owner, (name,), partial(self.happens, "call", name))
 
-    def _watch_calls(
-        self, owner: type, names: Sequence[str], before: Callable[[], object]
-    ) -> None:
+    def _watch_calls(self, owner: type, names: Sequence[str], before: Callable[[], object]) -> None:
         def watched(call: Callable[..., Any]) -> Callable[..., Any]:
             def watched_call(*arguments: Any, **how: Any) -> Any:
                 before()

@@ -402,9 +402,7 @@ OPERATIONS = {
     "overwrite": Operation(
         _filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True), includes=_NOTES
     ),
-    "update": Operation(
-        _filled, lambda t: _update(t, t.main), rebuild=_updated, includes=_NOTES
-    ),
+    "update": Operation(_filled, lambda t: _update(t, t.main), rebuild=_updated, includes=_NOTES),
     "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
     "merge": Operation(_filled, _merge, includes=_NOTES),
     "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
@@ -455,9 +453,7 @@ OPERATIONS = {
         includes=frozenset({After.MIRROR, After.RECREATE_MIRROR}),
     ),
     "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),
-    "stream": Operation(
-        _filled, _stream, excludes=_PARTITIONS, includes=frozenset({After.COPY})
-    ),
+    "stream": Operation(_filled, _stream, excludes=_PARTITIONS, includes=frozenset({After.COPY})),
     "drop partition": Operation(_filled, _drop_partition, excludes=_REBALANCES | _PARTITIONS),
     "add partitions": Operation(
         _filled, _add_partitions, includes=frozenset({After.EXPIRE_AND_ADD_COLUMN})

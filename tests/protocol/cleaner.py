@@ -154,16 +154,16 @@ class Cleaner:
             return self._delete_next(model, state, number)
         # Another cleaner may have let the metastore forget the aborts meanwhile. Version 3 forgets
         # none, and its tables have no numbers.
-        stays = model.version is Version.HMS4 and model.keeps("without a lock the hidden stays hidden")
+        stays = model.version is Version.HMS4 and model.keeps(
+            "without a lock the hidden stays hidden"
+        )
         if stays or not actor.hidden:
             return state.ended(number, FAILED)
         return state.with_actor(number, next="put back")
 
     def _put_back(self, model: Model, state: State, number: int) -> State:
         mine = state.hidden & _all(state, state.actors[number].hidden)
-        state = state._replace(
-            directories=state.directories | mine, hidden=state.hidden - mine
-        )
+        state = state._replace(directories=state.directories | mine, hidden=state.hidden - mine)
         return state.ended(number, FAILED)
 
     def _delete_next(self, model: Model, state: State, number: int) -> State:

@@ -260,7 +260,11 @@ def stopping() -> Iterator[None]:
 
     def watched_file(storage: LocalStorage, path: str) -> None:
         player = Player.current()
-        if player is not None and player.kind == "Cleaner" and NoteName.parse(path.rpartition("/")[2]):
+        if (
+            player is not None
+            and player.kind == "Cleaner"
+            and NoteName.parse(path.rpartition("/")[2])
+        ):
             player.stop("notes")
         delete_file(storage, path)
 

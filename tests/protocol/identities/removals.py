@@ -102,11 +102,14 @@ class Removals(SmallModel):
         for number, own in enumerate(state.processes):
             if own.next in _ENDED or (own.next == "list" and not self._may_begin(state, number)):
                 continue
-            yield f"{number}: {own.next}", getattr(self, f"_{own.next.replace(' ', '_')}")(
-                state, number
+            yield (
+                f"{number}: {own.next}",
+                getattr(self, f"_{own.next.replace(' ', '_')}")(state, number),
             )
             if own.table and state.faults:
-                dead = self._with(state, number, next=_DEAD, plan=(), others=frozenset(), locked=False)
+                dead = self._with(
+                    state, number, next=_DEAD, plan=(), others=frozenset(), locked=False
+                )
                 yield f"{number}: die", dead._replace(faults=state.faults - 1)
             if own.locked:
                 yield f"metastore: time out {number}", self._with(state, number, locked=False)
@@ -187,9 +190,7 @@ class Removals(SmallModel):
         own = state.processes[number]
         theirs = {each for each in state.hidden if (each.owner, each.label) in own.others}
         hidden = state.hidden - theirs | {each._replace(owner=number) for each in theirs}
-        return self._with(
-            state._replace(hidden=hidden), number, next="confirm", others=frozenset()
-        )
+        return self._with(state._replace(hidden=hidden), number, next="confirm", others=frozenset())
 
     def _confirm(self, state: State, number: int) -> State:
         """Confirm that the hidden directories are the judged ones."""
