@@ -59,6 +59,6 @@ RULES: dict[str, Rule] = {
         _delete_whatever_is_hidden, f"4.0.1/cleaning/pause after an answer/46/{_RECREATED}"
     ),
     "a writer verifies what it withdraws": Rule(
-        _withdraw_whatever_is_hidden, f"4.0.1/insert/pause twice/2000/{_RECREATED}"
+        _withdraw_whatever_is_hidden, f"4.0.1/insert/pause twice/2009/{_RECREATED}"
     ),
 }

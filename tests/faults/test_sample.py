@@ -40,7 +40,10 @@ FAILED = [
     # An answer is as old as the pause after it: of a cleaner, of a writer that withdraws its rows, of
     # mirrors, and of statements that change definitions.
     "4.0.1/cleaning/pause after an answer/40/its transactions expire and a table is created again",
-    "4.0.1/insert/pause twice/2000/its transactions expire and a table is created again",
+    *(
+        f"4.0.1/insert/pause twice/{place}/its transactions expire and a table is created again"
+        for place in (2000, 2005, 2009)
+    ),
     "4.0.1/mirror/pause after an answer/47/another run mirrors the table/pause/14",
     "4.0.1/mirror/pause after an answer/10/its transactions expire and a table is created again",
     "4.0.1/add partitions/pause after an answer/11/its transactions expire and others add a column",
