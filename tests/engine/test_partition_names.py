@@ -79,7 +79,8 @@ class Written:
 
     def rows(self, *values: tuple[int, str]) -> DataFrame:
         """Rows of ids and texts of the key."""
-        texts = ", ".join(f"({id_}, 0, '{text}')" for id_, text in values)
+        # Rows have a char without trailing blanks.
+        texts = ", ".join(f"({id_}, 0, '{text.rstrip()}')" for id_, text in values)
         frame = self._spark.sql(f"SELECT id, v, k FROM VALUES {texts} AS r (id, v, k)")
         return frame.withColumn("k", frame.k.cast(self.type))
 

@@ -79,8 +79,7 @@ def test_no_value_gets_a_second_partition(spark, hive, trino, engine, type_):
     """The engine and this package write the same values in turns."""
     (known, known_again), (new, new_again) = VALUES[type_]
     if engine == "trino":
-        if type_.startswith("char"):
-            pytest.skip("Trino fails to add to a partition of a padded char.")
+        # Trino refuses other texts than ASCII.
         new, new_again = (new, new_again) if new.isascii() else ("z", "z")
     table = create(hive, type_, f"turns_{engine}")
 
@@ -92,7 +91,8 @@ def test_no_value_gets_a_second_partition(spark, hive, trino, engine, type_):
             trino.sql(f"INSERT INTO hive.{table} SELECT {number}, {as_type}")
 
     def rows(*values):
-        texts = ", ".join(f"({number}, '{value}')" for number, value in values)
+        # Rows have a char without trailing blanks.
+        texts = ", ".join(f"({number}, '{value.rstrip()}')" for number, value in values)
         spark_type = "string" if "char" in type_ else type_
         return spark.sql(
             f"SELECT id, CAST(k AS {spark_type}) AS k FROM VALUES {texts} AS v (id, k)"
