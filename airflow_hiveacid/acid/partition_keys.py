@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import lru_cache
 
 from airflow_hiveacid.acid import schema
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, parse_partition_name, partition_name
@@ -42,7 +43,7 @@ def canonical_text(text: str | None, type_: str) -> str | None:
     if text is None or text == DEFAULT_PARTITION:
         return None
     with suppress(ValueError, InvalidOperation, OverflowError, HiveAcidError):
-        return _written(text, schema.parse_type(type_))
+        return _written(text, _parsed(type_))
     return text or None
 
 
@@ -150,6 +151,12 @@ def _written(text: str, type_: schema.HiveType) -> str:
         case schema.Primitive(name) if name in INTEGERS:
             return str(integer(text, INTEGERS[name]))
     raise ValueError(text)
+
+
+@lru_cache
+def _parsed(type_: str) -> schema.HiveType:
+    """Parse a type once, since a table may have very many partitions."""
+    return schema.parse_type(type_)
 
 
 def integer(text: str, bits: int) -> int:
