@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.partition_filter import (
     matching_partitions,
     values_of_partition,
 )
+from airflow_hiveacid.acid.partition_keys import canonical_first, equal_partitions
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.errors import (
     MalformedName,
@@ -118,13 +119,14 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
     ) as held:
         table = require_same_table(client, table)
         wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
-        existing = sorted(wanted.keys() & set(client.get_partition_names(table.ref)))
+        equal = equal_partitions(wanted, client.get_partition_names(table.ref), table.key_types)
+        existing = sorted({name for found in equal.values() for name in found})
         if existing and not lenient:
             raise TableExists(
                 f"{table.ref} has the partition {existing[0]} already.",
                 remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
             )
-        added = {name: new for name, new in wanted.items() if name not in existing}
+        added = {name: new for name, new in wanted.items() if not equal[name]}
         require_unused_partitions(client, table, [*added.values()])
         add_partitions(client, table, [*added.values()], held.confirm_alive)
     warnings = (
@@ -244,11 +246,16 @@ def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Ch
         table = require_same_table(client, table)
         known = partition_locations(client, table)
         used = frozenset(known.values())
+        folders = _folders(ReadOnlyStorage.of(table.folder), table)
+        new = {(each := HivePartition.new(table, values)).name: each for values in folders}
+        equal = equal_partitions(new, [*known, *new], table.key_types)
+        # The partition of a value exists, or is the one of the folder with the canonical name.
         found = [
-            new
-            for values in _folders(ReadOnlyStorage.of(table.folder), table)
-            if (new := HivePartition.new(table, values)).name not in known
-            and new.folder not in used
+            each
+            for name, each in new.items()
+            if not known.keys() & {*equal[name]}
+            and canonical_first(equal[name], table.key_types) == name
+            and each.folder not in used
         ]
         require_unused_partitions(client, table, found)
         add_partitions(client, table, found, held.confirm_alive)
