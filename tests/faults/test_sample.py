@@ -37,6 +37,7 @@ FAILED = [
     "4.0.1/script/pause/217/nothing",
     "4.0.1/insert-only restore/lose question of commit_txn/0/its transactions expire",
     "3.1.3/stream/pause/52/a copy of the checkpoint goes on",
+    "3.1.3/cleaning/pause twice/721/its transactions expire and all is compacted and cleaned/pause/34",
     # An answer is as old as the pause after it: of a cleaner, of a writer that withdraws its rows, of
     # mirrors, and of statements that change definitions.
     "4.0.1/cleaning/pause after an answer/40/its transactions expire and a table is created again",
