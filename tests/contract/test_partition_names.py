@@ -15,6 +15,7 @@ from airflow_hiveacid.maintenance.partition_folders import TableFolders
 from airflow_hiveacid.maintenance.survey import Survey
 from airflow_hiveacid.metastore.catalog import HivePartition
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.table_rules import requested_partitions
 from airflow_hiveacid.sql.questions import Explain
 from airflow_hiveacid.sql.script import to_jobs, to_steps
@@ -79,7 +80,9 @@ def test_a_repair_registers_each_value_once(client, table) -> None:
 def test_jobs_find_a_partition_by_any_text_of_its_value(client, table, asked) -> None:
     described = client.get_table(table)
     assert requested_partitions(client, described, [name(asked)]) == [name("1.50")]
-    folders = TableFolders(client, described).of_partitions([name(asked)])
+    folders = TableFolders(described, partition_locations(client, described)).of_partitions(
+        [name(asked)]
+    )
     assert [folder.partition for folder in folders] == [name("1.50")]
     decisions = Survey(client, CompactionPolicy()).survey([table], [name(asked)])
     assert [decision.size.partition for decision in decisions] == [name("1.50")]

@@ -56,6 +56,7 @@ class Told:
         message: The text of the error.
         retryable: Whether the error declares that another attempt can help.
         changes: Its changes, in words.
+        after_pauses: Its calls after each of its pauses, up to the next change of a file.
         reads: The number of files that it read, and of folders that it listed.
         answers: The number of answers that it received.
     """
@@ -66,6 +67,7 @@ class Told:
     message: str = ""
     retryable: bool = False
     changes: tuple[str, ...] = ()
+    after_pauses: tuple[str, ...] = ()
     reads: int = 0
     answers: int = 0
 
@@ -214,5 +216,10 @@ def _drive(
     finally:
         effects.end()
     sys.stdout.flush()
-    counts = {"changes": effects.seen, "reads": effects.reads, "answers": effects.answers}
+    counts = {
+        "changes": effects.seen,
+        "after_pauses": effects.after_pauses,
+        "reads": effects.reads,
+        "answers": effects.answers,
+    }
     Path(told).write_text(json.dumps(said | counts))

@@ -8,6 +8,7 @@ answer: to any call of the metastore or of a catalog, and to every read of a fil
 import contextlib
 import errno
 import io
+import itertools
 import os
 import resource
 import signal
@@ -102,6 +103,8 @@ class Effects:
         self.answers = 0
         self._strike = strike
         self._second_pause = -1
+        # The numbers of the changes that would come next when it fell asleep.
+        self._woken_at: list[int] = []
         self._below = below
         self._lock = threading.RLock()
         self._lose: Callable[[], None] | None = None
@@ -194,7 +197,7 @@ class Effects:
         with self._lock:
             number, self.reads = self.reads, self.reads + 1
             if self._strike == Strike(Kind.PAUSE_READING, number):
-                _pause()
+                self._pause()
 
     def answered(self) -> None:
         """Count an answer, after which a process can fall asleep before its next step."""
@@ -203,7 +206,24 @@ class Effects:
         with self._lock:
             number, self.answers = self.answers, self.answers + 1
             if self._strike == Strike(Kind.PAUSE_ANSWERED, number) or number == self._second_pause:
-                _pause()
+                self._pause()
+
+    @property
+    def after_pauses(self) -> list[str]:
+        """The calls after each pause, up to the next change of a file."""
+        calls: list[str] = []
+        for number in self._woken_at:
+            calls += itertools.takewhile(lambda each: each.startswith("call "), self.seen[number:])
+        return calls
+
+    def _pause(self) -> None:
+        # A pause directly before a change follows its count.
+        before_change = self._strike is not None and self._strike.kind in (
+            Kind.PAUSE,
+            Kind.PAUSE_TWICE,
+        )
+        self._woken_at.append(len(self.seen) - (before_change and not self._woken_at))
+        _pause()
 
     def carry_out(self, kind: Kind) -> None:
         """Let the fault strike."""
@@ -211,10 +231,10 @@ class Effects:
             case Kind.KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Kind.PAUSE:
-                _pause()
+                self._pause()
             case Kind.PAUSE_TWICE if self._strike is not None:
                 self._second_pause = self.answers + self._strike.place % LATER_ANSWERS
-                _pause()
+                self._pause()
             case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind
             case Kind.LIMIT:
