@@ -124,7 +124,10 @@ def _problem(value: object) -> str | None:
 
 
 def _digits(value: Decimal) -> int:
-    return len(f"{abs(value):f}".replace(".", "").lstrip("0"))
+    """Count the digits before and after the point, without writing them: an exponent is any number."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digits) + max(exponent, 0), -exponent)
 
 
 def _is_broken(text: str) -> bool:

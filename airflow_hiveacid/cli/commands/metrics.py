@@ -55,6 +55,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "machine. There is no authentication: everyone who can connect sees names of tables",
     )
     parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --listen: a name by which Prometheus reaches this machine, besides its addresses and "
+        "localhost; requests for other names are refused (may be repeated)",
+    )
+    parser.add_argument(
         "--every",
         type=float,
         default=300.0,
@@ -91,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
                 samples = [Sample(metrics.UP, 0)]
             return prometheus_text([*samples, *tables.latest])
 
-        with MetricsServer(address, scrape) as server, until_ended():
+        with MetricsServer(address, scrape, arguments.host) as server, until_ended():
             print(f"Metrics are at {server.url}", flush=True)
             Thread(target=tables.measure_every, args=(arguments.every,), daemon=True).start()
             server.serve_forever()
