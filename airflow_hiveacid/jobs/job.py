@@ -1,9 +1,9 @@
 """Base classes of all jobs.
 
 DAG authors write jobs, JSON transports them, and the Spark application runs them. A job validates
-itself without a server, so that errors are found while a DAG is parsed. Text with a template is
-validated again after rendering. A job describes itself: generic code uses its attributes instead of
-its class.
+itself without a server, so that errors are found while a DAG is parsed. Only then
+(``before_rendering``) a text with a template is skipped; it is validated after rendering. A job
+describes itself: generic code uses its attributes instead of its class.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_mapping
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_mapping
 from airflow_hiveacid.text.sql_tokens import parameters_of
 
 ParameterValue = None | bool | int | float | str | date | datetime | Decimal
@@ -44,7 +44,7 @@ def require_parameters(params: object, texts: Iterable[str], what: str) -> None:
             raise InvalidJob(f"{what}: the value of {name} {problem}.")
     given = list(texts)
     used = {name for text in given for name in parameters_of(text)}
-    if any(map(is_template, given)):
+    if any(map(awaits_rendering, given)):
         return
     if missing := sorted(used - params.keys()):
         raise InvalidJob(

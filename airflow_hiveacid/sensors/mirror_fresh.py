@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_task_output, is_template
+from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.sensors.patient import PatientSensor
 
@@ -84,7 +84,8 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         if max_versions < 0 or (max_lag is not None and max_lag < timedelta(0)):
             raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
         if not is_task_output((target, table, catalog)):
-            self._job(catalog_options or {}).validate()
+            with before_rendering():
+                self._job(catalog_options or {}).validate()
         if not is_template(version):
             self._required_version()
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
-    is_template,
+    awaits_rendering,
     require_choice,
     require_text,
 )
@@ -106,7 +106,7 @@ class MetastoreOptions:
     def validate(self) -> None:
         """Raise InvalidJob if the options are invalid."""
         require_text(self.uris, "metastore.uris")
-        if not is_template(self.uris):
+        if not awaits_rendering(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
             for uri in uris:
                 _require_uri(uri)
