@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
+from airflow_hiveacid.cluster.java_start import NO_PAGES
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import Report
 
@@ -82,6 +83,8 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
     """
     # Java and this process share the place in the file: who appends writes over nothing.
     with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as output:
+        theirs = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{NO_PAGES} {theirs}".rstrip()
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             # Its own bar would overwrite ours.
             f"--master {shlex.quote(master)} --conf spark.ui.showConsoleProgress=false pyspark-shell"

@@ -333,7 +333,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     def _report_of(self, run: "SparkRun", job: JobT) -> Report | None:
         """Return the report of the work, or None if the application wrote no report."""
-        return run.report(job)
+        report = run.report(job)
+        if report is not None and report.error is None:
+            job.require_own(report)
+        return report
 
     def _spark_options(self, context: "Context") -> dict[str, Any]:
         """The arguments of SparkSubmitHook."""

@@ -1,7 +1,7 @@
 """Report of a run: the result of the Spark application, and the operator's XCom value."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -105,6 +105,10 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: ErrorReport | None = None
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the names of all tables that the report claims to be written."""
+        yield self.target
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON and XCom."""
@@ -233,6 +237,12 @@ class RunReport(Report):
     restarts: int = 0
     commit_retry: CommitRetry | None = None
     already_done: bool = False
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the target, and the tables of its changes and of its write ids."""
+        yield self.target
+        yield from (each.table for each in self.tables)
+        yield from self.write_ids
 
     def short_record(self) -> dict[str, Any]:
         """Return the report as plain values with the numbers of partitions instead of their names.
