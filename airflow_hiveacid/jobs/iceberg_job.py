@@ -53,7 +53,7 @@ class IcebergJob(Job):
     def _require_texts(name: str, mapping: Mapping[str, str]) -> None:
         for key, value in mapping.items():
             if not isinstance(value, str):
-                raise InvalidJob(f"{name}[{key!r}] must be a text, not {value!r}.")
+                raise InvalidJob(f"{name}[{key!r}] must be a text, not {type(value).__name__}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

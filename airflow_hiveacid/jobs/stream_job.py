@@ -10,7 +10,6 @@ from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.options.run_token import statement_token
-from airflow_hiveacid.jobs.options.secret_options import without_secrets
 from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import require_types
@@ -22,6 +21,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
+from airflow_hiveacid.secret_text import options_without_secrets
 from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
@@ -56,7 +56,7 @@ class StreamSource:
 
     def __repr__(self) -> str:
         """Return the source without secrets, as the text may be logged."""
-        shown = without_secrets(self.options)
+        shown = options_without_secrets(self.options)
         return f"StreamSource(format={self.format!r}, options={shown!r}, schema={self.schema!r})"
 
     def validate(self) -> None:

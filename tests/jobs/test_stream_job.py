@@ -9,8 +9,8 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
-from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.secret_text import without_secrets
 
 # The address of the documentation site, as `make docs` builds it.
 DOCS_VARIABLE = "HIVEACID_DOCS"
@@ -29,6 +30,10 @@ class ErrorReport:
     remedy: str = ""
     retryable: bool = False
     exit_code: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("message", "remedy"):
+            object.__setattr__(self, name, without_secrets(getattr(self, name)))
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
