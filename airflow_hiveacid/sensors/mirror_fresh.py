@@ -102,8 +102,11 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         from airflow_hiveacid.iceberg.run import lag_of_mirror
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        given = all_catalog_options(self._rendered_options(context), self.catalog_conn_id)
-        job, version = self._job(given), self._required_version()
+        given = self._rendered_options(context)
+        if self.deferrable:
+            require_no_secrets(given)
+        job = self._job(all_catalog_options(given, self.catalog_conn_id))
+        version = self._required_version()
         job.validate()
         self._require_access([self.target])
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
