@@ -14,6 +14,7 @@ from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cluster.java_start import NO_PAGES
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.text.printable import print_lines
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
                 return run(spark, job, [bar])
         except BaseException:
             # The bar has shown the same in one line; where it broke off, each of them counts.
-            print(printed.getvalue(), end="", file=sys.stderr)
+            print_lines(printed.getvalue().splitlines(), sys.stderr)
             raise
 
 
@@ -99,5 +100,5 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
             yield spark
         except BaseException:
             output.seek(0)
-            sys.stderr.write(output.read().decode(errors="replace"))
+            print_lines(output.read().decode(errors="replace").splitlines(), sys.stderr)
             raise

@@ -46,7 +46,10 @@ def export_to_iceberg(
     """
     with _secrets_hidden(job, f"The export of {job.target}"):
         from airflow_hiveacid.iceberg.export import Export
+        from airflow_hiveacid.iceberg.locked_table import transactional_table
 
+        # Before the catalog is opened, which creates the database of a new catalog of SQLite.
+        transactional_table(client, job)
         return Export(client, job, scheduler, phases or PhaseClock()).run()
 
 
@@ -93,7 +96,9 @@ def compare_with_iceberg(
     """
     with _secrets_hidden(job, f"The comparison of {job.target}"):
         from airflow_hiveacid.iceberg.comparison import Comparison
+        from airflow_hiveacid.iceberg.locked_table import transactional_table
 
+        transactional_table(client, job)
         return Comparison(client, job, phases or PhaseClock()).run()
 
 

@@ -140,7 +140,7 @@ def test_secrets_of_the_catalog_come_from_a_connection(
     mirror.hive.insert(2)
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    path, kwargs = deferred.value.trigger.serialize()
+    _, kwargs = deferred.value.trigger.serialize()
     assert "s3cret" not in json.dumps(kwargs)
     mirror.run()
 

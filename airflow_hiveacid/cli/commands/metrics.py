@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.prometheus_text import prometheus_text
+from airflow_hiveacid.text.printable import print_lines
 
 if TYPE_CHECKING:
     from airflow_hiveacid.history.entries import HistoryEntry
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         tables = _Tables(client, arguments.names, runs=arguments.runs)
         if address is None:
             samples = [*_metastore(client), *tables.measure()]
-            sys.stdout.write(prometheus_text(samples))
+            print_lines(prometheus_text(samples).splitlines())
             return 0
 
         def scrape() -> str:

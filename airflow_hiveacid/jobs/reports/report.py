@@ -8,6 +8,7 @@ from typing import Any, Self
 from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.secret_text import without_secrets
+from airflow_hiveacid.text.printable import printable_lines
 
 # The address of the documentation site, as `make docs` builds it.
 DOCS_VARIABLE = "HIVEACID_DOCS"
@@ -77,13 +78,13 @@ class ErrorReport:
 
     def __str__(self) -> str:
         text = f"{self.id}: {self.message} {self.remedy}".strip()
-        return f"{text} See {self.link}"
+        return "\n".join(printable_lines(f"{text} See {self.link}"))
 
     @property
     def lines(self) -> str:
         """The problem, the remedy, and the documentation in lines, for the end of a task's log."""
         parts = (f"{self.id}: {self.message}", self.remedy, f"See {self.link}")
-        return "\n".join(filter(None, parts))
+        return "\n".join(line for part in parts if part for line in printable_lines(part))
 
     @property
     def link(self) -> str:
