@@ -107,7 +107,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(others: Sequence[Command], arguments: argparse.Namespace) -> int:
     """Print the script, or the names that the script requests."""
     if arguments.shell == _TABLES:
-        print_lines(_tables())
+        print_lines([*_tables()] or [""])
         return 0
     completed: dict[str, _Completed] = {}
     for command in (*others, command_for(others)):

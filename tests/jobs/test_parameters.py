@@ -91,11 +91,11 @@ def test_each_text_has_the_parameters_of_its_own_object() -> None:
         job.validate()
     with pytest.raises(InvalidJob, match=r"source\.params.*:a"):
         InsertJob(target="db.t", source=QuerySource("SELECT :a AS id")).validate()
-    job = UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}, all_rows=True)
+    update = UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}, all_rows=True)
     with before_rendering():
-        job.validate()
+        update.validate()
     with pytest.raises(InvalidJob, match="later is not used"):
-        replace(job, set={"x": "'{{ y }}'"}).validate()
+        replace(update, set={"x": "'{{ y }}'"}).validate()
 
 
 def test_values_are_rendered_and_the_text_is_not_changed() -> None:
