@@ -64,7 +64,7 @@ JOBS = [
         HiveAcidMergeOperator,
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
     ),
-    (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="{{ data_interval_start }}")),
+    (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="2026-11-20 12:00:00")),
     (HiveAcidTransactionOperator, TransactionJob(statements=(DELETE,))),
     (
         HiveAcidStreamOperator,
