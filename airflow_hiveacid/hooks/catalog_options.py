@@ -30,7 +30,7 @@ def all_catalog_options(
     """Return options of a catalog, with those in the extra of a connection.
 
     :param catalog_options: The options that are no secrets.
-    :param catalog_conn_id: The connection; None for none.
+    :param catalog_conn_id: The connection, or None.
     :raises InvalidConnection: The connection does not exist.
     """
     if catalog_conn_id is None:

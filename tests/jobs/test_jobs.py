@@ -205,6 +205,8 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://h"), "has no port"),
         (MetastoreOptions(uris="thrift://h:x"), "cannot be read"),
         (MetastoreOptions(uris="thrift://u:p@h:1"), "must not hold"),
+        (MetastoreOptions(uris="thrift://user:12/s@h:1"), "must not hold"),
+        (MetastoreOptions(uris="https://h/metastore?token=s"), "must not hold parameters"),
         (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
         (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
         (MetastoreOptions(uris="thrift://h:1", write_events="no"), "metastore.write_events"),

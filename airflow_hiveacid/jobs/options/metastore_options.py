@@ -176,8 +176,12 @@ def _require_uri(uri: str) -> None:
         )
     if parts.scheme == "thrift" and port is None:
         raise InvalidJob(f"metastore.uris: {uri!r} has no port.", remedy="Mostly it is 9083.")
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc + parts.path:
         raise InvalidJob(
             "metastore.uris must not hold a user or a password.",
             remedy="Use the user field, and token_env for a token.",
+        )
+    if parts.query or parts.fragment:
+        raise InvalidJob(
+            "metastore.uris must not hold parameters.", remedy="Use token_env for a token."
         )
