@@ -44,7 +44,9 @@ setup: $(INSTALLED) ## Create .venv with everything that development needs
 
 $(BIN)/uv:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet uv
+	@# It installs all other packages with their hashes, and so has one itself.
+	@sed -n '/^uv==/,/^    # via/p' requirements.lock > $(VENV)/uv.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement $(VENV)/uv.txt
 
 $(INSTALLED): requirements.lock pyproject.toml | $(BIN)/uv
 	@echo "Installing packages into $(VENV) (a few minutes the first time)"

@@ -11,6 +11,7 @@ from airflow_hiveacid.errors import AccessRefused, TaskKilled
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -78,7 +79,7 @@ def audit(
             {"table": each.table, "columns": each.columns, "action": each.action}
             for each in accesses_of(job)
         ],
-        "paths": paths_of(job),
+        "paths": [without_secrets(path) for path in paths_of(job)],
         "outcome": outcome_of(error),
         "error": error and type(error).__name__,
         **{name: reported[name] for name in _OUTCOME if name in reported},

@@ -15,6 +15,8 @@ HiveAcidError
 
 from typing import ClassVar
 
+from airflow_hiveacid.secret_text import without_secrets
+
 
 class HiveAcidError(Exception):
     """Root of every error this package raises on purpose.
@@ -30,9 +32,10 @@ class HiveAcidError(Exception):
     default_remedy: ClassVar[str] = ""
 
     def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        self.what = what
-        self.remedy = self.default_remedy if remedy is None else remedy
-        super().__init__(what)
+        # Libraries and servers quote what they were given, such as passwords.
+        self.what = without_secrets(what)
+        self.remedy = self.default_remedy if remedy is None else without_secrets(remedy)
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".strip()
@@ -138,9 +141,7 @@ class KerberosLibraryMissing(UserError):
 class MirrorRefused(UserError):
     """An Iceberg table cannot follow the Hive table any more."""
 
-    default_remedy = (
-        "Drop the Iceberg table, or export to another name: the next run copies all rows."
-    )
+    default_remedy = "Drop the Iceberg table, or export to another name; then all rows are copied."
 
 
 class NothingToCompact(UserError):
@@ -326,9 +327,7 @@ class LockTimeout(ConflictError):
 class OverlapRefused(ConflictError):
     """Another writer committed first, and the job's conflict policy refuses both changes."""
 
-    default_remedy = (
-        "Nothing of this job is visible; run it again on the rows of the other transaction."
-    )
+    default_remedy = "Nothing is visible; run the job again on the rows of the other transaction."
 
 
 class IcebergConflict(ConflictError):

@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import by_table
 from airflow_hiveacid.jobs.sources import ChangesSource, PathSource, TableSource
+from airflow_hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
@@ -214,7 +215,7 @@ def _table_facets(table: "HiveTable | None") -> dict[str, Any]:
 
 def _dataset_name(path: str) -> tuple[str, str]:
     """Namespace and name of a path, as OpenLineage spells them."""
-    uri = urlsplit(path)
+    uri = urlsplit(without_secrets(path))
     if not uri.netloc:
         return "file", uri.path
     if uri.scheme in ("s3", "s3a", "s3n"):

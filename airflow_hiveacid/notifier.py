@@ -105,5 +105,5 @@ def _object(task: Any) -> str | None:
 
 def _line(text: object) -> str:
     """Return one printable line of limited length."""
-    line = " ".join(printable(str(text)).split())
+    line = printable(" ".join(str(text).split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"

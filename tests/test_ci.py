@@ -175,6 +175,35 @@ def test_files_in_the_makefile_exist() -> None:
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 
+def test_the_installer_of_all_packages_is_pinned_with_its_hashes(tmp_path: Path) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    # In place of pip: prints the arguments, and the file of requirements, which is the last one.
+    python.write_text('#!/bin/sh\necho "$@"\nfor file; do :; done\ncat "$file"\n')
+    python.chmod(0o755)
+    made = subprocess.run(
+        ["make", f"VENV={tmp_path}", str(python.with_name("uv"))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    arguments, *requirements = made.stdout.splitlines()
+    assert {"--require-hashes", "--no-deps", "--requirement"} <= {*arguments.split()}
+    text = "\n".join(line for line in requirements if not line.strip().startswith("#"))
+    assert re.fullmatch(r"uv==[0-9.]+( \\\n    --hash=sha256:[0-9a-f]{64})+", text)
+    assert text in (ROOT / "requirements.lock").read_text()
+
+
+def test_pip_installs_nothing_without_a_hash() -> None:
+    """Only this repository itself, which has none, is installed without its dependencies."""
+    commands = [*MAKEFILE.splitlines(), *(ROOT / "deploy" / "Dockerfile").read_text().splitlines()]
+    installs = [line for line in commands if re.search(r"(?<!uv )pip install", line)]
+    assert len(installs) == 3
+    own = re.compile(r"--no-deps --no-build-isolation \.$")
+    assert [x for x in installs if "--require-hashes" not in x and not own.search(x)] == []
+
+
 def test_the_help_has_a_line_for_every_target() -> None:
     targets = re.findall(r"^([a-z][a-z0-9]*):", MAKEFILE, re.M)
     # A make around this test would let the inner one print its folder.

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_hiveacid.text.printable import printable
 from airflow_hiveacid.text.quantities import duration_in_words
 
 _DIGEST = re.compile(r"~[0-9a-f]{16}")
@@ -37,7 +38,7 @@ class Blocker:
         age = ""
         if self.since is not None:
             age = f", open for {duration_in_words((now - self.since).total_seconds())}"
-        return f"{what} of {self.user}{run}{age}"
+        return printable(f"{what} of {self.user}{run}{age}")
 
 
 def describe_run(token: str) -> str:

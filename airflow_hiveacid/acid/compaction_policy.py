@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Literal, Self, TypeVar, get_args
 
@@ -136,22 +136,29 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLimits:
-    """Limits of the work that runs in the worker, without Spark, if the job leaves the choice open.
+    """Limits of the work that runs in the worker, without Spark.
+
+    Small files can contain many rows: a file of 200 kB, millions of equal ones.
 
     Attributes:
         max_copied_bytes: The maximum size of all stripes that are copied.
         max_encoded_bytes: The maximum size of all stripes that are decoded and written again.
         max_delete_events: The maximum number of delete events, which need memory.
+        max_encoded_rows: The maximum number of rows of all stripes that are decoded and written again.
+        max_core_seconds: The maximum processor time, as estimated from bytes, values, and events.
     """
 
     max_copied_bytes: int = 2 << 30
     max_encoded_bytes: int = 256 << 20
     max_delete_events: int = 2_000_000
+    max_encoded_rows: int = 50_000_000
+    max_core_seconds: float = 60.0
 
     def validate(self) -> None:
         """Raise InvalidJob if a limit is invalid."""
-        for name in ("max_copied_bytes", "max_encoded_bytes", "max_delete_events"):
-            if getattr(self, name) < 0:
+        for limit in fields(self):
+            name = limit.name
+            if not getattr(self, name) >= 0:
                 raise InvalidJob(f"worker.{name} must not be negative.")
 
 

@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.compaction_forecast import Forecast
+from airflow_hiveacid.acid.compaction_forecast import (
+    COPIED_BYTE,
+    DELETE_EVENT,
+    ENCODED_BYTE,
+    Forecast,
+)
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import ReadRate
 
@@ -39,9 +44,9 @@ class CostRates:
 
     start: float = 0.1
     directory: float = 0.004
-    copied_byte: float = 1 / 250e6
-    encoded_byte: float = 1 / 11e6
-    delete_event: float = 1e-6
+    copied_byte: float = COPIED_BYTE
+    encoded_byte: float = ENCODED_BYTE
+    delete_event: float = DELETE_EVENT
 
     def seconds(self, work: Forecast, directories: int) -> float:
         """Return the core-seconds of a compaction.

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.errors import InvalidJob, MalformedName
+from airflow_hiveacid.text.printable import printable
 
 ACID_VERSION_FILE = "_orc_acid_version"
 METADATA_FILE = "_metadata_acid"
@@ -90,7 +91,8 @@ class TableRef:
         return cls(database.lower(), name.lower())
 
     def __str__(self) -> str:
-        return self.full_name
+        # The metastore may return any name.
+        return printable(self.full_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Self
 
 from airflow_hiveacid.progress import Phase, PhaseObserver, watching
-from airflow_hiveacid.text.printable import printable, raw_stream
+from airflow_hiveacid.text.printable import print_lines, printable, raw_stream
 
 
 class Bar(PhaseObserver):
@@ -88,5 +88,5 @@ def progress_on_stderr(what: str) -> Iterator[Sequence[PhaseObserver]]:
             yield watching([bar])
     except BaseException:
         # The bar has shown the same in one line; after a failure each of them counts.
-        print(log.getvalue(), end="", file=sys.stderr)
+        print_lines(log.getvalue().splitlines(), sys.stderr)
         raise

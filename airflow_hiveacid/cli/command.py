@@ -16,7 +16,7 @@ from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli.foreground import interrupted_by_kill
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.jobs.job import READ, Access
-from airflow_hiveacid.text.printable import printable_output
+from airflow_hiveacid.text.printable import print_lines, printable_lines, printable_output
 
 # A shell adds the number of the signal that ended a program.
 _ENDED_BY_SIGNAL = 128
@@ -63,7 +63,7 @@ class Command:
             status = self.run(arguments)
             sys.stdout.flush()
         except HiveAcidError as error:
-            print(f"hiveacid: {error}", file=sys.stderr)
+            print_lines(printable_lines(f"hiveacid: {error}"), sys.stderr)
             return error.exit_code
         except BrokenPipeError:
             # The interpreter flushes stdout once more when it ends, and would complain then.

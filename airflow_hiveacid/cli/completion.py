@@ -10,6 +10,7 @@ from functools import partial
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.target import kerberos
 from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE, MetastoreOptions
+from airflow_hiveacid.text.printable import print_lines
 
 _TABLES = "tables"
 # The arguments that are the name of a table.
@@ -106,7 +107,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(others: Sequence[Command], arguments: argparse.Namespace) -> int:
     """Print the script, or the names that the script requests."""
     if arguments.shell == _TABLES:
-        print("\n".join(_tables()))
+        print_lines([*_tables()] or [""])
         return 0
     completed: dict[str, _Completed] = {}
     for command in (*others, command_for(others)):
@@ -116,15 +117,14 @@ def _run(others: Sequence[Command], arguments: argparse.Namespace) -> int:
         completed[command.name].take(parser)
     script = _BASH if arguments.shell == "bash" else _ZSH
     variable = "words" if arguments.shell == "bash" else "found"
-    print(
+    print_lines(
         script.format(
             commands=" ".join([*completed, "--help", "--version"]),
             values="\n".join(_values(completed, variable)),
             options="\n".join(_options(completed, variable)),
             with_tables=" ".join(name for name, each in completed.items() if each.has_tables),
             variable=METASTORE_VARIABLE,
-        ),
-        end="",
+        ).splitlines()
     )
     return 0
 

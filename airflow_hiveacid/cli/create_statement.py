@@ -25,6 +25,7 @@ from airflow_hiveacid.errors import NotTransactional
 from airflow_hiveacid.jobs.definitions.table_properties import free_properties
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.text.printable import printable
 
 # Names that the metastore has chosen: those of another table have to differ.
 _GENERATED = re.compile(r"(nn|dc|pk|uk|fk)_\d+(_\d+)+")
@@ -117,9 +118,9 @@ def _declared(constraint: Constraint) -> str:
         case NotNull():
             what = "NOT NULL"
         case Default():
-            what = f"DEFAULT {constraint.value}"
+            what = f"DEFAULT {_expression(constraint.value)}"
         case Check():
-            what = f"CHECK ({constraint.expression})"
+            what = f"CHECK ({_expression(constraint.expression)})"
         case Key():
             kind = {"primary": "PRIMARY KEY", "unique": "UNIQUE"}.get(constraint.type)
             what = f"{kind or 'FOREIGN KEY'} ({', '.join(map(_name, constraint.columns))})"
@@ -144,9 +145,14 @@ def _pairs(properties: Mapping[str, str]) -> str:
 
 
 def _name(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return f"`{printable(name.replace('`', '``'))}`"
+
+
+def _expression(text: str) -> str:
+    """Return an expression in one line."""
+    return printable(text.replace("\n", " "))
 
 
 def _text(text: str) -> str:
     plain = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{plain}'"
+    return f"'{printable(plain)}'"

@@ -11,8 +11,10 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
+from airflow_hiveacid.cluster.java_start import NO_PAGES
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.text.printable import print_lines
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +45,7 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
                 return run(spark, job, [bar])
         except BaseException:
             # The bar has shown the same in one line; where it broke off, each of them counts.
-            print(printed.getvalue(), end="", file=sys.stderr)
+            print_lines(printed.getvalue().splitlines(), sys.stderr)
             raise
 
 
@@ -82,6 +84,8 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
     """
     # Java and this process share the place in the file: who appends writes over nothing.
     with redirect_stdout(sys.stderr), tempfile.TemporaryFile("a+b") as output:
+        theirs = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{NO_PAGES} {theirs}".rstrip()
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             # Its own bar would overwrite ours.
             f"--master {shlex.quote(master)} --conf spark.ui.showConsoleProgress=false pyspark-shell"
@@ -96,5 +100,5 @@ def a_spark(master: str, name: str) -> Iterator[Any]:
             yield spark
         except BaseException:
             output.seek(0)
-            sys.stderr.write(output.read().decode(errors="replace"))
+            print_lines(output.read().decode(errors="replace").splitlines(), sys.stderr)
             raise

@@ -9,6 +9,7 @@ from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
+from airflow_hiveacid.text.printable import print_lines, printable_lines
 from airflow_hiveacid.text.quantities import duration_in_words
 
 
@@ -40,7 +41,8 @@ def print_report(
         print(line)
     if report.error is None:
         return 0
-    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
+    problem = f"hiveacid: {report.error.message} {report.error.remedy}".rstrip()
+    print_lines(printable_lines(problem), sys.stderr)
     return report.error.exit_code
 
 

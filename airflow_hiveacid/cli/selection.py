@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.text.printable import print_lines
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -40,7 +41,7 @@ def print_answer(answer: "Answer") -> None:
     from airflow_hiveacid.cli.values import text_value
 
     if answer.columns == ("createtab_stmt",):
-        print(answer.rows[0][0])
+        print_lines(str(answer.rows[0][0]).split("\n"))
         return
     numbers = [
         number
@@ -55,7 +56,8 @@ def print_answer(answer: "Answer") -> None:
     if answer.columns:
         print_table(answer.columns, rows, right=numbers)
     for topic, values in answer.details.items():
-        print(f"\n{topic.replace('_', ' ')}")
+        print()
+        print(topic.replace("_", " "))
         shown = [(name, "" if value is None else str(value)) for name, value in values.items()]
         print_table(("name", "value"), shown)
 

@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Collection, Sequence
 
-from airflow_hiveacid.text.printable import printable, raw_stream
+from airflow_hiveacid.text.printable import print_lines, printable, raw_stream
 from airflow_hiveacid.text.table import aligned
 
 # Single words in a cell, and their styles.
@@ -34,7 +34,7 @@ def print_table(
     head = [printable(name) for name in head]
     rows = [[printable(cell) for cell in row] for row in rows]
     if not (sys.stdout.isatty() and _print_rich(head, rows, right)):
-        print("\n".join(aligned([head, *rows], right)))
+        print_lines(aligned([head, *rows], right))
 
 
 def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int]) -> bool:

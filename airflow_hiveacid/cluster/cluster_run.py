@@ -33,6 +33,8 @@ from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.delegation import cancel_token, new_token
+from airflow_hiveacid.secret_text import without_secrets
+from airflow_hiveacid.storage.filesystems import require_no_login
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -122,6 +124,8 @@ class ClusterRun(SparkRun):
         """
         with MetastoreClient(job.connection) as client:
             report = _report_location(client, job, self.tag)
+        # The arguments of a trigger contain it, and Airflow stores them.
+        require_no_login(report)
         application = self._live()
         adopted = application is not None
         if application is not None:
@@ -151,7 +155,8 @@ class ClusterRun(SparkRun):
             return Application(application_id, ApplicationState.LOST, trouble)
         self._unknown = 0
         if application.diagnostics not in ("", self._diagnostics):
-            self._log.info("%s: %s", application_id, application.diagnostics)
+            diagnostics = without_secrets(application.diagnostics)
+            self._log.info("%s: %s", application_id, diagnostics)
         self._diagnostics = application.diagnostics
         try:
             self._push_started()
@@ -185,7 +190,7 @@ class ClusterRun(SparkRun):
         for line in self._applications.log_tail(application.id):
             self._log.info("%s", line)
         message = f"Application {application.id}: {application.state}. {application.diagnostics}"
-        return AirflowException(message.strip())
+        return AirflowException(without_secrets(message.strip()))
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the application ends by itself in time.

@@ -1,4 +1,4 @@
-"""Fast start of the Java process of a driver on this machine."""
+"""Options of the Java process of a driver on this machine, and its fast start."""
 
 import fcntl
 import hashlib
@@ -20,6 +20,9 @@ DRIVER_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
     " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
 )
+# Spark's own pages show the values of parameters, without a login, to all who can connect to this
+# machine. A system property has less precedence than any setting of the user.
+NO_PAGES = "-Dspark.ui.enabled=false"
 # A mismatched archive is not relevant for readers of a task's log.
 _QUIET = "-Xlog:cds*=off,class+path=off"
 _WRITABLE_BY_OTHERS = 0o022

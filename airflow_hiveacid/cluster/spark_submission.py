@@ -23,6 +23,7 @@ from airflow_hiveacid.cluster.die_with_parent import DIE_WITH_PARENT
 from airflow_hiveacid.cluster.java_start import (
     DRIVER_OPTIONS,
     LAUNCHER_OPTIONS,
+    NO_PAGES,
     ClassArchive,
 )
 from airflow_hiveacid.cluster.packaged import package_copy, package_zip, spark_app_path
@@ -160,7 +161,7 @@ class SparkSubmission:
         folder = conf.get("hive_acid", "java_archive", fallback="").strip()
         archive = ClassArchive(Path(folder), self._environment) if folder else None
         with archive or contextlib.nullcontext():
-            of_driver = [DRIVER_OPTIONS, *([archive.options] if archive else [])]
+            of_driver = [NO_PAGES, DRIVER_OPTIONS, *([archive.options] if archive else [])]
             # The user's settings come last, and take precedence.
             for name, options in (
                 ("SPARK_LAUNCHER_OPTS", [LAUNCHER_OPTIONS]),

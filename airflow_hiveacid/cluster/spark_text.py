@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _KEY = re.compile(r"[^\s=:#!][^\s=:]*")
@@ -83,7 +83,7 @@ def require_spark_sizes(
     for key in _SIZES & (conf or {}).keys():
         sizes[f"conf[{key!r}]"] = (conf or {})[key]
     for field, size in sizes.items():
-        if isinstance(size, str) and not is_template(size) and not _SIZE.fullmatch(size):
+        if isinstance(size, str) and not awaits_rendering(size) and not _SIZE.fullmatch(size):
             raise InvalidJob(
                 f"{field}: {size!r} is no size of memory.",
                 remedy="Write a whole number with k, m, g or t, like 4g or 512m.",

@@ -21,6 +21,9 @@ from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.orc.format.layout import Layout
 from airflow_hiveacid.storage.threads import in_threads
 
+# The operation, the original and the current write id, the bucket, and the row.
+_ROW_ID_COLUMNS = 5
+
 
 def reason_for_spark(
     table: HiveTable, partition: HivePartition | None, type_: CompactionType
@@ -54,13 +57,62 @@ def forecast(
     reason = reason_for_spark(table, partition, type_)
     if reason is not None:
         return Forecast(spark_reason=reason)
-    write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
-    planner = Planner(table, partition, version, write_ids, snapshot.txns)
+    planner = _planner(version, table, partition, snapshot)
     try:
         planned = planner.plan(type_)
     except NothingToCompact:
         return Forecast()
     return _flat(planner, planned) if planner.is_flat else _acid(planner, planned)
+
+
+def most_work(
+    version: MetastoreVersion,
+    table: HiveTable,
+    partition: HivePartition | None,
+    type_: CompactionType,
+    snapshot: Snapshot,
+) -> Forecast:
+    """Return a bound of the work of a compaction, from the footers of its files alone.
+
+    Args:
+        version: The version of the metastore.
+        table: The table.
+        partition: The partition; None for a table without partitions.
+        type_: The type of the compaction.
+        snapshot: A snapshot of the table.
+    """
+    planner = _planner(version, table, partition, snapshot)
+    try:
+        planned = planner.plan(type_)
+    except NothingToCompact:
+        return Forecast()
+    if planner.is_flat:
+        return Forecast(copied_bytes=sum(file.size for file in planner.flat_files(planned)))
+    files = planner.acid_files(planned)
+    tails = in_threads(lambda file: read_tail(planner.storage, file.path, file.size), files)
+    deletes = [tail.rows for file, tail in zip(files, tails, strict=True) if _holds_deletes(file)]
+    rows = sum(tail.rows for tail in tails) - sum(deletes)
+    return Forecast(
+        encoded_bytes=sum(file.size for file in files),
+        delete_events=sum(deletes),
+        encoded_rows=rows,
+        encoded_values=rows * _values_of_a_row(planner),
+    )
+
+
+def _planner(
+    version: MetastoreVersion,
+    table: HiveTable,
+    partition: HivePartition | None,
+    snapshot: Snapshot,
+) -> Planner:
+    write_ids = CompactorWriteIdList.of(snapshot.write_ids[table.ref.full_name])
+    return Planner(table, partition, version, write_ids, snapshot.txns)
+
+
+def _values_of_a_row(planner: Planner) -> int:
+    """Count the columns of a row, also nested ones, and those of its row id."""
+    return len(orc_row_types(planner.table)) + _ROW_ID_COLUMNS
 
 
 def _flat(planner: Planner, planned: PlannedCompaction) -> Forecast:
@@ -97,12 +149,19 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
         types=orc_row_types(planner.table),
         columns=planner.table.mapped_columns,
     )
+    values = _values_of_a_row(planner)
     for bucket in sorted({file.bucket for file in rows if file.bucket is not None}):
         of_bucket = [file for file in rows if file.bucket == bucket]
         if any(file.raw for file in of_bucket):
             # Their row ids do not exist yet. A delete may hit any stripe.
             size = sum(file.size for file in of_bucket)
-            total += Forecast(encoded_bytes=size) if applied else Forecast(copied_bytes=size)
+            if applied:
+                count = sum(in_threads(partial(_rows_of, planner), of_bucket))
+                total += Forecast(
+                    encoded_bytes=size, encoded_rows=count, encoded_values=count * values
+                )
+            else:
+                total += Forecast(copied_bytes=size)
             continue
         hitting = sorted(
             (
@@ -113,19 +172,28 @@ def _acid(planner: Planner, planned: PlannedCompaction) -> Forecast:
             key=lambda file: file.bucket or 0,
         )
         total += _bucket(
-            inputs(bucket, inserts=_inputs(planner, of_bucket), deletes=_inputs(planner, hitting))
+            inputs(bucket, inserts=_inputs(planner, of_bucket), deletes=_inputs(planner, hitting)),
+            values,
         )
     return total
 
 
-def _bucket(inputs: BucketInputs) -> Forecast:
+def _rows_of(planner: Planner, file: DataFile) -> int:
+    return read_tail(planner.storage, file.path, file.size).rows
+
+
+def _bucket(inputs: BucketInputs, values: int) -> Forecast:
     try:
         groups = stripes_of(inputs).groups
     except OutOfOrder as error:
         return Forecast(spark_reason=f"Bucket {inputs.bucket} must be sorted: {error.what}")
+    encoded = [group for group in groups if not group.copy]
+    rows = sum(group.rows for group in encoded)
     return Forecast(
         copied_bytes=sum(group.bytes for group in groups if group.copy),
-        encoded_bytes=sum(group.bytes for group in groups if not group.copy),
+        encoded_bytes=sum(group.bytes for group in encoded),
+        encoded_rows=rows,
+        encoded_values=rows * values,
     )
 
 

@@ -8,7 +8,7 @@ from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_forecast import Forecast
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.compaction.forecast import forecast, reason_for_spark
+from airflow_hiveacid.compaction.forecast import forecast, most_work, reason_for_spark
 from airflow_hiveacid.compaction.table import joint_report
 from airflow_hiveacid.errors import DataError, SparkNeeded, StorageError
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
@@ -48,7 +48,11 @@ def why_spark(client: MetastoreClient, job: CompactJob) -> str | None:
     else:
         reason = _why_spark(client, ref, job)
     if reason is not None and job.run_in == "worker":
-        raise SparkNeeded(reason)
+        raise SparkNeeded(
+            reason,
+            remedy="Run it with run_in='auto' or run_in='spark', or, if it exceeds a limit, raise the"
+            " limits with worker=WorkerLimits(...).",
+        )
     return reason
 
 
@@ -201,18 +205,23 @@ def _why_requests_need_spark(
         if reason is not None:
             return reason
     size, limits = sum(request.bytes for request in requests), job.worker
-    if size <= min(limits.max_encoded_bytes, limits.max_copied_bytes):
-        # Anything in so few bytes is within the limits. The rest shows when the files are read.
-        return None
-    if job.run_in == "worker":
-        return None
     if size > limits.max_copied_bytes + limits.max_encoded_bytes:
         return Forecast(copied_bytes=size).excess(limits)
+    if size <= min(limits.max_encoded_bytes, limits.max_copied_bytes):
+        try:
+            most = sum(_forecasts(client, table, requests, most_work), Forecast())
+        except (DataError, StorageError):
+            return None  # The compaction reports it.
+        if most.excess(limits) is None:
+            return None
     return sum(_forecasts(client, table, requests), Forecast()).excess(limits)
 
 
 def _forecasts(
-    client: MetastoreClient, table: HiveTable, requests: Sequence[_Request]
+    client: MetastoreClient,
+    table: HiveTable,
+    requests: Sequence[_Request],
+    predicted: Callable[..., Forecast] = forecast,
 ) -> list[Forecast]:
     if not requests:
         return []
@@ -221,7 +230,7 @@ def _forecasts(
 
     def predict(request: _Request) -> Forecast:
         partition = partitions.get(request.partition)
-        return forecast(client.version, table, partition, request.type, snapshot)
+        return predicted(client.version, table, partition, request.type, snapshot)
 
     return in_threads(predict, requests)
 

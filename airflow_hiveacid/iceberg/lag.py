@@ -34,7 +34,10 @@ from airflow_hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, 
 
 def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) -> MirrorLag:
     """Compute the lag of a mirror; see ``run.lag_of_mirror``."""
-    # Before the Hive table, whose versions are therefore not older than those of the mirror.
+    ref = TableRef.parse(job.target)
+    # Before the catalog is opened, which creates the database of a new catalog of SQLite.
+    existing_table(client, ref)
+    # Before the versions of the Hive table, which are therefore not older than those of the mirror.
     iceberg = Lake(job).table()
     if iceberg is None:
         raise TableNotFound(
@@ -42,7 +45,6 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
             remedy=f"Create the mirror first: export {job.target}.",
         )
     state = read_state(iceberg)
-    ref = TableRef.parse(job.target)
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
     # Later: the table of the mirror was the one with these write ids if it still exists.
     table = existing_table(client, ref)

@@ -14,6 +14,23 @@ from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import PhaseClock
 
 
+def transactional_table(client: MetastoreClient, job: IcebergJob) -> HiveTable:
+    """Return the Hive table of a job.
+
+    Args:
+        client: The metastore.
+        job: The job.
+
+    Raises:
+        AccessRefused: The location of the table is not allowed.
+        TableNotFound: The table does not exist.
+        NotTransactional: The table is not transactional.
+    """
+    table = existing_table(client, TableRef.parse(job.target))
+    _require_transactional(table)
+    return table
+
+
 @contextmanager
 def locked_table(
     client: MetastoreClient, job: IcebergJob, phases: PhaseClock
@@ -42,8 +59,7 @@ def locked_table(
     ) as txn:
         # Another client may have changed the definition before the lock.
         table = txn.definitions.current(known)
-        if table.kind is TableKind.NOT_ACID:
-            raise NotTransactional(f"{ref.full_name} is not a transactional table.")
+        _require_transactional(table)
         yield txn, table
 
 
@@ -59,3 +75,8 @@ def confirm(txn: Transaction) -> None:
     """
     txn.confirm_alive()
     txn.definitions.require_unchanged()
+
+
+def _require_transactional(table: HiveTable) -> None:
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not a transactional table.")

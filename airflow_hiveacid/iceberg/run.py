@@ -1,12 +1,15 @@
 """The entry of exports, comparisons, and lags: only they load the optional library of Iceberg."""
 
 import importlib.util
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.compaction.scheduling import Scheduler
-from airflow_hiveacid.errors import IcebergLibraryMissing
+from airflow_hiveacid.errors import HiveAcidError, IcebergLibraryMissing
 from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob, IcebergJob
 from airflow_hiveacid.progress import PhaseClock
+from airflow_hiveacid.secret_text import secrets_of, without_secrets
 
 if TYPE_CHECKING:
     from airflow_hiveacid.acid.mirror_lag import MirrorLag
@@ -41,10 +44,13 @@ def export_to_iceberg(
         SharedLocation: The folders of both tables overlap.
         DataError: A file has values that Iceberg's readers would change.
     """
-    _check(job, f"The export of {job.target}")
-    from airflow_hiveacid.iceberg.export import Export
+    with _secrets_hidden(job, f"The export of {job.target}"):
+        from airflow_hiveacid.iceberg.export import Export
+        from airflow_hiveacid.iceberg.locked_table import transactional_table
 
-    return Export(client, job, scheduler, phases or PhaseClock()).run()
+        # Before the catalog is opened, which creates the database of a new catalog of SQLite.
+        transactional_table(client, job)
+        return Export(client, job, scheduler, phases or PhaseClock()).run()
 
 
 def lag_of_mirror(
@@ -65,10 +71,10 @@ def lag_of_mirror(
         MirrorRefused: The Iceberg table cannot follow the Hive table any more.
         VersionUnknown: The Hive table does not have this version.
     """
-    _check(job, f"The lag of {job.table}")
-    from airflow_hiveacid.iceberg.lag import lag_of
+    with _secrets_hidden(job, f"The lag of {job.table}"):
+        from airflow_hiveacid.iceberg.lag import lag_of
 
-    return lag_of(client, job, version)
+        return lag_of(client, job, version)
 
 
 def compare_with_iceberg(
@@ -88,13 +94,33 @@ def compare_with_iceberg(
         VersionGone: The version of the mirror was compacted and cleaned.
         UnsupportedTable: A column cannot be compared.
     """
-    _check(job, f"The comparison of {job.target}")
-    from airflow_hiveacid.iceberg.comparison import Comparison
+    with _secrets_hidden(job, f"The comparison of {job.target}"):
+        from airflow_hiveacid.iceberg.comparison import Comparison
+        from airflow_hiveacid.iceberg.locked_table import transactional_table
 
-    return Comparison(client, job, phases or PhaseClock()).run()
+        transactional_table(client, job)
+        return Comparison(client, job, phases or PhaseClock()).run()
 
 
-def _check(job: IcebergJob, what: str) -> None:
+@contextmanager
+def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
+    """Check a job, and remove the secrets of its catalog from errors, in any form a server quotes."""
     job.validate()
     if importlib.util.find_spec("pyiceberg") is None:
         raise IcebergLibraryMissing(f"{what} requires pyiceberg.")
+    try:
+        yield
+    except HiveAcidError as error:
+        error.what = without_secrets(error.what, secrets_of(_options(job)))
+        error.args = (error.what,)
+        raise
+
+
+def _options(job: IcebergJob) -> dict[str, object]:
+    """Return the options of the catalog, with those of a readable configuration of pyiceberg."""
+    known: Mapping[str, object] = {}
+    with suppress(Exception):
+        from pyiceberg.utils.config import Config
+
+        known = Config().get_catalog_config(job.catalog) or {}
+    return {**known, **job.catalog_options}

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_choice, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_choice, require_text
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, Source, inputs_of
 
@@ -67,14 +67,14 @@ class ExportChangesJob(Job):
             raise InvalidJob("source must be a ChangesSource.")
         self.source.validate()
         require_text(self.path, "path")
-        if ":/" not in self.path and not is_template(self.path):
+        if ":/" not in self.path and not awaits_rendering(self.path):
             raise InvalidJob(
                 f"path {self.path!r} does not name its file system.",
                 remedy=f"Write file:{self.path}, for example.",
             )
         require_choice(self.format, get_args(ExportFormat), "format")
         require_choice(self.envelope, get_args(Envelope), "envelope")
-        if self.target != self.source.name and not is_template(self.target):
+        if self.target != self.source.name and not awaits_rendering(self.target):
             raise InvalidJob("target is the table of the source; leave it out.")
         if self.consumer:
             require_consumer(self.consumer)

@@ -1,13 +1,17 @@
 """Checks of fields of several jobs; templates are checked after rendering."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from os import PathLike
 
 from airflow_hiveacid.acid.names import TableRef, parse_partition_name
 from airflow_hiveacid.errors import InvalidJob, MalformedName
 from airflow_hiveacid.text.spelling import did_you_mean
 from airflow_hiveacid.text.sql_tokens import require_expression
+
+_BEFORE_RENDERING: ContextVar[bool] = ContextVar("before_rendering", default=False)
 
 
 def is_task_output(value: object) -> bool:
@@ -21,13 +25,31 @@ def is_task_output(value: object) -> bool:
 
 
 def is_template(value: object) -> bool:
-    """Whether a value cannot be checked before rendering: it is a template, or has a task's output.
+    """Whether a value looks like a template, or has a task's output.
 
     Lists and mappings with texts that are templates can be checked except for these texts.
     """
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     return is_task_output(value)
+
+
+@contextmanager
+def before_rendering() -> Iterator[None]:
+    """Let checks in the body skip templates, which are checked again after rendering.
+
+    Elsewhere braces are literal: a rendered value with braces must not skip its check.
+    """
+    token = _BEFORE_RENDERING.set(True)
+    try:
+        yield
+    finally:
+        _BEFORE_RENDERING.reset(token)
+
+
+def awaits_rendering(value: object) -> bool:
+    """Whether a value cannot be checked yet: it is a template, and not rendered."""
+    return _BEFORE_RENDERING.get() and is_template(value)
 
 
 def require_text(text: object, what: str) -> None:
@@ -44,7 +66,7 @@ def require_sql(text: object, what: str, *, query: bool = False) -> None:
         BadCondition: The text is not valid SQL.
     """
     require_text(text, what)
-    if isinstance(text, str) and not is_template(text):
+    if isinstance(text, str) and not awaits_rendering(text):
         require_expression(text, what, query=query)
 
 
@@ -74,14 +96,14 @@ def require_condition(where: object, all_rows: bool, change: str) -> None:
 def require_table(name: str, what: str) -> None:
     """Raise InvalidJob unless the text is the name of a table, or a template."""
     require_text(name, what)
-    if not is_template(name):
+    if not awaits_rendering(name):
         TableRef.parse(name)
 
 
 def require_choice(text: str, choices: Collection[str], what: str) -> None:
     """Raise InvalidJob unless the text is one of the choices, or a template."""
     require_text(text, what)
-    if not is_template(text) and text not in choices:
+    if not awaits_rendering(text) and text not in choices:
         raise InvalidJob(
             f"{what}: {text!r} is not one of {', '.join(sorted(choices))}.",
             remedy=did_you_mean(text, choices),
@@ -91,7 +113,7 @@ def require_choice(text: str, choices: Collection[str], what: str) -> None:
 def require_alias(alias: str, what: str) -> None:
     """Raise InvalidJob unless the text is valid as a prefix of columns in expressions."""
     require_text(alias, what)
-    if not is_template(alias) and not re.fullmatch(r"\w+", alias):
+    if not awaits_rendering(alias) and not re.fullmatch(r"\w+", alias):
         raise InvalidJob(f"{what}: {alias!r} cannot be an alias.")
 
 
@@ -127,7 +149,7 @@ def require_partition_names(names: Sequence[str]) -> None:
         require_text(name, where)
         if name in names[:index]:
             raise InvalidJob(f"{where} is there twice: {name!r}.")
-        if not is_template(name):
+        if not awaits_rendering(name):
             try:
                 parse_partition_name(name)
             except MalformedName as error:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_text
 from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.reports.iceberg_report import (
     IcebergCompareReport,
@@ -41,9 +41,9 @@ class IcebergJob(Job):
     def _validate_own(self) -> None:
         require_text(self.table, "table")
         require_text(self.catalog, "catalog")
-        if not is_template(self.table) and not all(self.table.split(".")[-2:]):
+        if not awaits_rendering(self.table) and not all(self.table.split(".")[-2:]):
             raise InvalidJob(f"table {self.table!r} has an empty name.")
-        if not is_template(self.table) and "." not in self.table:
+        if not awaits_rendering(self.table) and "." not in self.table:
             raise InvalidJob(
                 f"table {self.table!r} has no namespace.", remedy=f"Write sales.{self.table}."
             )
@@ -53,7 +53,7 @@ class IcebergJob(Job):
     def _require_texts(name: str, mapping: Mapping[str, str]) -> None:
         for key, value in mapping.items():
             if not isinstance(value, str):
-                raise InvalidJob(f"{name}[{key!r}] must be a text, not {value!r}.")
+                raise InvalidJob(f"{name}[{key!r}] must be a text, not {type(value).__name__}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Base classes of all jobs.
 
 DAG authors write jobs, JSON transports them, and the Spark application runs them. A job validates
-itself without a server, so that errors are found while a DAG is parsed. Text with a template is
-validated again after rendering. A job describes itself: generic code uses its attributes instead of
-its class.
+itself without a server, so that errors are found while a DAG is parsed. Only then
+(``before_rendering``) a text with a template is skipped; it is validated after rendering. A job
+describes itself: generic code uses its attributes instead of its class.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.acid.locks import LockType, Operation
-from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.errors import CorruptFile, InvalidJob
 from airflow_hiveacid.jobs.field_checks import require_table
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.options.run_options import RunOptions
@@ -186,6 +186,24 @@ class Job(RunOptions):
         if self.token is None:
             return ()
         return self.token, source_token(self.token)
+
+    def require_own(self, report: Report) -> None:
+        """Refuse a report that names tables of another job.
+
+        A report from the cluster was in a folder of the table, where others may write.
+
+        Raises:
+            CorruptFile: It does.
+        """
+        own = {name.lower() for part in (self, *self.parts) for name in (part.target, *part.tables)}
+        others = sorted({name for name in report.table_names() if name.lower() not in own})
+        if others:
+            raise CorruptFile(
+                f"The report of the job on {self.target} names {others[0]!r}, which the job does not"
+                " write.",
+                remedy="The result of the job is unknown: look whether its rows are there, and who may"
+                " write into the folder of the table.",
+            )
 
     def render(self, template: Callable[[str], str]) -> Self:
         """Return a copy with every text (but no key of a mapping) rendered by a template.

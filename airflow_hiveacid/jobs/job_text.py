@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
 )
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.options.secret_options import without_secrets
+from airflow_hiveacid.secret_text import options_without_secrets, without_secrets
 
 _HEADS = {
     MatchedUpdate: "MATCHED",
@@ -42,11 +42,11 @@ def job_text(job: object) -> str:
 def _plain(value: Any) -> Any:
     """Convert a value to mappings, lists and texts, without fields that have default values."""
     if isinstance(value, Clause):
-        return _clause(value)
+        return without_secrets(_clause(value))
     if is_dataclass(value) and not isinstance(value, type):
         shown = {f.name: getattr(value, f.name) for f in fields(value) if not _is_usual(value, f)}
-        for name in shown.keys() & {"options", "catalog_options"}:
-            shown[name] = without_secrets(shown[name])
+        for name in shown.keys() & {"options", "catalog_options", "properties"}:
+            shown[name] = options_without_secrets(shown[name])
         if "params" in shown:
             shown["params"] = dict.fromkeys(shown["params"], "***")
         if isinstance(shown.get("sql"), str):
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
-    return value
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _is_usual(value: object, field: Field[Any]) -> bool:

@@ -10,8 +10,8 @@ from airflow_hiveacid.acid.locks import LockType
 from airflow_hiveacid.acid.sort_order import SortColumn
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    awaits_rendering,
     freeze,
-    is_template,
     require_choice,
     require_partition_names,
     require_text,
@@ -48,7 +48,7 @@ class CompactJob(ScriptedJob):
         run_in: The processes that do the work. "worker" is the process of the task or command, and
             others on its machine, without Java. "spark" is a Spark application. "auto" is the worker
             for work within its limits, and Spark for more, and where rows must be sorted.
-        worker: The limits of the worker with ``run_in="auto"``.
+        worker: The limits of the worker; with ``run_in="worker"``, more work is refused.
     """
 
     tag: ClassVar[str] = "compact"
@@ -95,7 +95,7 @@ class CompactJob(ScriptedJob):
         require_choice(self.mode, get_args(CompactionMode), "mode")
         policy = self.policy
         texts = (policy.measure, policy.quiet_hours or "", policy.right_for or "")
-        if not any(map(is_template, texts)):
+        if not any(map(awaits_rendering, texts)):
             policy.validate()
         self.budget.validate()
         if self.parallel < 1:
@@ -160,5 +160,5 @@ class CleanJob(Job):
             period = getattr(self, name)
             if period is not None:
                 require_text(period, name)
-                if not is_template(period):
+                if not awaits_rendering(period):
                     parse_duration(period, name)

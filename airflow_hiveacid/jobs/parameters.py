@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_mapping
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_mapping
 from airflow_hiveacid.text.sql_tokens import parameters_of
 
 ParameterValue = None | bool | int | float | str | date | datetime | Decimal
@@ -44,7 +44,7 @@ def require_parameters(params: object, texts: Iterable[str], what: str) -> None:
             raise InvalidJob(f"{what}: the value of {name} {problem}.")
     given = list(texts)
     used = {name for text in given for name in parameters_of(text)}
-    if any(map(is_template, given)):
+    if any(map(awaits_rendering, given)):
         return
     if missing := sorted(used - params.keys()):
         raise InvalidJob(
@@ -124,7 +124,10 @@ def _problem(value: object) -> str | None:
 
 
 def _digits(value: Decimal) -> int:
-    return len(f"{abs(value):f}".replace(".", "").lstrip("0"))
+    """Count the digits before and after the point, without writing them: an exponent is any number."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digits) + max(exponent, 0), -exponent)
 
 
 def _is_broken(text: str) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_hiveacid.errors import InvalidJob, UnknownColumn
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering
 from airflow_hiveacid.text.spelling import did_you_mean
 
 _SIMPLE = frozenset(
@@ -41,7 +41,7 @@ def header_options(format_: str, options: Mapping[str, str]) -> dict[str, str]:
 
 def columns_of_schema(schema: str) -> list[str] | None:
     """Return the names of the columns; None if Spark alone can read the text."""
-    if is_template(schema):
+    if awaits_rendering(schema):
         return None
     return [_name(part[0]) for part in _parts(_TOKEN.findall(schema)) if part]
 
@@ -58,7 +58,7 @@ def require_types(schema: str, what: str) -> None:
     Raises:
         InvalidJob: A column has an unknown type.
     """
-    if is_template(schema):
+    if awaits_rendering(schema):
         return
     for name, type_ in _types(_TOKEN.findall(schema)):
         if re.fullmatch(r"\w+", type_) and type_.lower() not in _SIMPLE | _NESTED:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob
-from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.options.run_token import STATEMENT_LENGTH, statement_token
@@ -89,7 +89,7 @@ class ScriptJob(Job):
             require_table(self.target, "target")
 
     def _validate_own(self) -> None:
-        if not self.statements and not is_template(self.target):
+        if not self.statements and not awaits_rendering(self.target):
             raise InvalidJob("The script has no statement.")
         for job in self.statements:
             if not isinstance(job, ScriptedJob):

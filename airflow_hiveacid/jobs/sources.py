@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, get_args
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    awaits_rendering,
     freeze,
-    is_template,
     require_choice,
     require_list,
     require_mapping,
@@ -252,7 +252,7 @@ def require_inputs(inputs: Mapping[str, Input], what: str) -> None:
 
 def _require_version(text: object, what: str) -> None:
     """Raise InvalidJob unless the value is a version, a template or None."""
-    if text is None or (isinstance(text, str) and is_template(text)):
+    if text is None or (isinstance(text, str) and awaits_rendering(text)):
         return
     if not isinstance(text, str):
         raise InvalidJob(f"{what} must be a text, not {text!r}.", remedy="Write 7 as '7'.")

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import ClassVar, Literal
 
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_mapping, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_mapping, require_text
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.options.run_token import statement_token
-from airflow_hiveacid.jobs.options.secret_options import without_secrets
 from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import require_types
@@ -22,6 +21,7 @@ from airflow_hiveacid.jobs.sources import (
     TableSource,
 )
 from airflow_hiveacid.jobs.transaction_job import StatementsJob, TransactionJob
+from airflow_hiveacid.secret_text import options_without_secrets
 from airflow_hiveacid.text.quantities import parse_duration
 
 AVAILABLE_NOW = "available_now"
@@ -56,7 +56,7 @@ class StreamSource:
 
     def __repr__(self) -> str:
         """Return the source without secrets, as the text may be logged."""
-        shown = without_secrets(self.options)
+        shown = options_without_secrets(self.options)
         return f"StreamSource(format={self.format!r}, options={shown!r}, schema={self.schema!r})"
 
     def validate(self) -> None:
@@ -149,13 +149,13 @@ class StreamJob(StatementsJob):
             )
         require_text(self.checkpoint, "checkpoint")
         absolute = ":/" in self.checkpoint or self.checkpoint.startswith("/")
-        if not absolute and not is_template(self.checkpoint):
+        if not absolute and not awaits_rendering(self.checkpoint):
             raise InvalidJob(
                 f"checkpoint {self.checkpoint!r} is relative to the folder of a process.",
                 remedy=f"Write an absolute path, /{self.checkpoint}, for example.",
             )
         for text, what in ((self.trigger, "trigger"), (self.run_for, "run_for")):
-            if text is None or (what, text) == ("trigger", AVAILABLE_NOW) or is_template(text):
+            if text is None or (what, text) == ("trigger", AVAILABLE_NOW) or awaits_rendering(text):
                 continue
             if not parse_duration(text, what):
                 raise InvalidJob(f"{what} must be positive.")
@@ -174,7 +174,7 @@ def stream_token(name: str, query_id: str, batch_id: int) -> str:
 
 def require_stream_name(name: object) -> None:
     """Raise InvalidJob unless the value is valid as the name of a stream, or is a template."""
-    named = isinstance(name, str) and (is_template(name) or _NAME.fullmatch(name))
+    named = isinstance(name, str) and (awaits_rendering(name) or _NAME.fullmatch(name))
     if not named:
         raise InvalidJob(
             f"{name!r} is no name of a stream.",

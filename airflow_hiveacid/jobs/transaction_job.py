@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob, UserError
-from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_list
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_list
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
 from airflow_hiveacid.jobs.options.run_options import RunOptions
 from airflow_hiveacid.jobs.write_jobs import InsertJob, PartitionSpec, RowJob
@@ -118,7 +118,7 @@ def require_one_change(statements: Iterable[tuple[str, bool]]) -> None:
     Raises:
         InvalidJob: Two of them change one table.
     """
-    changed = [table for table, changes in statements if changes and not is_template(table)]
+    changed = [table for table, changes in statements if changes and not awaits_rendering(table)]
     for table in changed:
         if changed.count(table) > 1:
             raise InvalidJob(

@@ -14,8 +14,8 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    awaits_rendering,
     freeze,
-    is_template,
     require_alias,
     require_condition,
     require_list,
@@ -270,7 +270,7 @@ class RestoreJob(RowJob):
 
     def _validate_own(self) -> None:
         require_text(self.as_of, "as_of")
-        if not is_template(self.as_of):
+        if not awaits_rendering(self.as_of):
             AsOf.parse(self.as_of)
 
 

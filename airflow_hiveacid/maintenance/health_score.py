@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.acid.compaction_decision import Decision, Excess
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy
+from airflow_hiveacid.text.printable import printable
 from airflow_hiveacid.text.quantities import bytes_in_words, duration_in_words
 
 if TYPE_CHECKING:
@@ -237,7 +238,8 @@ def _for_waiting(health: TableHealth) -> Iterator[Penalty]:
         what = "A lock" if txn.txn_id is None else f"Transaction {txn.txn_id}"
         points = 20 if now - txn.opened_at > _DAY else 10
         yield Penalty(
-            points, f"{what} of {txn.user} is open for {duration_in_words(now - txn.opened_at)}."
+            points,
+            f"{what} of {printable(txn.user)} is open for {duration_in_words(now - txn.opened_at)}.",
         )
     late = [
         (10 if entry.state == _CLEANING else 5, now - entry.since, entry)

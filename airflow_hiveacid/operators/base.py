@@ -16,6 +16,7 @@ from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
 from airflow_hiveacid.operators.outcome import outcome
@@ -63,7 +64,8 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
                 f"{type(self).__name__} {self.task_id!r} was given a {type(job).__name__}.",
                 remedy=f"Pass job={self.job_type.__name__}(...).",
             )
-        job.validate()
+        with before_rendering():
+            job.validate()
         self.job = job
         self.metastore_conn_id = metastore_conn_id
         self.once_per = once_per

@@ -11,7 +11,7 @@ from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failu
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import changes_in, reading_changes
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, before_rendering, is_template
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
@@ -82,7 +82,8 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
         if not is_template(consumer):
             require_consumer(consumer)
         self.consumer = consumer
-        self._source(self.job)
+        with before_rendering():
+            self._source(self.job)
         self._range: ChangesRange | None = None
 
     def _guarded(
@@ -169,7 +170,7 @@ class HiveAcidChangesOperator(HiveAcidSparkOperator[Job]):
     def _source(self, job: Job) -> ChangesSource:
         """Return the job's source of changes; all its sources of changes read the same table."""
         sources = list(changes_in(job))
-        tables = {source.name.lower() for source in sources if not is_template(source.name)}
+        tables = {source.name.lower() for source in sources if not awaits_rendering(source.name)}
         if not sources or len(tables) > 1:
             raise InvalidJob(
                 f"{type(self).__name__} {self.task_id!r} reads the changes of "

@@ -17,7 +17,7 @@ from airflow_hiveacid.errors import HiveAcidError, InvalidJob
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_task_output, require_mapping
+from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, require_mapping
 from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
@@ -130,7 +130,8 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
                 "deferrable away.",
             )
         if not is_task_output(conf):
-            require_spark_sizes(driver_memory, executor_memory, conf)
+            with before_rendering():
+                require_spark_sizes(driver_memory, executor_memory, conf)
         if poll_seconds <= 0:
             raise InvalidJob(f"poll_seconds must be more than 0, not {poll_seconds}.")
         self.spark_conn_id = spark_conn_id
@@ -332,7 +333,10 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
 
     def _report_of(self, run: "SparkRun", job: JobT) -> Report | None:
         """Return the report of the work, or None if the application wrote no report."""
-        return run.report(job)
+        report = run.report(job)
+        if report is not None and report.error is None:
+            job.require_own(report)
+        return report
 
     def _spark_options(self, context: "Context") -> dict[str, Any]:
         """The arguments of SparkSubmitHook."""

@@ -34,7 +34,7 @@ from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, TruncateJob
 from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.options.run_token import source_token
@@ -242,7 +242,7 @@ class Preflight:
             self._check_source(source)
         table = self._table(job.target)
         check_kind(table, job.operation)
-        if isinstance(job, RestoreJob) and not is_template(job.as_of):
+        if isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
             require_version(self._client, table, AsOf.parse(job.as_of))
         self._check_names(job, table)
 

@@ -12,6 +12,7 @@ from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import compaction_groups
 from airflow_hiveacid.jobs.field_checks import (
+    before_rendering,
     is_template,
     require_choice,
     require_partition_names,
@@ -71,7 +72,8 @@ class HiveAcidCompactionSensor(PatientSensor):
             TableRef.parse(table)
         require_choice(expand_by, get_args(ExpandBy), "expand_by")
         if not is_template(partitions):
-            _require_partitions(partitions)
+            with before_rendering():
+                _require_partitions(partitions)
         self.table = table
         self.partitions = partitions
         self.expand_by = expand_by

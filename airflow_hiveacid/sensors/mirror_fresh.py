@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hiveacid.acid.mirror_lag import LagLimits, MirrorLag
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.hooks.catalog_options import all_catalog_options, require_no_secrets
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_task_output, is_template
+from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.sensors.patient import PatientSensor
 
@@ -46,6 +47,9 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
     :param catalog: The name of its catalog, as in IcebergExportJob. (templated)
     :param catalog_options: Options of the catalog, as in IcebergExportJob. Texts in it are templates,
         and Airflow does not show them among the rendered ones.
+    :param catalog_conn_id: A connection of Airflow whose extra has further options of the catalog. A
+        deferrable sensor takes secrets only there, because Airflow stores the arguments of its
+        trigger. (templated)
     :param version: The write id in the report of a job that the mirror must have; by default all
         committed versions. (templated)
     :param max_versions: How many versions may be missing.
@@ -58,8 +62,8 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
     :param deferrable: Wait in the triggerer instead of on a worker.
     """
 
-    template_fields: Sequence[str] = ("target", "table", "catalog", "version")
-    text_fields: ClassVar[Sequence[str]] = ("target", "table", "catalog")
+    template_fields: Sequence[str] = ("target", "table", "catalog", "catalog_conn_id", "version")
+    text_fields: ClassVar[Sequence[str]] = ("target", "table", "catalog", "catalog_conn_id")
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         table: str,
         catalog: str = "default",
         catalog_options: Mapping[str, str] | None = None,
+        catalog_conn_id: str | None = None,
         version: int | str | None = None,
         max_versions: int = 0,
         max_lag: timedelta | None = None,
@@ -78,22 +83,30 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         self.table = table
         self.catalog = catalog
         self.catalog_options = catalog_options
+        self.catalog_conn_id = catalog_conn_id
         self.version = version
         self.max_versions = max_versions
         self.max_lag = max_lag
         if max_versions < 0 or (max_lag is not None and max_lag < timedelta(0)):
             raise InvalidJob(f"The limits of {type(self).__name__} {self.task_id!r} are negative.")
         if not is_task_output((target, table, catalog)):
-            self._job(catalog_options or {}).validate()
+            with before_rendering():
+                self._job(catalog_options or {}).validate()
         if not is_template(version):
             self._required_version()
+        if self.deferrable:
+            require_no_secrets(catalog_options or {})
 
     def _find(self, context: "Context") -> dict[str, Any] | None:
         # Thrift is heavy, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.iceberg.run import lag_of_mirror
         from airflow_hiveacid.metastore.client import MetastoreClient
 
-        job, version = self._job(self._rendered_options(context)), self._required_version()
+        given = self._rendered_options(context)
+        if self.deferrable:
+            require_no_secrets(given)
+        job = self._job(all_catalog_options(given, self.catalog_conn_id))
+        version = self._required_version()
         job.validate()
         self._require_access([self.target])
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
@@ -112,6 +125,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
             table=self.table,
             catalog=self.catalog,
             catalog_options=self._rendered_options(context),
+            catalog_conn_id=self.catalog_conn_id,
             version=self._required_version(),
             max_versions=self.max_versions,
             max_lag=self._limits.seconds,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.jobs.field_checks import is_task_output, is_template
+from airflow_hiveacid.jobs.field_checks import before_rendering, is_task_output, is_template
 from airflow_hiveacid.jobs.reports.report import ChangesRange
 from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.sensors.patient import PatientSensor
@@ -56,7 +56,8 @@ class HiveAcidNewDataSensor(PatientSensor):
     ) -> None:
         super().__init__(**kwargs)
         if not is_task_output((table, after)):
-            ChangesSource(table, after=after).validate()
+            with before_rendering():
+                ChangesSource(table, after=after).validate()
         if not is_template(consumer):
             require_consumer(consumer)
         self.table = table

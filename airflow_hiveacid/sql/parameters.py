@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.field_checks import is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
@@ -23,7 +23,7 @@ def require_used(text: str, params: Parameters) -> None:
         SqlError: A value is unused.
     """
     unused = sorted(params.keys() - parameters_of(text))
-    if unused and not is_template(text):
+    if unused and not awaits_rendering(text):
         raise SqlError(
             f"The parameter {unused[0]} is not used.",
             remedy=f"Write :{unused[0]} in the SQL, outside of quotes, or remove the value.",

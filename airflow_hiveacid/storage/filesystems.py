@@ -21,6 +21,7 @@ from airflow_hiveacid.errors import (
     StorageLoginFailed,
     StorageUnreachable,
 )
+from airflow_hiveacid.secret_text import address_without_secrets
 from airflow_hiveacid.storage.google import google_store
 from airflow_hiveacid.storage.hdfs import HdfsFileSystem, hdfs_of
 from airflow_hiveacid.storage.hdfs_login import LoginRefused
@@ -46,6 +47,7 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
     match = _LOCATION.fullmatch(location)
     if match is None:
         raise StorageError(f"{location!r} is no location.")
+    require_no_login(location)
     scheme = (match["scheme"] or "file").lower()
     host, path = match["host"] or "", match["path"]
     with translated_errors(location):
@@ -70,6 +72,19 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem | HdfsFileSystem, str]:
         f"{location!r} is on a file system that is not supported.",
         remedy="Supported are file, hdfs, viewfs, s3, gs and abfs.",
     )
+
+
+def require_no_login(location: str) -> None:
+    """Refuse a location with a user and a password, or with keys, which others could read there.
+
+    Raises:
+        StorageError: The location has them.
+    """
+    if (shown := address_without_secrets(location)) != location:
+        raise StorageError(
+            f"The location {shown} contains credentials.",
+            remedy="Remove them, and give the process that opens it a role or keys in its environment.",
+        )
 
 
 def normal_path(path: str) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
+from airflow_hiveacid.text.printable import printable
+
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Arrange the cells of each row in columns, indented by two.
@@ -11,8 +13,9 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Itera
         rows: The cells; all rows have the same number of them.
         right: The columns that are aligned to the right, by their numbers.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
         cells = [
             cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))

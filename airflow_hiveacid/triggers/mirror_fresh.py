@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from asgiref.sync import sync_to_async
+
 from airflow_hiveacid.acid.mirror_lag import LagLimits
+from airflow_hiveacid.hooks.catalog_options import all_catalog_options, require_no_secrets
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger
@@ -17,7 +20,8 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
     :param target: The Hive table.
     :param table: The Iceberg table.
     :param catalog: The name of its catalog.
-    :param catalog_options: Options of the catalog.
+    :param catalog_options: Options of the catalog, without secrets.
+    :param catalog_conn_id: A connection whose extra has further options of the catalog.
     :param version: The version that the mirror must have; None requires all committed versions.
     :param max_versions: How many versions may be missing.
     :param max_lag: The age in seconds up to which any number of versions may be missing; if None, the
@@ -26,7 +30,7 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
     """
 
     parameters: ClassVar[tuple[str, ...]] = (
-        *("target", "table", "catalog", "catalog_options"),
+        *("target", "table", "catalog", "catalog_options", "catalog_conn_id"),
         *("version", "max_versions", "max_lag"),
     )
 
@@ -40,9 +44,11 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         version: int | None,
         max_versions: int,
         max_lag: float | None,
+        catalog_conn_id: str | None = None,
         **waiting: Any,
     ) -> None:
         super().__init__(**waiting)
+        require_no_secrets(catalog_options)
         self.target = target
         self.table = table
         self.catalog = catalog
@@ -50,6 +56,13 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         self.version = version
         self.max_versions = max_versions
         self.max_lag = max_lag
+        self.catalog_conn_id = catalog_conn_id
+        self._all_options: dict[str, str] = {}
+
+    async def read_connections(self) -> None:
+        """Read the options of the catalog from its connection."""
+        read = sync_to_async(all_catalog_options)
+        self._all_options = await read(self.catalog_options, self.catalog_conn_id)
 
     def prepare(self, options: "MetastoreOptions") -> Poll:
         """Return the poll of both tables."""
@@ -62,7 +75,7 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
             metastore=options,
             table=self.table,
             catalog=self.catalog,
-            catalog_options=self.catalog_options,
+            catalog_options=self._all_options,
         )
         limits = LagLimits(versions=self.max_versions, seconds=self.max_lag)
 

@@ -56,6 +56,7 @@ class WaitingTrigger(BaseTrigger):
         """Repeat the poll in a thread, because Thrift and listings block."""
         event: dict[str, Any]
         try:
+            await self.read_connections()
             options = await metastore_options(self.metastore_conn_id)
             poll = await asyncio.to_thread(self.prepare, options)
             patience = Patience(timedelta(seconds=self.patience))
@@ -65,6 +66,9 @@ class WaitingTrigger(BaseTrigger):
         except HiveAcidError as error:
             event = {"status": "error", "error": codec.encode(ErrorReport.of(error))}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def read_connections(self) -> None:
+        """Read further connections of a subclass: its arguments, which are stored, have no secrets."""
 
     def prepare(self, options: "MetastoreOptions") -> Poll:
         """Return the poll; called once, in a thread.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid import HiveAcidDeleteOperator
-from airflow_hiveacid.cluster.java_start import DRIVER_OPTIONS, ClassArchive
+from airflow_hiveacid.cluster.java_start import DRIVER_OPTIONS, NO_PAGES, ClassArchive
 from airflow_hiveacid.errors import UserError
 from airflow_hiveacid.jobs import DeleteJob
 from airflow_hiveacid.progress import SUBMITTED_VARIABLE
@@ -43,7 +43,7 @@ def test_a_cluster_is_given_the_package(spark_submit, context, monkeypatch, smal
 def test_java_options_of_the_user_take_precedence(spark_submit, context):
     run(context, env_vars={"SPARK_SUBMIT_OPTS": "-Dtheirs=1 -XX:Tier4InvocationThreshold=1"})
     seen = spark_submit.seen.environment["SPARK_SUBMIT_OPTS"]
-    assert seen == f"{DRIVER_OPTIONS} -Dtheirs=1 -XX:Tier4InvocationThreshold=1"
+    assert seen == f"{NO_PAGES} {DRIVER_OPTIONS} -Dtheirs=1 -XX:Tier4InvocationThreshold=1"
 
 
 def test_the_report_contains_the_duration_of_the_end(spark_submit, context):

@@ -114,7 +114,7 @@ def test_a_mirror_within_the_limits_is_fresh(mirror: Watched) -> None:
 def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     mirror: Watched, context: dict[str, Any]
 ) -> None:
-    options = {**sql_options(mirror.folder), "token": "{{ ti.task_id }}"}
+    options = {**sql_options(mirror.folder), "scope": "{{ ti.task_id }}"}
     with DAG("d"):
         sensor = mirror.sensor(catalog_options=options, table="ns.{{ ti.task_id }}")
     sensor.render_template_fields(context)
@@ -125,8 +125,56 @@ def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     sensor.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    assert deferred.value.trigger.serialize()[1]["catalog_options"]["token"] == "t"
+    assert deferred.value.trigger.serialize()[1]["catalog_options"]["scope"] == "t"
     assert "catalog_options" not in sensor.template_fields
+
+
+def test_secrets_of_the_catalog_come_from_a_connection(
+    mirror: Watched, context: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {**sql_options(mirror.folder), "token": "s3cret"}
+    connection = {"conn_type": "generic", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
+    sensor = mirror.sensor(catalog_options=None, catalog_conn_id="lake", deferrable=True)
+    assert sensor.poke(context).is_done
+    mirror.hive.insert(2)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context)
+    _, kwargs = deferred.value.trigger.serialize()
+    assert "s3cret" not in json.dumps(kwargs)
+    mirror.run()
+
+    async def wait() -> Any:
+        trigger = HiveAcidMirrorFreshTrigger(**kwargs)
+        async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+            return await next_of(events)
+
+    assert asyncio.run(wait()) == {"status": "found", "lag": {"format": 1, **fresh(2, 2)}}
+    missing = mirror.sensor(catalog_options=None, catalog_conn_id="gone")
+    with pytest.raises(HiveAcidTaskRefused, match="no connection 'gone'"):
+        missing.poke(context)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"token": "s3cret"},
+        {"credential": "{{ conn.lake.password }}"},
+        {"uri": "postgresql://user:s3/cret@host/db"},
+        {"s3.access-key-id": "s3cret"},
+        {"header.Authorization": "s3cret"},
+    ],
+)
+def test_no_secret_becomes_an_argument_of_a_trigger(
+    mirror: Watched, context: dict[str, Any], options: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidJob, match="contains a secret"):
+        mirror.sensor(catalog_options=options, deferrable=True)
+    with pytest.raises(InvalidJob, match="contains a secret"):
+        mirror.trigger(catalog_options=options)
+    sensor = mirror.sensor(catalog_options={"uri": "{{ params.uri }}"}, deferrable=True)
+    with pytest.raises(HiveAcidTaskRefused, match="contains a secret"):
+        sensor.execute(context | {"params": {"uri": "postgresql://user:s3/cret@host/db"}})
 
 
 def test_a_sensor_that_defers_waits_in_its_trigger(mirror: Watched) -> None:

@@ -64,7 +64,7 @@ JOBS = [
         HiveAcidMergeOperator,
         MergeJob(target="db.t", source=SOURCE, on="t.id = s.id", when=(MatchedUpdate(),)),
     ),
-    (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="{{ data_interval_start }}")),
+    (HiveAcidRestoreOperator, RestoreJob(target="db.t", as_of="2026-11-20 12:00:00")),
     (HiveAcidTransactionOperator, TransactionJob(statements=(DELETE,))),
     (
         HiveAcidStreamOperator,
@@ -428,3 +428,14 @@ def test_killing_the_task_aborts_its_transaction_and_no_other(spark_submit, cont
             states = {txn.txn_id: txn.state for txn in client.get_open_txns_info()}
             assert states.get(own.txn_id) is not TxnState.OPEN
             assert states[other.txn_id] is TxnState.OPEN
+
+
+def test_a_parameter_with_braces_is_no_template(spark_submit, context):
+    with DAG("d", schedule=None):
+        operator = HiveAcidRestoreOperator(
+            task_id="t", job=RestoreJob(target="db.t", as_of="{{ params.version }}")
+        )
+    operator.render_template_fields({"params": {"version": "{{ params.version }}"}})
+    with pytest.raises(HiveAcidTaskRefused, match="InvalidJob"):
+        operator.execute(context)
+    assert not spark_submit.seen_file.exists()

@@ -62,6 +62,7 @@ def test_a_mistake_shows_while_the_dag_is_parsed():
 
 def test_a_template_is_read_when_it_is_rendered(submitted, context):
     sql = "DELETE FROM {{ params.table }} WHERE day = '{{ run_id }}'"
+    submitted.will(report=ScriptReport.of("db.orders", []).to_dict())
     operator = HiveAcidSqlOperator(task_id="t", sql=sql)
     operator.render_template_fields(context)
     operator.execute(context)
@@ -72,6 +73,7 @@ def test_a_template_is_read_when_it_is_rendered(submitted, context):
 def test_all_rows_are_deleted_only_if_the_task_states_it(submitted, context):
     with pytest.raises(SqlError, match=r"DELETE FROM db\.t has no condition.*all_rows=True"):
         HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t")
+    submitted.will(report=ScriptReport.of("db.t", []).to_dict())
     HiveAcidSqlOperator(task_id="t", sql="DELETE FROM db.t", all_rows=True).execute(context)
     (delete,) = submitted.seen.job["statements"]
     assert (delete["where"], delete["all_rows"]) == (None, True)

@@ -93,6 +93,7 @@ LITERALS: dict[str, Any] = {
     "after": "0",
     "budget": Budget(max_partitions=1),
     "catalog": "default",
+    "catalog_conn_id": "lake",
     "conf": {"spark.a": "1"},
     "consumer": "2026",
     "database": "shop",

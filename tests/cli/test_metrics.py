@@ -92,8 +92,8 @@ def test_other_texts_are_no_addresses(text):
 
 
 @contextmanager
-def serving(scrape):
-    with MetricsServer(("127.0.0.1", 0), scrape) as server:
+def serving(scrape, names=()):
+    with MetricsServer(("127.0.0.1", 0), scrape, names) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -113,6 +113,42 @@ def test_a_scrape_is_answered_at_one_path():
         assert get(server.url) == (CONTENT_TYPE, b'a{b="\\udcff"} 1\n')
         with pytest.raises(urllib.error.HTTPError, match="404"):
             get(server.url.replace("metrics", ""))
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9108", 200),
+        ("127.0.0.1", 200),
+        ("localhost:9108", 200),
+        ("LocalHost.", 200),
+        ("[::1]:9108", 200),
+        ("metrics.example.com:9108", 200),
+        ("METRICS.example.com", 200),
+        ("rebound.example.net", 421),
+        ("rebound.example.net:9108", 421),
+        ("localhost.example.net", 421),
+        ("127.0.0.1.example.net", 421),
+        ("127.0.0.1@example.net", 421),
+        ("example.net#127.0.0.1", 421),
+        ("10.0.0.1", 421),
+        ("0.0.0.0", 421),
+        ("[::ffff:10.0.0.1]", 421),
+        ("[::1", 421),
+        ("", 421),
+        (None, 421),
+        ("localhost\r\nHost: rebound.example.net", 421),
+    ],
+)
+def test_only_requests_for_a_name_of_the_server_are_answered(host, status):
+    with serving(lambda: "x 1\n", ["Metrics.example.com"]) as server:
+        header = "" if host is None else f"Host: {host}\r\n"
+        with socket.create_connection(server.server_address[:2], timeout=30) as client:
+            client.sendall(f"GET /metrics HTTP/1.0\r\n{header}\r\n".encode())
+            with client.makefile("rb") as answer:
+                content = answer.read()
+    assert int(content.split()[1]) == status
+    assert (b"x 1" in content) == (status == 200)
 
 
 def test_a_taken_address_is_an_error():

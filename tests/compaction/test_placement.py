@@ -1,5 +1,6 @@
 """The choice between the worker and Spark, and the forecast that it is based on."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -92,6 +93,21 @@ def test_a_forecast_says_what_requires_spark(create: Callable[..., WrittenTable]
         (Forecast(encoded_bytes=2), NOTHING, "2 B to encode (limit 0 B)."),
         (Forecast(delete_events=1), NOTHING, "1 delete events (limit 0)."),
         (Forecast(spark_reason="It must."), WorkerLimits(), "It must."),
+        (
+            Forecast(encoded_bytes=1, encoded_rows=3),
+            WorkerLimits(max_encoded_rows=2),
+            "3 rows to encode (limit 2).",
+        ),
+        (
+            Forecast(encoded_bytes=1, encoded_values=10**9),
+            WorkerLimits(),
+            "120 s of processor time (limit 60 s).",
+        ),
+        (
+            Forecast(encoded_bytes=22_000_000, delete_events=10**6),
+            WorkerLimits(max_core_seconds=1),
+            "3 s of processor time (limit 1 s).",
+        ),
     ],
 )
 def test_limits(hms: object, work: Forecast, limits: WorkerLimits, reason: str | None) -> None:
@@ -106,10 +122,37 @@ def test_the_worker_takes_work_within_its_limits(client: MetastoreClient, databa
         reason = why_spark(client, replace(each, worker=NOTHING))
         assert reason is not None
         assert "limit 0" in reason
-        # One who insists gets it.
-        assert why_spark(client, replace(each, worker=NOTHING, run_in="worker")) is None
+        # Whoever wants no Spark raises the limits.
+        with pytest.raises(SparkNeeded, match=r"limit 0.* raise the limits"):
+            why_spark(client, replace(each, worker=NOTHING, run_in="worker"))
+        assert why_spark(client, replace(each, run_in="worker")) is None
     assert "run_in='spark'" in (why_spark(client, replace(job, run_in="spark")) or "")
     assert "sorted" in (why_spark(client, replace(job, type="rebalance")) or "")
+
+
+def test_a_small_file_with_many_rows_is_too_much_for_the_worker(
+    client: MetastoreClient, database: str
+) -> None:
+    table = WrittenTable.create(client, f"{database}.t")
+    first = table.insert(*[7] * 300_000)
+    table.insert(8)
+    table.delete((first, 3))
+    assert sum(map(len, table.files().values())) < 50_000
+    job = CompactJob(target=str(table.ref), type="major", metastore=client.options)
+    assert why_spark(client, job) is None
+    for limits, reason in (
+        (WorkerLimits(max_encoded_rows=300_000), "300001 rows to encode (limit 300000)."),
+        (WorkerLimits(max_core_seconds=0.2), "0.252 s of processor time (limit 0.2 s)."),
+        (WorkerLimits(max_delete_events=0), "1 delete events (limit 0)."),
+    ):
+        assert why_spark(client, replace(job, worker=limits)) == reason
+        with pytest.raises(SparkNeeded, match=re.escape(reason)):
+            why_spark(client, replace(job, worker=limits, run_in="worker"))
+    # Its stripes are copied, for which their rows do not count.
+    only_copied = WrittenTable.create(client, f"{database}.u")
+    only_copied.insert(*[7] * 300_000), only_copied.insert(*[7] * 300_000)
+    job = replace(job, target=str(only_copied.ref), worker=WorkerLimits(max_encoded_rows=1))
+    assert why_spark(client, job) is None
 
 
 def test_a_rebalance_in_the_worker_is_refused(hms: object) -> None:

@@ -5,6 +5,7 @@ import pytest
 from airflow_hiveacid.acid.compaction_policy import Budget, CompactionPolicy
 from airflow_hiveacid.acid.merge import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import BadCondition, InvalidJob
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import PathSource, QuerySource, TableSource
@@ -48,7 +49,8 @@ MERGE = MergeJob(
     ],
 )
 def test_lawful_jobs(job):
-    job.validate()
+    with before_rendering():
+        job.validate()
 
 
 @pytest.mark.parametrize(
@@ -170,9 +172,13 @@ def test_invalid_sql_is_refused(job, message):
 
 
 def test_sql_that_is_still_to_be_rendered_is_not_read():
-    replace(
+    job = replace(
         MERGE, on="t.id = {{ params.id }} {% if x %}(", when=[MatchedUpdate({"a": "{{ '(' }}"})]
-    ).validate()
+    )
+    with before_rendering():
+        job.validate()
+    with pytest.raises(BadCondition):
+        job.validate()
 
 
 @pytest.mark.parametrize(
@@ -186,7 +192,8 @@ def test_sql_that_is_still_to_be_rendered_is_not_read():
     ],
 )
 def test_lawful_addresses(uris):
-    MetastoreOptions(uris=uris).validate()
+    with before_rendering():
+        MetastoreOptions(uris=uris).validate()
 
 
 @pytest.mark.parametrize(
@@ -198,6 +205,8 @@ def test_lawful_addresses(uris):
         (MetastoreOptions(uris="thrift://h"), "has no port"),
         (MetastoreOptions(uris="thrift://h:x"), "cannot be read"),
         (MetastoreOptions(uris="thrift://u:p@h:1"), "must not hold"),
+        (MetastoreOptions(uris="thrift://user:12/s@h:1"), "must not hold"),
+        (MetastoreOptions(uris="https://h/metastore?token=s"), "must not hold parameters"),
         (MetastoreOptions(uris="thrift://h:1,http://h:2"), "mixes"),
         (MetastoreOptions(uris="thrift://h:1", user=""), "metastore.user"),
         (MetastoreOptions(uris="thrift://h:1", write_events="no"), "metastore.write_events"),

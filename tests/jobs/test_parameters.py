@@ -1,6 +1,7 @@
 """Parameters of jobs: names, values, JSON, and how they are shown."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_hiveacid.acid.merge import MatchedUpdate
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
@@ -62,6 +64,10 @@ def test_parameters_are_found(text: str, names: set[str]) -> None:
         ("id = :id", {"id": 2**63}, "64 bits"),
         ("id = :id", {"id": Decimal("NaN")}, "38 digits"),
         ("id = :id", {"id": Decimal("1E+38")}, "38 digits"),
+        ("id = :id", {"id": Decimal("1E-39")}, "38 digits"),
+        ("id = :id", {"id": Decimal("-1E+400000000")}, "38 digits"),
+        ("id = :id", {"id": Decimal("1E-400000000")}, "38 digits"),
+        ("id = :id", {"id": Decimal("0E+400000000000")}, "38 digits"),
         ("id = :id", {"id": "\ud800"}, "half of a character"),
         ("id = :id", {"1d": 1}, "not a valid name"),
         ("id = :id", {"id; --": 1}, "not a valid name"),
@@ -81,10 +87,15 @@ def test_each_text_has_the_parameters_of_its_own_object() -> None:
         when=[MatchedUpdate({"x": ":b"}, "t.y > :c")],
         params={"b": "{{ params.b }}", "c": 2},
     )
-    job.validate()
+    with before_rendering():
+        job.validate()
     with pytest.raises(InvalidJob, match=r"source\.params.*:a"):
         InsertJob(target="db.t", source=QuerySource("SELECT :a AS id")).validate()
-    UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}, all_rows=True).validate()
+    update = UpdateJob(target="db.t", set={"x": "{{ y }}"}, params={"later": 1}, all_rows=True)
+    with before_rendering():
+        update.validate()
+    with pytest.raises(InvalidJob, match="later is not used"):
+        replace(update, set={"x": "'{{ y }}'"}).validate()
 
 
 def test_values_are_rendered_and_the_text_is_not_changed() -> None:

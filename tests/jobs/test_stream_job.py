@@ -10,6 +10,7 @@ import pytest
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import CheckpointMismatch, InvalidJob, StreamOvertaken
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.stream_job import StreamJob, StreamSource, stream_token
@@ -34,7 +35,8 @@ A, B = "query-a", "query-b"
 
 def test_it_equals_its_json_copy_and_is_known_by_its_first_table() -> None:
     job = replace(JOB, run_for="55 min", reset_query=A, orc_codec="lz4")
-    job.validate()
+    with before_rendering():
+        job.validate()
     assert job.target == "shop.events"
     assert from_json(to_json(job)) == job
     assert (job.interval, job.limit) == (timedelta(seconds=10), timedelta(minutes=55))
@@ -98,7 +100,7 @@ def test_the_display_of_a_job_contains_no_secret_option(option: str) -> None:
     ],
 )
 def test_malformed_fields_are_reported_at_parse_time(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidJob, match=message):
+    with pytest.raises(InvalidJob, match=message), before_rendering():
         replace(JOB, **wrong).validate()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job_json import from_json, to_json
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
@@ -33,14 +34,16 @@ def overwrite(day):
 
 def test_it_equals_its_json_copy_and_is_known_by_its_first_table():
     job = TransactionJob(statements=[DIM, FACT], metastore=METASTORE, run_token="a run")
-    job.validate()
+    with before_rendering():
+        job.validate()
     assert job.target == "dw.customers"
     assert from_json(to_json(job)) == job
 
 
 def test_templates_in_its_statements_are_rendered():
     job = TransactionJob(statements=[FACT, DIM])
-    job.validate()
+    with before_rendering():
+        job.validate()
     rendered = job.render(lambda text: text.replace("{{ params.fact }}", "sales"))
     rendered.validate()
     assert rendered.target == rendered.statements[0].target == "dw.sales"

@@ -77,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     for check in _checks(arguments):
         checks.append(check)
         if not arguments.json:
-            print("\n".join(_as_text(check)), flush=True)
+            for line in _as_text(check):
+                print(line, flush=True)
     if arguments.json:
         described = [codec.encode(check) for check in checks]
         print(json.dumps({"checks": described}, ensure_ascii=False))

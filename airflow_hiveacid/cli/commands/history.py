@@ -11,6 +11,7 @@ from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.history.view import History
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.text.printable import print_lines
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,7 @@ def show_history(history: History, *, directories: bool = False) -> None:
         directories: Whether the directories of each entry follow it.
     """
     if directories or not history:
-        print("\n".join(history.lines(directories=directories)))
+        print_lines(history.lines(directories=directories))
         return
     print(history.title)
     head, rows, right = history.table()

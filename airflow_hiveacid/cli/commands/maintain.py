@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport, TableMaintenance
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.reports.report import Report
+from airflow_hiveacid.text.printable import print_lines, printable_lines
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print(report)
     if report.error is None:
         return 0
-    print(f"hiveacid: {report.error.message} {report.error.remedy}".rstrip(), file=sys.stderr)
+    problem = f"hiveacid: {report.error.message} {report.error.remedy}".rstrip()
+    print_lines(printable_lines(problem), sys.stderr)
     return report.error.exit_code
 
 

@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         ) as metastore,
     ):
         print(f"Hive Metastore {metastore.version}, in the folder {arguments.folder.absolute()}")
-        print("Ctrl-C ends it. Connect the other commands to it:\n")
+        print("Ctrl-C ends it. Connect the other commands to it:")
+        print()
         print(f"export {METASTORE_VARIABLE}={metastore.uri}", flush=True)
         metastore.wait()
         metastore.require_running()

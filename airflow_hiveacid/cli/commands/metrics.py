@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.maintenance import metrics
 from airflow_hiveacid.maintenance.metrics import Sample
 from airflow_hiveacid.maintenance.prometheus_text import prometheus_text
+from airflow_hiveacid.text.printable import print_lines
 
 if TYPE_CHECKING:
     from airflow_hiveacid.history.entries import HistoryEntry
@@ -55,6 +56,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "machine. There is no authentication: everyone who can connect sees names of tables",
     )
     parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --listen: a name by which Prometheus reaches this machine, besides its addresses and "
+        "localhost; requests for other names are refused (may be repeated)",
+    )
+    parser.add_argument(
         "--every",
         type=float,
         default=300.0,
@@ -79,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         tables = _Tables(client, arguments.names, runs=arguments.runs)
         if address is None:
             samples = [*_metastore(client), *tables.measure()]
-            sys.stdout.write(prometheus_text(samples))
+            print_lines(prometheus_text(samples).splitlines())
             return 0
 
         def scrape() -> str:
@@ -91,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
                 samples = [Sample(metrics.UP, 0)]
             return prometheus_text([*samples, *tables.latest])
 
-        with MetricsServer(address, scrape) as server, until_ended():
+        with MetricsServer(address, scrape, arguments.host) as server, until_ended():
             print(f"Metrics are at {server.url}", flush=True)
             Thread(target=tables.measure_every, args=(arguments.every,), daemon=True).start()
             server.serve_forever()

@@ -24,6 +24,7 @@ from airflow_hiveacid.jobs.parameters import ParameterValue, decode_value
 from airflow_hiveacid.jobs.reports.report import CompactReport, RunReport
 from airflow_hiveacid.jobs.reports.script_report import ScriptReport
 from airflow_hiveacid.jobs.script_job import ScriptJob
+from airflow_hiveacid.text.printable import print_lines
 from airflow_hiveacid.text.quantities import bytes_in_words
 
 # The reports of these name the partitions that were added or dropped.
@@ -184,7 +185,7 @@ def _answer(
                     detail = table_detail(client, ref)
                     results.append(codec.encode(detail))
                     if not arguments.json:
-                        print(detail)
+                        print_lines(repr(detail).split("\n"))
                     return
             found = (
                 explain(client, question.job)

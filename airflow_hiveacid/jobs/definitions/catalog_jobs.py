@@ -11,7 +11,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, ColumnSpec
 from airflow_hiveacid.jobs.definitions.table_properties import FILE_PROPERTIES, require_settable
-from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_table, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_table, require_text
 from airflow_hiveacid.jobs.job import READ, Access
 
 
@@ -26,7 +26,7 @@ class DatabaseJob(CatalogJob):
 
     def _validate_target(self) -> None:
         require_text(self.target, "target")
-        if not is_template(self.target):
+        if not awaits_rendering(self.target):
             TableRef.parse(f"{self.target}.t")
 
 
@@ -164,7 +164,7 @@ class RenameTableJob(CatalogJob):
 
     def _validate_own(self) -> None:
         require_table(self.new_name, "new_name")
-        if is_template(self.target) or is_template(self.new_name):
+        if awaits_rendering(self.target) or awaits_rendering(self.new_name):
             return
         ref, new = TableRef.parse(self.target), TableRef.parse(self.new_name)
         if ref.database != new.database:
@@ -280,7 +280,7 @@ def require_new_columns(columns: Sequence[ColumnSpec]) -> None:
 def require_column_name(name: str) -> None:
     """Raise InvalidJob for a name that some engine cannot read."""
     require_text(name, "the name of a column")
-    if not is_template(name) and not re.fullmatch(r"\w+", name):
+    if not awaits_rendering(name) and not re.fullmatch(r"\w+", name):
         raise InvalidJob(
             f"A column cannot have the name {name!r}: not every engine reads it.",
             remedy="Choose a name of letters, digits and underscores.",

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TableLayout
-from airflow_hiveacid.jobs.field_checks import freeze, is_template
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
@@ -82,7 +82,7 @@ class CreateTableAsJob(TableLayout):
 
     def _validate_own(self) -> None:
         self.source.validate()
-        if not is_template(self.target):
+        if not awaits_rendering(self.target):
             # Check everything that does not depend on the query.
             named = dict.fromkeys(
                 name.lower() for name in (*self.bucket_columns, *self.partition_keys)

@@ -10,7 +10,7 @@ from airflow_hiveacid.acid.row_id import MAX_WRITER_ID
 from airflow_hiveacid.acid.schema import NestedType, parse_type
 from airflow_hiveacid.errors import InvalidJob, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.table_properties import require_settable
-from airflow_hiveacid.jobs.field_checks import freeze, is_template, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, freeze, require_text
 from airflow_hiveacid.jobs.job import ScriptedJob
 from airflow_hiveacid.jobs.write_jobs import PartitionSpec
 
@@ -35,7 +35,7 @@ class ColumnSpec:
     def validate(self) -> None:
         """Raise InvalidJob unless the column has a name and a type of Hive."""
         require_text(self.name, "columns: a name")
-        if not is_template(self.type):
+        if not awaits_rendering(self.type):
             try:
                 parse_type(self.type)
             except UnsupportedTable as error:
@@ -145,7 +145,7 @@ class CreateTableJob(CatalogJob, TableLayout):
                 f" can distinguish {MAX_WRITER_ID + 1}."
             )
         for key in self.partition_keys:
-            if not is_template(key.type) and isinstance(parse_type(key.type), NestedType):
+            if not awaits_rendering(key.type) and isinstance(parse_type(key.type), NestedType):
                 raise InvalidJob(
                     f"{self.target}: the partition key {key.name} cannot have the type {key.type}.",
                     remedy="Partition keys have types without fields or elements.",
@@ -156,7 +156,7 @@ class CreateTableJob(CatalogJob, TableLayout):
                 raise InvalidJob(f"{self.target} is clustered by {name}, which is no column of it.")
         if self.constraints:
             types = {column.name.lower(): column.type for column in self.columns}
-            if not any(is_template(type_) for type_ in types.values()):
+            if not any(awaits_rendering(type_) for type_ in types.values()):
                 keys = {key.name.lower() for key in self.partition_keys}
                 validate_declared(self.constraints, types, keys)
         require_settable(self.properties)

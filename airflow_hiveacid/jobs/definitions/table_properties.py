@@ -6,7 +6,7 @@ from airflow_hiveacid.acid.dropped_partitions import PARTITIONS_DROPPED
 from airflow_hiveacid.acid.retention import CONSUMER_RETENTION, RETENTION
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
-from airflow_hiveacid.jobs.field_checks import is_template, require_text
+from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_text
 from airflow_hiveacid.text.quantities import parse_duration
 from airflow_hiveacid.text.spelling import did_you_mean
 
@@ -92,7 +92,7 @@ def require_settable(properties: Mapping[str, str | None]) -> None:
         require_text(name, "a property")
         if (why := _why_reserved(name)) is not None:
             raise InvalidJob(f"The property {name!r} cannot be changed. {why}")
-        if value is not None and name.startswith(_OWN_PREFIX) and not is_template(value):
+        if value is not None and name.startswith(_OWN_PREFIX) and not awaits_rendering(value):
             _require_valid(name, value)
 
 

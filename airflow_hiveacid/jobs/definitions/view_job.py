@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, get_args
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
+    awaits_rendering,
     freeze,
-    is_template,
     require_choice,
     require_table,
     require_text,
@@ -65,7 +65,7 @@ class CreateViewJob(ScriptedJob):
         require_choice(self.mode, get_args(ViewMode), "mode")
         for name in self.reads:
             require_table(name, "reads")
-        if is_template(self.target):
+        if awaits_rendering(self.target):
             return
         own = TableRef.parse(self.target).full_name
         if own in [name.lower() for name in self.reads]:

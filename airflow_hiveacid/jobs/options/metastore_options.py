@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import (
-    is_template,
+    awaits_rendering,
     require_choice,
     require_text,
 )
@@ -106,7 +106,7 @@ class MetastoreOptions:
     def validate(self) -> None:
         """Raise InvalidJob if the options are invalid."""
         require_text(self.uris, "metastore.uris")
-        if not is_template(self.uris):
+        if not awaits_rendering(self.uris):
             uris = [uri.strip() for uri in self.uris.split(",")]
             for uri in uris:
                 _require_uri(uri)
@@ -176,8 +176,12 @@ def _require_uri(uri: str) -> None:
         )
     if parts.scheme == "thrift" and port is None:
         raise InvalidJob(f"metastore.uris: {uri!r} has no port.", remedy="Mostly it is 9083.")
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc + parts.path:
         raise InvalidJob(
             "metastore.uris must not hold a user or a password.",
             remedy="Use the user field, and token_env for a token.",
+        )
+    if parts.query or parts.fragment:
+        raise InvalidJob(
+            "metastore.uris must not hold parameters.", remedy="Use token_env for a token."
         )

@@ -1,12 +1,14 @@
 """Report of a run: the result of the Spark application, and the operator's XCom value."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_hiveacid.errors import HiveAcidError, SparkJobFailed
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.secret_text import without_secrets
+from airflow_hiveacid.text.printable import printable_lines
 
 # The address of the documentation site, as `make docs` builds it.
 DOCS_VARIABLE = "HIVEACID_DOCS"
@@ -29,6 +31,10 @@ class ErrorReport:
     remedy: str = ""
     retryable: bool = False
     exit_code: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("message", "remedy"):
+            object.__setattr__(self, name, without_secrets(getattr(self, name)))
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
@@ -72,13 +78,13 @@ class ErrorReport:
 
     def __str__(self) -> str:
         text = f"{self.id}: {self.message} {self.remedy}".strip()
-        return f"{text} See {self.link}"
+        return "\n".join(printable_lines(f"{text} See {self.link}"))
 
     @property
     def lines(self) -> str:
         """The problem, the remedy, and the documentation in lines, for the end of a task's log."""
         parts = (f"{self.id}: {self.message}", self.remedy, f"See {self.link}")
-        return "\n".join(filter(None, parts))
+        return "\n".join(line for part in parts if part for line in printable_lines(part))
 
     @property
     def link(self) -> str:
@@ -105,6 +111,10 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: ErrorReport | None = None
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the names of all tables that the report claims to be written."""
+        yield self.target
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON and XCom."""
@@ -233,6 +243,12 @@ class RunReport(Report):
     restarts: int = 0
     commit_retry: CommitRetry | None = None
     already_done: bool = False
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the target, and the tables of its changes and of its write ids."""
+        yield self.target
+        yield from (each.table for each in self.tables)
+        yield from self.write_ids
 
     def short_record(self) -> dict[str, Any]:
         """Return the report as plain values with the numbers of partitions instead of their names.

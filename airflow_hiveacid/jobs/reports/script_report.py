@@ -1,6 +1,6 @@
 """Results of a script, by statement."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -46,6 +46,13 @@ class ScriptReport(Report):
     job: str = "script"
     statements: tuple[StatementReport, ...] = ()
     already_done: bool = False
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the target, and the tables of all statements."""
+        yield self.target
+        for statement in self.statements:
+            report = statement.run or statement.compaction
+            yield from ("",) if report is None else report.table_names()
 
     @classmethod
     def of(

@@ -1,6 +1,6 @@
 """Progress of a stream after each batch, and its results at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.jobs.reports.report import Report, TableReport
@@ -82,3 +82,8 @@ class StreamReport(Report):
     backlog: int | None = None
     ended: str = ""
     already_done: bool = False
+
+    def table_names(self) -> Iterator[str]:
+        """Yield the target, and the tables of its changes."""
+        yield self.target
+        yield from (each.table for each in self.tables)

@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_compaction
 from airflow_hiveacid.metastore.thrift.answers import instant
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.text.printable import printable
 
 INITIATED = "initiated"
 WORKING = "working"
@@ -115,7 +116,9 @@ class QueuedCompaction:
         worker = f", worker {self.worker_id}" if self.worker_id else ""
         since = self.started_at or self.enqueued_at
         time = f" since {since:%F %T} UTC" if since else ""
-        return f"request {self.id} ({self.type} of {place}) is {self.state}{time}{worker}"
+        return printable(
+            f"request {self.id} ({self.type} of {place}) is {self.state}{time}{worker}"
+        )
 
     @classmethod
     def from_thrift(cls, shown: Any) -> Self:

@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.txn.heartbeat import is_of_this_process
 from airflow_hiveacid.metastore.txn.owner import Owner
 from airflow_hiveacid.progress import REPORT_SECONDS, PhaseClock
 from airflow_hiveacid.text.name_list import first_names
+from airflow_hiveacid.text.printable import printable
 
 LONGEST_PAUSE_SECONDS = 2.0
 
@@ -275,7 +276,7 @@ def holders(locks: Sequence[HeldLock]) -> str:
 def _holder(lock: HeldLock) -> str:
     by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
     whose = lock.agent_info and task_of_run(unmarked_token(lock.agent_info))
-    return f"{by} of {whose or lock.user}"
+    return printable(f"{by} of {whose or lock.user}")
 
 
 def describe_all(locks: Sequence[HeldLock]) -> str:
@@ -294,4 +295,4 @@ def describe(lock: HeldLock) -> str:
         "wanted earlier" if lock.acquired_at is None else f"held since {lock.acquired_at:%F %T} UTC"
     )
     by = f"transaction {lock.txn_id}" if lock.txn_id else f"lock {lock.lock_id}"
-    return f"{lock.type.name} on {_place(lock)} {state} by {by} ({who})"
+    return printable(f"{lock.type.name} on {_place(lock)} {state} by {by} ({who})")
