@@ -48,11 +48,7 @@ def why_spark(client: MetastoreClient, job: CompactJob) -> str | None:
     else:
         reason = _why_spark(client, ref, job)
     if reason is not None and job.run_in == "worker":
-        raise SparkNeeded(
-            reason,
-            remedy="Run it with run_in='auto' or run_in='spark', or, if it exceeds a limit, raise the"
-            " limits with worker=WorkerLimits(...).",
-        )
+        raise SparkNeeded(reason)
     return reason
 
 
@@ -204,6 +200,8 @@ def _why_requests_need_spark(
         reason = reason_for_spark(table, partitions.get(request.partition), request.type)
         if reason is not None:
             return reason
+    if job.run_in == "worker":
+        return None
     size, limits = sum(request.bytes for request in requests), job.worker
     if size > limits.max_copied_bytes + limits.max_encoded_bytes:
         return Forecast(copied_bytes=size).excess(limits)

@@ -48,7 +48,7 @@ class CompactJob(ScriptedJob):
         run_in: The processes that do the work. "worker" is the process of the task or command, and
             others on its machine, without Java. "spark" is a Spark application. "auto" is the worker
             for work within its limits, and Spark for more, and where rows must be sorted.
-        worker: The limits of the worker; with ``run_in="worker"``, more work is refused.
+        worker: The limits of the worker with ``run_in="auto"``.
     """
 
     tag: ClassVar[str] = "compact"
