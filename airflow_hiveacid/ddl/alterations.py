@@ -21,6 +21,7 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
+from airflow_hiveacid.maintenance.location_owners import require_unshared
 from airflow_hiveacid.metastore.alteration import (
     alter_table,
     change_columns,
@@ -43,6 +44,9 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
 
     Returns:
         Notes for the author of the statement.
+
+    Raises:
+        SharedLocation: Another table has files in its folder, which would move.
     """
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
@@ -60,6 +64,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
 
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         current = require_same_table(client, table)
+        require_unshared(client, [current])
         # Another attempt of the run ends the lock before it continues.
         held.confirm_alive()
         try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -63,6 +64,7 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
     IcebergColumn,
     IcebergExportReport,
 )
+from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -136,6 +138,12 @@ class Export:
         target = self._changed(table, visible, definition, mirror)
         format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
         _require_separate(target.location, table, visible)
+        require_free(
+            self._client,
+            [target.location],
+            f"The Iceberg table {self._job.table}",
+            tolerated=partial(self._is_registered, None if mirror is None else mirror[0]),
+        )
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
@@ -217,6 +225,12 @@ class Export:
             bytes=written.bytes,
         )
         return self._tidied(_with_shares(done, written.shares))
+
+    def _is_registered(self, known: Table | None, name: str) -> bool:
+        """Return whether a table of the metastore is the existing Iceberg table."""
+        found = self._client.get_table(TableRef.parse(name))
+        metadata = found.parameters.get("metadata_location")
+        return known is not None and metadata == known.metadata_location
 
     def _commit(
         self,

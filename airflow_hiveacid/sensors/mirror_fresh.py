@@ -95,7 +95,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
 
         job, version = self._job(self._rendered_options(context)), self._required_version()
         job.validate()
-        self._require_access([self.target])
+        self._require_access([self.target, job.subject])
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options) as client:
             lag = lag_of_mirror(client, replace(job, metastore=options), version)

@@ -83,6 +83,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    asks=True,
 )
 
 

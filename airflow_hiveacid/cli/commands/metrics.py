@@ -107,6 +107,7 @@ COMMAND = Command(
     "Metrics that Hive also exports have Hive's names.",
     configure=_configure,
     run=run,
+    asks=True,
 )
 
 

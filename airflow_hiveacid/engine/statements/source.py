@@ -21,6 +21,7 @@ from airflow_hiveacid.engine.statements.bound_parameters import bound_query
 from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
+from airflow_hiveacid.jobs.accesses import paths_of
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -105,6 +106,8 @@ class SourceInputs:
         self._client = client
         self._inputs = inputs
         self._batch = batch
+        for path in paths_of(tuple(inputs.values())):
+            client.allowed_locations.require(path)
         known = definitions or _Definitions(client)
         self._tables = {
             given.name: known.table(given.name)
