@@ -11,7 +11,6 @@ from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import age_in_words, iso_time
 from airflow_hiveacid.cli.terminal import print_table
-from airflow_hiveacid.jobs.job import SHOW
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ COMMAND = Command(
     "state (acquired or waiting), and owner.",
     configure=_configure,
     run=run,
-    action=SHOW,
 )
 
 

@@ -263,6 +263,8 @@ class HiveView:
         """Return the rows of the view, with the columns as defined in the metastore."""
         if reader is not None:
             reader.confirmed(self._table)
+        # Another version of Spark may lack a function, whose name a catalog may have.
+        check_query(self._spark, self._sql)
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with translated_spark_errors(f"The view {self._table.ref.full_name}"):
