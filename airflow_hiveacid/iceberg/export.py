@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -142,7 +141,7 @@ class Export:
             self._client,
             [target.location],
             f"The Iceberg table {self._job.table}",
-            tolerated=partial(self._is_registered, None if mirror is None else mirror[0]),
+            tolerated=self._is_own_entry,
         )
         report = IcebergExportReport(
             target=self._ref.full_name,
@@ -226,9 +225,11 @@ class Export:
         )
         return self._tidied(_with_shares(done, written.shares))
 
-    def _is_registered(self, known: Table | None, name: str) -> bool:
-        """Return whether a table of the metastore is the existing Iceberg table."""
-        found = self._client.get_table(TableRef.parse(name))
+    def _is_own_entry(self, name: str) -> bool:
+        """Return whether a table of the metastore is the entry of the existing Iceberg table."""
+        if not f".{self._job.table}".lower().endswith(f".{name}"):
+            return False
+        found, known = self._client.get_table(TableRef.parse(name)), self._lake.table()
         metadata = found.parameters.get("metadata_location")
         return known is not None and metadata == known.metadata_location
 

@@ -14,7 +14,7 @@ from airflow_hiveacid.authorizer import authorizer_path, require_access
 from airflow_hiveacid.errors import AccessRefused, SharedLocation, TableNotFound
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of, paths_read
 from airflow_hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
-from airflow_hiveacid.jobs.job import READ, Access, Job
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.maintenance.canonical_locations import OwnPlaces
 from airflow_hiveacid.maintenance.partition_folders import place_resolver, shared_location
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -169,17 +169,18 @@ def _accesses_by_location(
         for action, name, folders in places:
             if table != name and folders.overlapping(found) is not None:
                 yield Access(table, None, action)
-    for database in _dropped_databases(job):
-        for table in sorted(client.get_tables(database)):
-            yield Access(f"{database}.{table}", None, DropTableJob.tag)
+    if dropped := set(_dropped_databases(job)):
+        for database in sorted(dropped & set(client.get_databases())):
+            for table in sorted(client.get_tables(database)):
+                yield Access(f"{database}.{table}", None, DropTableJob.tag)
 
 
 def _dropped_databases(job: object) -> Iterator[str]:
     if isinstance(job, DropDatabaseJob) and job.cascade:
         yield job.target.lower()
-    statements = job if isinstance(job, Sequence) else getattr(job, "statements", ())
-    for statement in statements if isinstance(job, Job | Sequence) else ():
-        yield from _dropped_databases(statement)
+    parts = job if isinstance(job, tuple | list) else getattr(job, "statements", ())
+    for part in parts:
+        yield from _dropped_databases(part)
 
 
 def _foreign_locations(client: MetastoreClient, ref: TableRef) -> Iterator[str]:

@@ -40,7 +40,6 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.history.table_history import table_history
 from airflow_hiveacid.history.view import History
 from airflow_hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg
-from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.analyze_job import AnalyzeJob
 from airflow_hiveacid.jobs.iceberg_job import (
     IcebergCompareJob,
@@ -48,7 +47,6 @@ from airflow_hiveacid.jobs.iceberg_job import (
     IcebergExportJob,
     IcebergFileFormat,
 )
-from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -111,7 +109,7 @@ class AcidTable(TableChanges[RunReport]):
         options = options or WriteOptions()
         super().__init__(name, spark, options.orc_codec)
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
-        self._require_access(Access(self.ref.full_name, None, READ))
+        self._require_access(self.ref)
         self._options = options
         self._observers = observers
         self._reads: list[OpenRead] = []
@@ -381,7 +379,7 @@ class AcidTable(TableChanges[RunReport]):
             rows_only=rows_only,
             **self._options.options,
         )
-        self._require_access(*accesses_of(job))
+        self._require_access(job)
         return analyze(self._client, job, phases=PhaseClock(self._observers))
 
     def to_iceberg(
@@ -424,7 +422,7 @@ class AcidTable(TableChanges[RunReport]):
             dry_run=dry_run,
             **self._options.options,
         )
-        self._require_access(*accesses_of(job))
+        self._require_access(job)
         with WorkerScheduler() as scheduler:
             return export_to_iceberg(
                 self._client, job, scheduler, phases=PhaseClock(self._observers)
@@ -444,7 +442,7 @@ class AcidTable(TableChanges[RunReport]):
             table=table,
             **{**self._options.options, **options},
         )
-        self._require_access(*accesses_of(job))
+        self._require_access(job)
         return compare_with_iceberg(self._client, job, phases=PhaseClock(self._observers))
 
     def compact(
@@ -482,14 +480,14 @@ class AcidTable(TableChanges[RunReport]):
             **self._options.options,
         )
         job.validate()
-        self._require_access(*accesses_of(job))
+        self._require_access(job)
         report = compact_table(lambda: self._spark, self._client, job, self._observers)
         if report.error is not None:
             raise report.error.exception()
         return report
 
-    def _require_access(self, *accesses: Access) -> None:
-        require_job_access(self._client, program_user(), (), accesses)
+    def _require_access(self, job: object) -> None:
+        require_job_access(self._client, program_user(), job)
 
     def _run(self, statement: Statement) -> RunReport:
         require_statement_access(self._client, [statement])

@@ -75,12 +75,35 @@ _PLANS = frozenset(
     ]
 )
 _ANALYSIS = f"{_SPARK}catalyst.analysis."
-_SYSTEM = ["system", "builtin"]
 _builtin: set[str] = set()
 # Words before a bracket that call no function, and signs that no name ends with.
 _KEYWORDS = frozenset(
-    "all and any between by case else exists filter having in is like not on or over rlike some then"
-    " using when where within".split()
+    [
+        "all",
+        "and",
+        "any",
+        "between",
+        "by",
+        "case",
+        "else",
+        "exists",
+        "filter",
+        "having",
+        "in",
+        "is",
+        "like",
+        "not",
+        "on",
+        "or",
+        "over",
+        "rlike",
+        "some",
+        "then",
+        "using",
+        "when",
+        "where",
+        "within",
+    ]
 )
 _SIGNS = frozenset("=<>!+-*/%,(&|^~[:")
 _WITH_COMMENTS_OR_QUOTES = re.compile(r"--|/\*|`")
@@ -184,11 +207,11 @@ class _Check:
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
         known = _builtin_functions(self._spark)
-        built_in = [name.lower() for name in where] in ([], _SYSTEM) and function.lower() in known
-        temporary = not where and (
-            _is_temporary(self._spark, function) or _is_temporary(self._user, function)
-        )
-        if not (built_in or temporary):
+        if where or not (
+            function.lower() in known
+            or _is_temporary(self._spark, function)
+            or _is_temporary(self._user, function)
+        ):
             name = ".".join(parts)
             self._refuse(
                 f"calls {name}(), which is no function of Spark", did_you_mean(name, known)
