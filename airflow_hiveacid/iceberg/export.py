@@ -111,6 +111,8 @@ class Export:
         if known is not None:
             if (found := self._found(known)) is not None:
                 return found
+            # A catalog may name any folder.
+            self._require_free(known.location())
             mirror = known, self._opened(known)
         # A transaction does not see those that were opened later, even if they commit first.
         self._began = datetime.now(UTC)
@@ -137,12 +139,8 @@ class Export:
         target = self._changed(table, visible, definition, mirror)
         format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
         _require_separate(target.location, table, visible)
-        require_free(
-            self._client,
-            [target.location],
-            f"The Iceberg table {self._job.table}",
-            tolerated=self._is_own_entry,
-        )
+        if mirror is None:
+            self._require_free(target.location)
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
@@ -224,6 +222,10 @@ class Export:
             bytes=written.bytes,
         )
         return self._tidied(_with_shares(done, written.shares))
+
+    def _require_free(self, location: str) -> None:
+        purpose = f"The Iceberg table {self._job.table}"
+        require_free(self._client, [location], purpose, tolerated=self._is_own_entry)
 
     def _is_own_entry(self, name: str) -> bool:
         """Return whether a table of the metastore is the entry of the existing Iceberg table."""
