@@ -122,6 +122,7 @@ class _Run:
             event(f"{kind}: {type(error).__name__}")
         else:
             event(f"{kind}: done")
+        concerned = concerned if kind != "rename" else _either(concerned, subject)
         after = self._files(concerned)
         assert before <= after, (kind, subject)
         added = {path for path in after - before if "_hiveacid" not in path}
@@ -202,8 +203,12 @@ class _Run:
     def _rename(self, table):
         self._created += 1
         new = f"{table.ref.database}.new{self._created}"
-        run_ddl(self._client, RenameTableJob(target=str(table.ref), new_name=new))
+        old = str(table.ref)
+        run_ddl(self._client, RenameTableJob(target=old, new_name=new))
         table.ref = _ref(new)
+        self._owned = [
+            _Owned(new, each.path) if each.table == old else each for each in self._owned
+        ]
 
     def _drop_partitions(self, table):
         run_ddl(
@@ -231,5 +236,11 @@ def _concerned(kind, subject):
     if kind == "drop_database":
         return lambda table: table.startswith(f"{subject}.")
     if kind in ("drop", "rename", "drop_partitions", "clean"):
-        return lambda table: table == str(subject.ref)
+        name = str(subject.ref)
+        return lambda table: table == name
     return lambda _: False
+
+
+def _either(concerned, subject):
+    """Return the test for a table under its earlier and its present name."""
+    return lambda table: concerned(table) or table == str(subject.ref)
