@@ -128,9 +128,10 @@ differential: setup ## Compare random statements with DuckDB; examples and mutat
 fuzz: setup ## Give each reader of external data a million malformed inputs (hours)
 	@$(RUN) python -m pytest -m fuzz --numprocesses $(WORKERS) tests/fuzz
 
-faults: setup ## Inject kills and other faults at every step of every operation (some hours)
+faults: setup ## Inject faults at every step of every operation (hours; ONLY=test_a_fault: 2,000 each)
 	@# Durations differ from seconds to minutes, so that idle workers steal tests.
-	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal tests/faults
+	@$(RUN) python -m pytest -m faults --numprocesses $(WORKERS) --dist worksteal \
+		$(if $(ONLY),-k '$(ONLY)') tests/faults
 
 consumers: setup ## Kill consumers of changes twenty times: in histories, with their workers, in a DAG (slow)
 	@$(RUN) python -m pytest -m consumers --numprocesses $(WORKERS) --dist worksteal \

@@ -43,9 +43,9 @@ def counted_calls() -> Iterator[Counter[str]]:
 
 
 @contextmanager
-def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Act directly before the first call of a kind, as if another client had been faster."""
-    invoke, waiting = Session._invoke, [act]
+def acting_before(name: str, act: Callable[[], object], *, number: int = 1) -> Iterator[None]:
+    """Act directly before the first call of a kind, or a later one, as a faster client does."""
+    invoke, waiting = Session._invoke, [act, *[lambda: None] * (number - 1)]
 
     def overtaken(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
         if call.name == name and waiting:
@@ -59,7 +59,24 @@ def acting_before(name: str, act: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def acting_after(number: int, act: Callable[[], object]) -> Iterator[None]:
+def acting_after(name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Act directly after the first call of a kind, before its caller continues."""
+    invoke, waiting = Session._invoke, [act]
+
+    def followed(self: Session, call: Call, *arguments: Any, **options: Any) -> Any:
+        answer = invoke(self, call, *arguments, **options)
+        if call.name == name and waiting:
+            waiting.pop()()
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "_invoke", followed)
+        yield
+    assert not waiting, f"There was no call of {name}."
+
+
+@contextmanager
+def acting_after_answer(number: int, act: Callable[[], object]) -> Iterator[None]:
     """Act directly after an answer, before the process does anything with it.
 
     Args:

@@ -91,6 +91,16 @@ def test_make_has_the_targets(page: Path) -> None:
     assert {word for words in named for word in words.split()} <= targets
 
 
+def test_the_readme_names_the_quickstart_and_the_tests_with_needs_and_durations() -> None:
+    commands = "```console\nmake quickstart\nmake test\n```"
+    _, found, after = (ROOT / "README.md").read_text().partition(commands)
+    assert found
+    text = " ".join(after.split("\n```")[0].split())
+    assert "Both need `make`, Python 3.11, and Java 17." in text
+    for command, duration in (("quickstart", "seconds"), ("test", "minutes")):
+        assert re.search(rf"`make {command}` (takes )?(about )?[0-9]+ {duration}", text), command
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_tests_that_are_named_are_there(page: Path) -> None:
     for named in re.findall(r"`(tests/[^`\s]+)`", page.read_text()):

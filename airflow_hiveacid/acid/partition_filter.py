@@ -1,18 +1,25 @@
 """Conditions on partition keys in the PARTITION clauses of ALTER TABLE."""
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from airflow_hiveacid.acid.hive_literals import parse_day, parse_time
 from airflow_hiveacid.acid.names import parse_partition_name, partition_name
+from airflow_hiveacid.acid.partition_keys import (
+    BOOLEANS,
+    DECIMAL,
+    INTEGERS,
+    canonical_text,
+    equal_partitions,
+    integer,
+)
 from airflow_hiveacid.acid.schema import Char, HiveType, Primitive, Varchar, parse_type
 from airflow_hiveacid.acid.schema import Decimal as DecimalType
-from airflow_hiveacid.errors import HiveAcidError, UserError
+from airflow_hiveacid.errors import HiveAcidError, MalformedName, UserError
 from airflow_hiveacid.text.spelling import did_you_mean
 
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -23,11 +30,6 @@ OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# The bits of each type.
-_INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_INTEGER = re.compile("[+-]?[0-9]{1,19}")
-_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def values_of_partition(
 ) -> tuple[str | None, ...]:
     """Return the values of all partition keys from a clause that contains only ``=``.
 
-    Numbers get the text that engines use in the name of a partition: 7 for 007.
+    Each value gets the text that engines use in the name of a partition: 7 for 007.
 
     Raises:
         UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
@@ -110,12 +112,9 @@ def values_of_partition(
         raise UserError(
             "The clause names a partition key twice.", remedy="Give each key one value."
         )
-    texts = []
     for key in keys:
-        value = _value(given[key], keys)
-        plain = isinstance(value, int | date) and not isinstance(value, bool)
-        texts.append(str(value) if plain else given[key].value)
-    return tuple(texts)
+        _value(given[key], keys)
+    return tuple(canonical_text(given[key].value, type_) for key, type_ in keys.items())
 
 
 def canonical_name(name: str, keys: Mapping[str, str]) -> str:
@@ -131,6 +130,37 @@ def canonical_name(name: str, keys: Mapping[str, str]) -> str:
     """
     clause = [KeyComparison(key, value) for key, value in parse_partition_name(name)]
     return partition_name([*keys], values_of_partition(clause, keys))
+
+
+def find_partitions(
+    names: Sequence[str], known: Sequence[str], keys: Mapping[str, str], *, lenient: bool = False
+) -> list[str]:
+    """Return the partitions that are meant by requested names.
+
+    A name means the partition of exactly this name, else those with equal values, else the one that
+    would be added.
+
+    Args:
+        names: The requested names, with their keys in any order and their values in any text.
+        known: The names of the existing partitions.
+        keys: The partition keys with their types, in order.
+        lenient: Whether a name that does not fit the keys means a missing partition.
+
+    Raises:
+        MalformedName: A name is not the name of a partition.
+        UserError: A key is missing, unknown or repeated, or a value is invalid for its type.
+    """
+    canonical = {name: name for name in names}
+    for name in canonical.keys() - {*known}:
+        with suppress(*([UserError, MalformedName] if lenient else ())):
+            canonical[name] = canonical_name(name, keys)
+    found: dict[str, None] = {}
+    exact = canonical.keys() & {*known}
+    others = [value for name, value in canonical.items() if name not in exact]
+    equal = equal_partitions(others, known, keys)
+    for name, value in canonical.items():
+        found |= dict.fromkeys([name] if name in exact else equal[value] or [value])
+    return [*found]
 
 
 def _test(
@@ -151,11 +181,13 @@ def _test(
     if wanted is None and comparison.operator not in ("=", "!="):
         raise UserError(f"{comparison} is never true.", remedy="Write = NULL or != NULL.")
 
+    plain = canonical_text(given, keys[key])
+
     def test(values: Mapping[str, str | None]) -> bool:
         text = values[key]
         if wanted is None or text is None:
             return wanted is None and compare(text is None, True)
-        if text == given:
+        if text == given or canonical_text(text, keys[key]) == plain:
             return compare(0, 0)
         try:
             value = _value(KeyComparison(key, text), keys)
@@ -202,17 +234,15 @@ def _value(comparison: KeyComparison, keys: Mapping[str, str]) -> Any:
 
 def _parsed(type_: HiveType, text: str) -> Any:
     name = str(type_)
-    if isinstance(type_, DecimalType) and _DECIMAL.fullmatch(text):
+    if isinstance(type_, DecimalType) and DECIMAL.fullmatch(text):
         return Decimal(text)
-    if name in _INTEGERS and _INTEGER.fullmatch(text):
-        number, limit = int(text), 1 << (_INTEGERS[name] - 1)
-        if -limit <= number < limit:
-            return number
+    if name in INTEGERS:
+        return integer(text, INTEGERS[name])
     # Python also reads underscores.
     if name in ("float", "double") and "_" not in text:
         return float(text)
     if name == "boolean":
-        return _BOOLEANS[text.lower()]
+        return BOOLEANS[text.lower()]
     if name == "date":
         return parse_day(text)
     if name == "timestamp":

@@ -89,9 +89,9 @@ def analyze(
             analysis.read(job)
         with phases(Phase.REGISTER, "the statistics"):
             accurate = analysis.store()
+            if accurate and not client.version.versions_definitions:
+                accurate = analysis.confirm(accurate)
         txn.commit()
-    if accurate and not client.version.versions_definitions:
-        accurate = analysis.confirm(accurate)
     return AnalyzeReport(
         target=table.ref.full_name,
         txn_id=txn.txn_id,
@@ -150,7 +150,8 @@ class _Analysis:
         self._wanted = wanted
         self._results: list[_Result] = []
         self._partitions: dict[str, HivePartition] = {}
-        self._writer = StatisticsWriter(client, table, Writer(write_id, self._seen))
+        writer = Writer(write_id, self._seen, txn.confirm_alive)
+        self._writer = StatisticsWriter(client, table, writer)
 
     @property
     def _seen(self) -> ValidWriteIdList:

@@ -219,7 +219,8 @@ def _partition(
     client: MetastoreClient, table: HiveTable, values: Mapping[str, str | None], extended: bool
 ) -> Answer:
     given = partition_name([*values], [*values.values()])
-    (name,) = requested_partitions(client, table, [given])
+    # Several partitions have the same values if engines have written these differently.
+    name, *_ = requested_partitions(client, table, [given])
     found = client.get_partitions(table, [name])
     if not found:
         raise InvalidJob(

@@ -8,7 +8,7 @@ but the loss of the metastore does.
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,16 +41,19 @@ from airflow_hiveacid.jobs.maintenance import (
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, ErrorReport, Report
 from airflow_hiveacid.maintenance.survey import Survey
-from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.maintenance.table_cleaning import cleaning
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import RecentLocations
+from airflow_hiveacid.metastore.locations import Locations
 from airflow_hiveacid.metastore.many_tables import tables_of
 from airflow_hiveacid.progress import PhaseObserver
 
 # Every other table would wait for the metastore, and fail in the same way.
+# Each has a transaction and a connection of its own.
+_CLEANED_TOGETHER = 16
 _LOST = (MetastoreUnreachable, AuthenticationFailed)
 
 JobT = TypeVar("JobT", bound=Job)
+_Item = TypeVar("_Item")
 
 
 class JobObserver:
@@ -170,7 +173,7 @@ class WarehouseMaintainer:
         self._observers = observers
         self._jobs = jobs or JobObserver()
         self._run_token = run_token
-        self._locations = RecentLocations(client)
+        self._locations = Locations(client)
         self._lock = threading.Lock()
         self._at_work: dict[TableRef, tuple[str, ...]] = {}
         self._stopped = False
@@ -208,7 +211,7 @@ class WarehouseMaintainer:
         works = _works(ordered)
         self._each(self._compact_table, works)
         # To a cleaning, an open transaction of another compaction is a reader of any older file.
-        self._each(self._clean_table, works)
+        self._clean_tables(works)
         if self._lost is not None:
             raise self._lost
         return MaintenanceReport(
@@ -225,10 +228,10 @@ class WarehouseMaintainer:
             return choose(decisions, budget)
         return rank(self._client, decisions, budget).decisions
 
-    def _each(self, run: Callable[[_TableWork], None], works: Sequence[_TableWork]) -> None:
+    def _each(self, run: Callable[[_Item], None], items: Iterable[_Item]) -> None:
         """Run a step for several tables concurrently."""
         with ThreadPoolExecutor(self._maintenance.parallel) as pool:
-            running = [pool.submit(self._scheduler.in_thread(run), work) for work in works]
+            running = [pool.submit(self._scheduler.in_thread(run), item) for item in items]
             try:
                 for each in running:
                     each.result()
@@ -278,7 +281,8 @@ class WarehouseMaintainer:
                 worker=self._maintenance.worker,
                 **self._options(),
             )
-            self._run(work, job, partial(self._compact, work, type_))
+            for _ in self._steps(work, job, partial(self._compact, work, type_)):
+                raise AssertionError("A compaction has one step.")
 
     def _compact(
         self, work: _TableWork, type_: CompactionType, job: CompactJob
@@ -293,13 +297,22 @@ class WarehouseMaintainer:
         work.leave_for_spark(type_, left)
         return report
 
-    def _clean_table(self, work: _TableWork) -> None:
-        if work.result.compacted or work.has_obsolete_files:
-            job = CleanJob(target=work.table.full_name, **self._options())
-            self._run(work, job, partial(self._clean, work))
+    def _clean_tables(self, works: Sequence[_TableWork]) -> None:
+        """Clean tables in groups, each of which lists the locations of all tables once."""
+        dirty = [work for work in works if work.result.compacted or work.has_obsolete_files]
+        for start in range(0, len(dirty), _CLEANED_TOGETHER):
+            group = [
+                self._steps(work, job, partial(self._clean, work))
+                for work in dirty[start : start + _CLEANED_TOGETHER]
+                for job in [CleanJob(target=work.table.full_name, **self._options())]
+            ]
+            self._each(_go_on, group)
+            # Only now, because a list from before may lack a new table.
+            self._locations = Locations(self._client)
+            self._each(_go_on, group)
 
-    def _clean(self, work: _TableWork, job: CleanJob) -> CleanReport:
-        report = clean(self._client, job, locations=self._locations)
+    def _clean(self, work: _TableWork, job: CleanJob) -> Generator[None, None, CleanReport]:
+        report = yield from cleaning(self._client, job, lambda: self._locations)
         work.add_cleaning(report)
         return report
 
@@ -310,8 +323,17 @@ class WarehouseMaintainer:
             "lock_wait_seconds": self._maintenance.lock_wait_seconds,
         }
 
-    def _run(self, work: _TableWork, job: JobT, run: Callable[[JobT], Report | None]) -> None:
-        """Run one job of a table, unless the maintenance has ended; its failure ends no other."""
+    def _steps(
+        self,
+        work: _TableWork,
+        job: JobT,
+        run: Callable[[JobT], Report | Generator[None, None, Report] | None],
+    ) -> Iterator[None]:
+        """Run one job of a table, unless the maintenance has ended; its failure ends no other.
+
+        Yields:
+            Between the steps of a job that has several.
+        """
         with self._lock:
             if self._stopped or self._lost is not None:
                 return
@@ -319,7 +341,8 @@ class WarehouseMaintainer:
         started = time.monotonic()
         try:
             self._jobs.begin(job)
-            report = run(job)
+            outcome = run(job)
+            report = (yield from outcome) if isinstance(outcome, Generator) else outcome
             if report is not None:
                 failure = None if report.error is None else report.error.exception()
                 self._jobs.end(job, report, failure, time.monotonic() - started)
@@ -341,6 +364,11 @@ class WarehouseMaintainer:
             return error
         traceback.print_exception(error)  # It may be a bug of this package: print its location.
         return self._scheduler.translated(error)
+
+
+def _go_on(steps: Iterator[None]) -> None:
+    """Run the next step of a job, if there is another one."""
+    next(steps, None)
 
 
 def _works(decisions: Iterable[Decision]) -> list[_TableWork]:

@@ -10,9 +10,8 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import (
     InvalidJob,
-    MetastoreError,
+    MetastoreCallFailed,
     TableExists,
-    TableNotFound,
     TableReplaced,
 )
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
@@ -24,13 +23,13 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
 from airflow_hiveacid.maintenance.location_owners import require_unshared
 from airflow_hiveacid.metastore.alteration import (
     alter_table,
-    change_columns,
     forget_row_count,
     mark_changed,
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import all_constraints
+from airflow_hiveacid.metastore.partition_alteration import change_columns
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -54,8 +53,8 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
     table = transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
-        if not HiveTable.from_thrift(raw).identity.is_same(table.identity):
-            raise TableReplaced(f"{ref} was replaced by another table meanwhile.")
+        if raw.tableName == new.name:
+            return False
         raw.tableName = new.name
         # Version 4 drops some of the statistics of a table that gets another name, and refuses that
         # where it has promised them.
@@ -63,14 +62,12 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         return True
 
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        current = require_same_table(client, table)
-        require_unshared(client, [current])
-        # Another attempt of the run ends the lock before it continues.
-        held.confirm_alive()
+        require_unshared(client, [require_same_table(client, table)])
         try:
-            alter_table(client, ref, change, current=current)
-        except (MetastoreError, TableNotFound):
-            # Perhaps only its answer got lost; then it was repeated, and did not find the table.
+            # Another attempt of the run ends the lock before it continues.
+            alter_table(client, table, change, held.confirm_alive)
+        except (MetastoreCallFailed, TableReplaced):
+            # Perhaps only its answer got lost; then the table is not found by its former name.
             renamed = None if find_table(client, ref) else find_table(client, new)
             if renamed is None or not renamed.identity.is_same(table.identity):
                 raise
@@ -159,16 +156,9 @@ def alter_properties(
     Returns:
         Notes for the author of the statement.
     """
-    transactional_table(client, ref)
+    table = transactional_table(client, ref)
 
     def change(raw: Any) -> bool:
-        missing = [name for name in job.unset if name not in raw.parameters]
-        # A later attempt does not find what the first one has removed.
-        if missing and not job.if_exists and job.run_token is None:
-            raise InvalidJob(
-                f"{ref} has no property {missing[0]!r}.",
-                remedy="Write UNSET TBLPROPERTIES IF EXISTS.",
-            )
         before = dict(raw.parameters)
         for name in job.unset:
             raw.parameters.pop(name, None)
@@ -181,5 +171,13 @@ def alter_properties(
     with ExclusiveTable(
         client, ref, job.token, job.lock_wait_seconds, type_=job.definition_lock
     ) as held:
-        alter_table(client, ref, change)
+        current = require_same_table(client, table)
+        missing = [name for name in job.unset if name not in current.parameters]
+        # A later attempt does not find what the first one has removed.
+        if missing and not job.if_exists and job.run_token is None:
+            raise InvalidJob(
+                f"{ref} has no property {missing[0]!r}.",
+                remedy="Write UNSET TBLPROPERTIES IF EXISTS.",
+            )
+        alter_table(client, current, change, held.confirm_alive)
     return tuple(held.warnings)

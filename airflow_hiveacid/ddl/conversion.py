@@ -7,7 +7,11 @@ from airflow_hiveacid.acid.names import TableRef, is_hidden, original_bucket
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import MetastoreCallFailed, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
-from airflow_hiveacid.metastore.alteration import send_definition
+from airflow_hiveacid.metastore.alteration import (
+    alter_table,
+    compares_definitions,
+    mark_changed,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.formats import StorageFormat
@@ -19,6 +23,8 @@ from airflow_hiveacid.storage.folder import ReadOnlyStorage
 _TRANSLATED = "TRANSLATED_TO_EXTERNAL"
 # The metastore's message on files whose names don't contain their buckets.
 _STRANGE_FILES = re.compile(r"Unexpected data file name format.*?File: (?P<file>[^\n]*)", re.DOTALL)
+# The metastore's table of next write ids, in its message on a table that has write ids already.
+_ALLOCATED = "NEXT_WRITE_ID"
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -38,17 +44,32 @@ def convert_to_acid(client: MetastoreClient, ref: TableRef, job: ConvertJob) -> 
     Raises:
         UnsupportedTable: The table cannot be converted; the remedy has statements that copy it.
     """
+
+    def change(raw: Any) -> bool:
+        now = HiveTable.from_thrift(raw)
+        if now.kind is TableKind.FULL_ACID:
+            return False
+        _check_convertible(now)
+        _make_acid(raw)
+        mark_changed(raw)
+        return True
+
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
         table = client.get_table(ref)
         if table.kind is TableKind.FULL_ACID:
             return (f"{ref.full_name} is full ACID already.",)
         _check_convertible(table)
         _check_partitions_elsewhere(client, table)
-        _make_acid(table.raw)
-        held.confirm_alive()
+        # Before the metastore compares the definition, it allocates the first write id, which a
+        # refused call leaves behind. So only a database that can compare gets such a call.
+        compares = compares_definitions(client, table, held.confirm_alive)
         try:
-            send_definition(client, ref, table.raw)
+            alter_table(client, table, change, held.confirm_alive, compares=compares)
         except MetastoreCallFailed as error:
+            if _ALLOCATED in error.what:
+                raise _unsupported(
+                    table, "has write ids of an earlier conversion, which the metastore refused."
+                ) from error
             if strange := _STRANGE_FILES.search(error.what):
                 raise _strange_file(table, strange["file"]) from error
             raise

@@ -13,6 +13,7 @@ from airflow_hiveacid.acid.partition_filter import (
     matching_partitions,
     values_of_partition,
 )
+from airflow_hiveacid.acid.partition_keys import canonical_first, equal_partitions
 from airflow_hiveacid.acid.write_ids import Range, ValidWriteIdList
 from airflow_hiveacid.errors import (
     MalformedName,
@@ -28,6 +29,8 @@ from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
+from airflow_hiveacid.metastore.partition_alteration import add_partitions
+from airflow_hiveacid.metastore.partition_storage import PartitionStorage
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.table_rules import transactional_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -116,16 +119,16 @@ def _add(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chang
     ) as held:
         table = require_same_table(client, table)
         wanted = {(new := HivePartition.new(table, each)).name: new for each in values}
-        existing = sorted(wanted.keys() & set(client.get_partition_names(table.ref)))
+        equal = equal_partitions(wanted, client.get_partition_names(table.ref), table.key_types)
+        existing = sorted({name for found in equal.values() for name in found})
         if existing and not lenient:
             raise TableExists(
                 f"{table.ref} has the partition {existing[0]} already.",
                 remedy="Write ADD IF NOT EXISTS PARTITION if it may exist.",
             )
-        added = {name: new for name, new in wanted.items() if name not in existing}
+        added = {name: new for name, new in wanted.items() if not equal[name]}
         require_unused_partitions(client, table, [*added.values()])
-        held.confirm_alive()
-        client.add_partitions(table.ref, list(added.values()))
+        add_partitions(client, table, [*added.values()], held.confirm_alive)
     warnings = (
         [f"{table.ref} had the partitions {first_names(existing)} already."] if existing else []
     )
@@ -158,19 +161,23 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
         earlier = None if record is None else record.read()
         seen = Snapshot.take(client, [table.ref]).write_ids[table.ref.full_name]
         if earlier is not None:
-            kept = _written_since(client, table, dropped, earlier, seen)
+            kept = _created_since(client, table, dropped, earlier, seen)
             dropped = tuple(name for name in dropped if name not in kept)
-            warnings = [f"{name} was written after an earlier attempt dropped it." for name in kept]
+            warnings = [f"{name} was created after an earlier attempt dropped it." for name in kept]
         if dropped:
             require_own_folders(client, table, dropped)
             write_id = client.allocate_write_id(held.txn_id, table.ref)
             last = DroppedPartitions(write_id, datetime.now(UTC))
-            held.confirm_alive()
             if earlier is None and record is not None:
-                earlier = record.begin(min(seen.open, default=seen.high_watermark + 1) - 1)
+                present = PartitionStorage.read(client, table, dropped)
+                earlier = record.begin(
+                    min(seen.open, default=seen.high_watermark + 1) - 1,
+                    {name: each.created for name, each in present.items()},
+                )
+                held.confirm_alive()
             # First: a version without the rows is refused even if this ends in the middle of the
             # drop.
-            _record(client, table.ref, last)
+            _record(client, table, last, held)
             client.drop_partitions(table.ref, dropped, held.confirm_alive)
         if record is not None and earlier is not None:
             held.confirm_alive()
@@ -178,21 +185,24 @@ def _drop(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Chan
     return ChangedPartitions(dropped, (*warnings, *held.warnings))
 
 
-def _record(client: MetastoreClient, ref: TableRef, last: DroppedPartitions) -> None:
+def _record(
+    client: MetastoreClient, table: HiveTable, last: DroppedPartitions, held: ExclusiveTable
+) -> None:
     """Record the version of a drop in the properties of the table."""
 
     def change(raw: Any) -> bool:
         before = DroppedPartitions.of(raw.parameters)
         # An attempt that was paused may have a smaller write id than the one that overtook it.
-        if before is None or before.version < last.version:
-            raw.parameters[PARTITIONS_DROPPED] = str(last)
+        if before is not None and before.version >= last.version:
+            return False
+        raw.parameters[PARTITIONS_DROPPED] = str(last)
         mark_changed(raw)
         return True
 
-    alter_table(client, ref, change)
+    alter_table(client, table, change, held.confirm_alive)
 
 
-def _written_since(
+def _created_since(
     client: MetastoreClient,
     table: HiveTable,
     names: Sequence[str],
@@ -206,6 +216,9 @@ def _written_since(
     """
     created = []
     for partition in client.get_partitions(table, list(names)):
+        if earlier.precedes(partition.name, PartitionStorage.of(partition).created):
+            created.append(partition.name)
+            continue
         storage = ReadOnlyStorage.of(partition.folder)
         covered = [
             directory.write_ids
@@ -233,15 +246,19 @@ def _repair(client: MetastoreClient, table: HiveTable, job: PartitionsJob) -> Ch
         table = require_same_table(client, table)
         known = partition_locations(client, table)
         used = frozenset(known.values())
+        folders = _folders(ReadOnlyStorage.of(table.folder), table)
+        new = {(each := HivePartition.new(table, values)).name: each for values in folders}
+        equal = equal_partitions(new, [*known, *new], table.key_types)
+        # The partition of a value exists, or is the one of the folder with the canonical name.
         found = [
-            new
-            for values in _folders(ReadOnlyStorage.of(table.folder), table)
-            if (new := HivePartition.new(table, values)).name not in known
-            and new.folder not in used
+            each
+            for name, each in new.items()
+            if not known.keys() & {*equal[name]}
+            and canonical_first(equal[name], table.key_types) == name
+            and each.folder not in used
         ]
         require_unused_partitions(client, table, found)
-        held.confirm_alive()
-        client.add_partitions(table.ref, found)
+        add_partitions(client, table, found, held.confirm_alive)
     return ChangedPartitions(tuple(sorted(new.name for new in found)), tuple(held.warnings))
 
 

@@ -28,9 +28,16 @@ def existing_view(client: MetastoreClient, ref: TableRef, mode: str) -> HiveTabl
     view = find_table(client, ref)
     if view is None and mode == "alter":
         raise TableNotFound(f"The view {ref} does not exist.", remedy="CREATE VIEW creates it.")
-    if view is not None and not view.is_view:
-        raise UnsupportedTable(f"{ref} is a table, and no view.", remedy="Choose another name.")
+    if view is not None:
+        _require_view(view)
     return view
+
+
+def _require_view(view: HiveTable) -> None:
+    if not view.is_view:
+        raise UnsupportedTable(
+            f"{view.ref} is a table, and no view.", remedy="Choose another name."
+        )
 
 
 def create_view(
@@ -65,6 +72,7 @@ def create_view(
         )
 
     def change(raw: Any) -> bool:
+        _require_view(HiveTable.from_thrift(raw))
         new = _new(ref, job, columns, expanded).raw
         texts = (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols)
         raw.viewOriginalText, raw.viewExpandedText = new.viewOriginalText, new.viewExpandedText
@@ -79,8 +87,8 @@ def create_view(
         return True
 
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        existing_view(client, ref, "alter")
-        alter_table(client, ref, change)
+        view = existing_view(client, ref, "alter") or view
+        alter_table(client, view, change, held.confirm_alive)
     return tuple(held.warnings)
 
 

@@ -45,6 +45,8 @@ from airflow_hiveacid.storage.folder import Storage
 
 # Marks a folder as complete, and describes its contents. Readers of folders ignore such names.
 RANGE_FILE = "_range.json"
+# Precedes the name of a staged folder while it is deleted.
+_REMOVED = "_removed"
 # Spark writes milliseconds by default.
 _TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _OPTIONS = {"json": {"ignoreNullFields": "false", **_TIMES}, "csv": {"header": "true", **_TIMES}}
@@ -112,9 +114,8 @@ class _Export:
             path = f"{self._job.path.rstrip('/')}/{self._staged}"
             exclusive.own(partial(self._storage.delete_directory, self._staged), path)
             rows = self._write(table, path)
-            exclusive.confirm_alive()
             with self._phases(Phase.PUBLISH, "the folder"):
-                return self._publish(table, rows)
+                return self._publish(table, rows, exclusive)
 
     def _write(self, table: HiveTable, path: str) -> int:
         check_kind(table, Operation.SELECT)
@@ -140,7 +141,7 @@ class _Export:
             return changes.withColumn(ROW_ID, F.to_json(ROW_ID))
         return changes
 
-    def _publish(self, table: HiveTable, rows: int) -> RunReport:
+    def _publish(self, table: HiveTable, rows: int, exclusive: ExclusiveTable) -> RunReport:
         files = self._storage.list_files(self._staged)
         data = [file for file in files if not file.path.startswith(("_", "."))]
         report = RunReport(
@@ -156,8 +157,11 @@ class _Export:
         content = codec.to_bytes(exported)
         if self._storage.renames_at_once:
             self._storage.write_file(f"{self._staged}/{RANGE_FILE}", content)
+            exclusive.confirm_alive()
+            # It fails if another attempt, after this one has lost its lock, has removed the files.
             self._storage.rename(self._staged, self._name)
         else:
+            exclusive.confirm_alive()
             self._storage.rename(self._staged, self._name)
             self._storage.write_file(f"{self._name}/{RANGE_FILE}", content)
         return report
@@ -181,11 +185,19 @@ class _Export:
 
     def _remove_unfinished(self, exclusive: ExclusiveTable) -> None:
         """Remove leftovers of killed attempts, and an incomplete folder on an object store."""
+        at_once, staged = self._storage.renames_at_once, f"_{self._name}_"
         for name in self._storage.list_directories(missing_ok=True):
-            if name == self._name or name.startswith(f"_{self._name}_"):
+            hidden = name
+            if name.startswith(staged) and at_once:
+                # An attempt that sleeps must publish all of its files or fail.
+                hidden = f"{_REMOVED}{name}"
+                self._storage.rename(name, hidden)
+            elif name == self._name and not at_once:
                 # Without the lock, another attempt may have published the folder.
                 exclusive.confirm_alive()
-                self._storage.delete_directory(name)
+            elif not name.startswith((staged, f"{_REMOVED}{staged}")):
+                continue
+            self._storage.delete_directory(hidden)
 
 
 def _debezium(changes: DataFrame, job: ExportChangesJob) -> DataFrame:

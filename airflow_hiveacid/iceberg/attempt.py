@@ -1,27 +1,29 @@
 """The files of one attempt of an export, and the removal of those of failed attempts.
 
-All data files of an attempt are in a folder of its own, with a note until the attempt has ended.
-An attempt may be killed at any time, or may continue without its knowledge, so a folder with a note
-belongs to a failed attempt only if no snapshot names the attempt and no further commit can succeed:
-the catalog refuses to create a table that exists, and an update of another snapshot than the current
-one. So leftovers are removed after a commit, not before.
+All data files of an attempt are in a folder of its own, with a note until the attempt has ended. An
+attempt may be killed at any time, or sleep and continue later. So others remove its files only if it is
+known to have failed: it was found before the state of the table was loaded, this state has none of its
+files, and refuses its commit from now on, also after a rollback: sequence numbers only grow. A table
+that is dropped can be created again, so an attempt is also spared for a day after its last write.
 """
 
-import json
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from airflow_hiveacid.errors import StorageError
-from airflow_hiveacid.storage.folder import Storage
+from pyiceberg.table import Table
+
+from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Properties of a snapshot.
 RUN, ATTEMPT = "hiveacid.run", "hiveacid.attempt"
 SOURCE, SOURCE_ID = "hiveacid.table", "hiveacid.table-id"
 WRITE_ID, WRITE_IDS, TIME = "hiveacid.write-id", "hiveacid.write-ids", "hiveacid.time"
 COLUMNS, FORMAT = "hiveacid.columns", "hiveacid.format"
+
+SPARED_SECONDS = 86400
 
 _DATA, _METADATA = "data", "metadata"
 _PREFIX = "hiveacid-"
@@ -30,100 +32,128 @@ _NOTE = "_attempt.json"
 _TABLE_METADATA = ".metadata.json"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptNote:
+    """The state of a catalog that the commit of an attempt requires.
+
+    Attributes:
+        name: The catalog and the table.
+        table_id: The identity of the table, also of one that it creates.
+        sequence: The sequence number of the new snapshot.
+        parent: The snapshot that it must follow; None if it creates the table.
+    """
+
+    name: str
+    table_id: str
+    sequence: int
+    parent: int | None
+
+
+@dataclass(slots=True)
 class Attempt:
     """One attempt of an export.
 
     Attributes:
         location: The folder of the Iceberg table.
+        note: Its note; None if it is unreadable.
         id: Its identity, which is also part of the names of manifests.
-        parent: The snapshot that its commit must follow; None if it creates the table.
+        may_be_committed: Whether its commit has begun, and was not refused.
     """
 
     location: str
+    note: AttemptNote | None = None
     id: uuid.UUID = field(default_factory=uuid.uuid4)
-    parent: int | None = None
+    may_be_committed: bool = False
 
     @property
     def folder(self) -> str:
         """The folder of its data files."""
         return f"{self.location.rstrip('/')}/{_DATA}/{_PREFIX}{self.id}"
 
-    def begin(self, about: Mapping[str, Any]) -> None:
+    def begin(self) -> None:
         """Write the note."""
-        note = json.dumps({"format": 1, "parent": self.parent, **about}).encode()
-        Storage.of(self.folder).write_file(_NOTE, note)
+        Storage.of(self.folder).write_file(_NOTE, codec.to_bytes(self.note))
 
     def end(self) -> None:
         """Remove the note after the commit."""
         Storage.of(self.folder).delete_file(_NOTE)
 
-    def undo(self) -> None:
-        """Remove all files of an attempt whose commit has surely not taken place."""
-        _remove(Storage.of(self.location), str(self.id), keep=())
-
-
-def remove_leftovers(
-    location: str,
-    attempts: Collection[str],
-    metadata_files: Collection[str],
-    current: int | None,
-) -> list[str]:
-    """Remove the files of failed attempts.
-
-    Args:
-        location: The folder of an Iceberg table that an export has created.
-        attempts: The attempts that the snapshots of the table name.
-        metadata_files: The locations of the metadata files that the table uses.
-        current: The current snapshot of the table, which a running attempt may yet follow.
-
-    Returns:
-        Failures, which a later run can mend.
-    """
-    storage = Storage.of(location)
-    keep = {name.rpartition("/")[2] for name in metadata_files}
-    failures: list[str] = []
-    try:
-        for folder in storage.list_directories(_DATA, missing_ok=True):
-            match = _FOLDER.fullmatch(folder)
-            if match is None or not storage.exists(f"{_DATA}/{folder}/{_NOTE}"):
-                continue
-            if match[1] in attempts:
-                storage.delete_file(f"{_DATA}/{folder}/{_NOTE}")
-            elif not _may_follow(storage.read_small(f"{_DATA}/{folder}/{_NOTE}"), current):
-                _remove(storage, match[1], keep)
-    except StorageError as error:
-        failures.append(f"Files of a failed attempt remain: {error}")
-    return failures
-
-
-def _may_follow(note: bytes | None, current: int | None) -> bool:
-    """Return whether the commit of an attempt can still succeed."""
-    try:
-        parent = json.loads(note or b"{}").get("parent")
-    except (ValueError, AttributeError):
-        # Killed while it wrote its note, before any other file.
-        return False
-    return parent is not None and parent == current
-
-
-def _remove(storage: Storage, attempt: str, keep: Collection[str]) -> None:
-    """Remove the metadata and the data files of an attempt, and its note at the end."""
-    for file in storage.list_files(_METADATA, missing_ok=True):
-        path = f"{_METADATA}/{file.path}"
-        if file.path in keep:
-            continue
-        is_named = attempt in file.path and file.path.endswith(".avro")
-        if is_named or (
-            file.path.endswith(_TABLE_METADATA) and _names(storage.read_small(path), attempt)
-        ):
+    def undo(self, used: Iterable[str] = ()) -> None:
+        """Remove the files of an attempt that is known to have failed, but no used metadata files."""
+        storage, folder = Storage.of(self.location), f"{_DATA}/{_PREFIX}{self.id}"
+        for path in self._metadata(used):
             storage.delete_file(path)
-    folder = f"{_DATA}/{_PREFIX}{attempt}"
-    for file in storage.list_files(folder, missing_ok=True):
-        if file.path != _NOTE:
-            storage.delete_file(f"{folder}/{file.path}")
-    storage.delete_directory(folder)
+        for file in storage.list_files(folder, missing_ok=True):
+            if file.path != _NOTE:
+                storage.delete_file(f"{folder}/{file.path}")
+        storage.delete_directory(folder)
+
+    def settle(self, table: Table, name: str) -> bool:
+        """End or undo it by a later state of its table; return whether its outcome is known."""
+        log = (each.metadata_file for each in table.metadata.metadata_log)
+        used = (table.metadata_location, *log)
+        if self.is_part_of(table):
+            self.end()
+        elif self._is_refused_by(table, name, used):
+            self.undo(used)
+        else:
+            return False
+        return True
+
+    def is_part_of(self, table: Table) -> bool:
+        """Return whether a table has the snapshot, or, after that has expired, files of it."""
+        snapshots, own = table.metadata.snapshots, str(self.id)
+        if any(each.summary and each.summary.get(ATTEMPT) == own for each in snapshots):
+            return True
+        lists = (each.manifests(table.io) for each in snapshots)
+        manifests = {each.manifest_path: each for found in lists for each in found}
+        sequence = 0 if self.note is None else self.note.sequence
+        return any(own in path for path in manifests) or any(
+            own in entry.data_file.file_path
+            for each in manifests.values()
+            if each.min_sequence_number <= sequence <= each.sequence_number
+            for entry in each.fetch_manifest_entry(table.io)
+        )
+
+    def _is_refused_by(self, table: Table, name: str, used: Iterable[str]) -> bool:
+        """Return whether the commit had no effect, and cannot have one after a state of a table."""
+        if self.note is None or self.note.name != name:
+            return False
+        if str(table.metadata.table_uuid) == self.note.table_id:
+            return table.metadata.next_sequence_number() > self.note.sequence
+        # A table that it has created may be registered in another catalog, or again.
+        files = self._metadata(used, maybe=True)
+        is_created = any(path.endswith(_TABLE_METADATA) for path in files)
+        return self.note.parent is None and not is_created
+
+    def _metadata(self, used: Iterable[str], *, maybe: bool = False) -> Iterator[str]:
+        """Find metadata files of the attempt, and maybe those that may be; but none that are used."""
+        storage, own = ReadOnlyStorage.of(self.location), str(self.id).encode()
+        names = {each.rpartition("/")[2] for each in used}
+        for file in storage.list_files(_METADATA, missing_ok=True):
+            path, text = f"{_METADATA}/{file.path}", file.path.encode()
+            if path.endswith(_TABLE_METADATA) and file.path not in names:
+                text = storage.read_small(path) or own * maybe
+            if own in text:
+                yield path
 
 
-def _names(content: bytes | None, attempt: str) -> bool:
-    return content is not None and attempt.encode() in content
+def old_attempts(location: str) -> list[Attempt]:
+    """Find the attempts in the folder of a table with notes, and without a write in the last day.
+
+    The clock is the one of the storage, which has reached the time of the newest metadata file.
+    """
+    storage, found = Storage.of(location), []
+    for folder in storage.list_directories(_DATA, missing_ok=True):
+        match, note = _FOLDER.fullmatch(folder), f"{_DATA}/{folder}/{_NOTE}"
+        if match is None or not storage.exists(note):
+            continue
+        metadata = [each for each in storage.walk(_METADATA) if each[1] is not None]
+        own = [each for each in metadata if match[1] in each[0]]
+        own += [each for each in storage.walk(f"{_DATA}/{folder}") if each[1] is not None]
+        now = max((time or 0 for _, _, time in metadata), default=0)
+        # Without a known time, a file counts as new.
+        if max((time or now for _, _, time in own), default=now) <= now - SPARED_SECONDS * 10**9:
+            known = codec.valid_record(AttemptNote, storage.read_small(note))
+            found.append(Attempt(location, known, uuid.UUID(match[1])))
+    return found

@@ -27,7 +27,7 @@ from airflow_hiveacid.errors import (
     VersionGone,
 )
 from airflow_hiveacid.iceberg.lake import Lake
-from airflow_hiveacid.iceberg.locked_table import locked_table
+from airflow_hiveacid.iceberg.locked_table import confirm, locked_table
 from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
 from airflow_hiveacid.iceberg.row_hash import PartitionSum, TableSum, described
 from airflow_hiveacid.iceberg.table_rows import TableRows
@@ -88,7 +88,7 @@ class Comparison:
                     lambda: self._iceberg_rows(rows, columns),
                 )
             # Otherwise a cleaner may have removed files of the Hive table.
-            txn.check_alive()
+            confirm(txn)
         report = self._report(version, sides, columns)
         return replace(
             report,

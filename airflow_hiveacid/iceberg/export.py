@@ -5,17 +5,15 @@ of the catalog of Iceberg creates the snapshot, whose properties name the run, t
 version. So a retry finds the snapshot, and the next run copies only what has changed since then.
 """
 
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
 from airflow_hiveacid.acid.names import Base, TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
@@ -23,14 +21,11 @@ from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import (
     CommitUncertain,
     HiveAcidError,
-    IcebergConflict,
-    IcebergRefused,
-    IcebergUnreachable,
     SharedLocation,
     UnsupportedTable,
 )
 from airflow_hiveacid.iceberg import attempt as attempts
-from airflow_hiveacid.iceberg.attempt import Attempt, remove_leftovers
+from airflow_hiveacid.iceberg.attempt import Attempt, AttemptNote, old_attempts
 from airflow_hiveacid.iceberg.change_plan import ChangePlan, Mirrored
 from airflow_hiveacid.iceberg.data_file import named_task
 from airflow_hiveacid.iceberg.data_file_task import CopyShares
@@ -38,7 +33,7 @@ from airflow_hiveacid.iceberg.file_selection import FILE_BYTES
 from airflow_hiveacid.iceberg.file_writing import planned_shares, write_files
 from airflow_hiveacid.iceberg.lag import note_run
 from airflow_hiveacid.iceberg.lake import ChangedTable, Lake
-from airflow_hiveacid.iceberg.locked_table import locked_table
+from airflow_hiveacid.iceberg.locked_table import confirm, locked_table
 from airflow_hiveacid.iceberg.mirror_state import (
     MirroredColumns,
     MirrorState,
@@ -72,8 +67,6 @@ from airflow_hiveacid.scan.columns import TableColumns
 from airflow_hiveacid.scan.visible_table import VisibleTable, see_table
 from airflow_hiveacid.storage.places import overlap
 
-_FAILED_COMMITS = (CommitUncertain, IcebergConflict, IcebergRefused, IcebergUnreachable)
-
 
 class Export:
     """One run of an export.
@@ -99,6 +92,7 @@ class Export:
         self._scheduler = scheduler
         self._phases = phases
         self._ref = TableRef.parse(job.target)
+        self._name = f"{job.catalog}.{job.table}"
         self._lake = Lake(job)
         self._began: datetime
 
@@ -121,12 +115,8 @@ class Export:
             self._require_complete(definition)
             visible = see_table(self._client, txn, table)
             report = self._export(txn, table, visible, definition, mirror)
-            report = note_run(report, self._job, table, visible.write_ids, self._began)
-        return replace(
-            report,
-            seconds=self._phases.seconds,
-            warnings=(*report.warnings, *txn.warnings),
-        )
+            report = note_run(report, self._job, txn, table, visible.write_ids, self._began)
+        return self._tidied(replace(report, warnings=(*report.warnings, *txn.warnings)))
 
     def _export(
         self,
@@ -188,27 +178,32 @@ class Export:
             )
             changed = mirror is None or target.adds_columns or _is_later(mirror[1], table, visible)
             if not (changed or tasks or deletes or plan.removed):
-                return self._tidied(_unchanged(report, plan, target))
+                return _unchanged(report, plan, target)
             if self._job.dry_run:
                 with self._phases(Phase.READ, "the delete events"):
                     shares, count = planned_shares(runner, tasks, deletes)
                 report = replace(report, files=len(tasks), delete_files=count)
                 return _with_shares(report, shares)
-            attempt = Attempt(target.location, parent=target.parent)
-            with self._attempted(attempt, table) as fate:
+            note = AttemptNote(
+                name=self._name,
+                table_id=target.table_id,
+                sequence=target.sequence,
+                parent=target.parent,
+            )
+            attempt = Attempt(target.location, note)
+            with self._attempted(attempt):
                 with self._phases(Phase.WRITE, f"{len(tasks)} data files"):
                     written = write_files(runner, tasks, deletes, attempt.folder, format_)
-                txn.check_alive()
                 if not (changed or written.data or written.deletes or plan.removed):
                     # All rows of the new files are deleted.
                     attempt.undo()
-                    return self._tidied(_unchanged(report, plan, target))
+                    return _unchanged(report, plan, target)
                 files = replace(
                     written.described(target, TableColumns((), table.partition_keys)),
                     removed=plan.removed,
                     removed_deletes=plan.removed_deletes(written.hidden),
                 )
-                snapshot = self._commit(target, files, table, visible, attempt, format_, fate)
+                snapshot = self._commit(target, files, txn, table, visible, attempt, format_)
         hidden = written.hidden
         new = {f"{written.folder}/{file.name}" for _, file in written.data}
         done = replace(
@@ -221,7 +216,7 @@ class Export:
             delete_files=len(written.deletes),
             bytes=written.bytes,
         )
-        return self._tidied(_with_shares(done, written.shares))
+        return _with_shares(done, written.shares)
 
     def _require_free(self, location: str) -> None:
         purpose = f"The Iceberg table {self._job.table}"
@@ -239,11 +234,11 @@ class Export:
         self,
         target: ChangedTable,
         files: ChangedFiles,
+        txn: Transaction,
         table: HiveTable,
         visible: VisibleTable,
         attempt: Attempt,
         format_: IcebergFileFormat,
-        fate: "_Fate",
     ) -> int:
         summary = {
             attempts.ATTEMPT: str(attempt.id),
@@ -259,18 +254,20 @@ class Export:
             summary[attempts.RUN] = self._job.token
         with self._phases(Phase.COMMIT, self._job.table):
             snapshot = target.stage(files, summary, attempt.id)
-            fate.may_be_committed = True
+            # Nothing of the Hive table is read any more.
+            confirm(txn)
+            attempt.may_be_committed = True
             try:
                 target.commit()
-            except _FAILED_COMMITS as error:
+            except HiveAcidError as error:
                 # The catalog may have carried out a call whose answer was lost.
-                if self._snapshot_of(attempt) is None:
-                    fate.may_be_committed = isinstance(error, CommitUncertain)
+                if not self._is_committed(attempt):
+                    attempt.may_be_committed = isinstance(error, CommitUncertain)
                     raise
         return snapshot
 
-    def _snapshot_of(self, attempt: Attempt) -> int | None:
-        """Return the snapshot of an attempt, if it exists.
+    def _is_committed(self, attempt: Attempt) -> bool:
+        """Return whether the commit of an attempt took place.
 
         Raises:
             CommitUncertain: The catalog does not answer.
@@ -278,31 +275,22 @@ class Export:
         try:
             self._lake.close_connections()
             table = self._lake.table()
-        except HiveAcidError as error:
+            return table is not None and attempt.is_part_of(table)
+        except Exception as error:
             raise CommitUncertain(
                 f"It is unknown whether {self._job.table} has the changes: {error}",
                 remedy="Run the job again: it finds out.",
             ) from error
-        found = table and _snapshot_with(table, attempts.ATTEMPT, str(attempt.id))
-        return found.snapshot_id if found else None
 
     @contextmanager
-    def _attempted(self, attempt: Attempt, table: HiveTable) -> Iterator["_Fate"]:
+    def _attempted(self, attempt: Attempt) -> Iterator[None]:
         """Remove the files of an attempt that fails, unless its commit may have taken place."""
-        fate = _Fate()
         try:
             with self._phases(Phase.REGISTER, attempt.folder):
-                attempt.begin(
-                    {
-                        "table": self._job.table,
-                        "source": table.ref.full_name,
-                        "run": self._job.token,
-                        "began": int(time.time()),
-                    }
-                )
-            yield fate
+                attempt.begin()
+            yield
         except BaseException:
-            if not fate.may_be_committed:
+            if not attempt.may_be_committed:
                 try:
                     attempt.undo()
                 except HiveAcidError as failure:
@@ -332,16 +320,19 @@ class Export:
         state.require_format(self._job.table, self._job.format)
         if not self._job.dry_run:
             # Before the snapshot can expire, which names the attempt of these files.
-            Attempt(known.location(), uuid.UUID(state.attempt)).end()
+            Attempt(known.location(), id=uuid.UUID(state.attempt)).end()
         return state
 
     def _found(self, known: Table) -> IcebergExportReport | None:
         """Report the snapshot of an earlier attempt, if it exists."""
         token = self._job.token
-        found = None if token is None else _snapshot_with(known, attempts.RUN, token)
+        # Unless the table was set back to an earlier one.
+        runs = {properties_of(each).get(attempts.RUN): each for each in lineage_of(known)}
+        found = None if token is None else runs.get(token)
         if found is None:
             return None
         summary = properties_of(found)
+        Attempt(known.location(), id=uuid.UUID(summary[attempts.ATTEMPT])).end()
         is_first = found.parent_snapshot_id is None
         report = IcebergExportReport(
             target=self._ref.full_name,
@@ -358,32 +349,27 @@ class Export:
             delete_files=int(summary.get("added-delete-files") or 0),
             bytes=int(summary.get("added-files-size") or 0),
             columns=_columns(known.schema(), _key_names(known.spec())),
-            seconds=self._phases.seconds,
         )
         return self._tidied(report)
 
     def _tidied(self, report: IcebergExportReport) -> IcebergExportReport:
-        """Remove the files of failed attempts that cannot commit any more."""
-        if self._job.dry_run:
+        """Remove the files of attempts that are known to have failed."""
+        if self._job.dry_run or report.location is None:
             return report
+        warnings = list(report.warnings)
         with self._phases(Phase.CLEAN, "failed attempts"):
             try:
-                table = self._lake.table()
-            except HiveAcidError as error:
-                warning = f"Files of failed attempts were not looked for: {error}"
-                return replace(report, warnings=(*report.warnings, warning))
-            if table is None:
-                return report
-            used = [table.metadata_location]
-            used += [entry.metadata_file for entry in table.metadata.metadata_log]
-            named = {
-                properties[attempts.ATTEMPT]
-                for properties in map(properties_of, table.metadata.snapshots)
-                if attempts.ATTEMPT in properties
-            }
-            current = table.metadata.current_snapshot_id
-            failures = remove_leftovers(table.location(), named, used, current)
-        return replace(report, warnings=(*report.warnings, *failures))
+                found = old_attempts(report.location)
+                # Later: it judges them.
+                table = self._lake.table() if found else None
+                for attempt in found:
+                    if table is None or not attempt.settle(table, self._name):
+                        warnings.append(
+                            f"The outcome of the attempt in {attempt.folder} is unknown."
+                        )
+            except Exception as error:  # noqa: BLE001 - a later run removes them
+                warnings.append(f"Files of failed attempts remain: {error}")
+        return replace(report, seconds=self._phases.seconds, warnings=tuple(warnings))
 
     def _require_complete(self, definition: IcebergTableSchema) -> None:
         if not definition.rejected or self._job.dry_run:
@@ -395,17 +381,6 @@ class Export:
             f" {first.reason}.{others}",
             remedy="A dry run lists all of them. Export a table without these columns.",
         )
-
-
-@dataclass(slots=True)
-class _Fate:
-    """The known outcome of an attempt.
-
-    Attributes:
-        may_be_committed: Whether its commit has begun, and was not refused.
-    """
-
-    may_be_committed: bool = False
 
 
 def _mirrored(mirror: tuple[Table, MirrorState], table: HiveTable) -> Mirrored:
@@ -457,12 +432,6 @@ def _columns(schema: Schema, keys: Sequence[str]) -> tuple[IcebergColumn, ...]:
 
 def _key_names(spec: PartitionSpec) -> list[str]:
     return [field.name for field in spec.fields]
-
-
-def _snapshot_with(table: Table, name: str, value: str) -> Snapshot | None:
-    """Return the snapshot with a property, unless the table was set back to an earlier one."""
-    lineage = lineage_of(table)
-    return next((each for each in lineage if properties_of(each).get(name) == value), None)
 
 
 def _require_separate(location: str, table: HiveTable, visible: VisibleTable) -> None:

@@ -9,18 +9,26 @@ from airflow_hiveacid.acid.mirror_lag import MirrorLag, missing_versions
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.versions import newest_version
 from airflow_hiveacid.acid.write_ids import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.errors import MirrorRefused, StorageError, TableNotFound, VersionUnknown
+from airflow_hiveacid.errors import (
+    HiveAcidError,
+    MirrorRefused,
+    StorageError,
+    TableNotFound,
+    VersionUnknown,
+)
 from airflow_hiveacid.iceberg import attempt as attempts
 from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.locked_table import confirm
 from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
-from airflow_hiveacid.jobs.reports.iceberg_report import CREATED, IcebergExportReport
+from airflow_hiveacid.jobs.reports.iceberg_report import CREATED, UNCHANGED, IcebergExportReport
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import located
 from airflow_hiveacid.metastore.table_rules import existing_table
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
+from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.records.mirror_notes import MirrorNote, last_mirror_note, write_mirror_note
 
 
@@ -35,8 +43,9 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
         )
     state = read_state(iceberg)
     ref = TableRef.parse(job.target)
-    table = existing_table(client, ref)
     now = Snapshot.take(client, [ref]).write_ids[ref.full_name]
+    # Later: the table of the mirror was the one with these write ids if it still exists.
+    table = existing_table(client, ref)
     state.require_follows(table, now)
     if version is not None and not 0 <= version <= now.high_watermark:
         raise VersionUnknown(
@@ -54,6 +63,7 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
 def note_run(
     report: IcebergExportReport,
     job: IcebergExportJob,
+    txn: Transaction,
     table: HiveTable,
     write_ids: ValidWriteIdList | CompactorWriteIdList,
     began: datetime,
@@ -63,12 +73,17 @@ def note_run(
     Args:
         report: The report of the run.
         job: The export.
+        txn: The transaction that has read the Hive table.
         table: The Hive table.
         write_ids: The snapshot of the Hive table that the mirror has now.
         began: A time before that snapshot.
 
     Returns:
-        The report, with a warning if the folder cannot be written.
+        The report, with a warning without a note.
+
+    Raises:
+        TableReplaced: The Hive table was replaced, so that the mirror is not up to date.
+        TransactionAborted: The transaction was aborted while it found no change.
     """
     if job.dry_run or report.location is None:
         return report
@@ -82,8 +97,11 @@ def note_run(
         run_token=None if job.token is None else unmarked_token(job.token),
     )
     try:
+        confirm(txn)
         write_mirror_note(table, note, is_new=report.outcome == CREATED)
-    except StorageError as error:
+    except HiveAcidError as error:
+        if report.outcome == UNCHANGED and not isinstance(error, StorageError):
+            raise
         warning = f"The lag of {job.table} is not shown with {table.ref}: {error}"
         return replace(report, warnings=(*report.warnings, warning))
     return report

@@ -171,6 +171,8 @@ class ChangedTable(ABC):
         schema: Its columns, with those that the snapshot adds.
         location: Its folder.
         spec_id: The number of the definition of its partitions.
+        table_id: Its identity in its catalog.
+        sequence: The sequence number of the snapshot.
         parent: The snapshot that the new one follows.
         adds_columns: Whether the new snapshot adds columns, or widens their types.
     """
@@ -188,6 +190,8 @@ class ChangedTable(ABC):
         self.schema: Schema = metadata.schema()
         self.location: str = metadata.location.rstrip("/")
         self.spec_id: int = metadata.default_spec_id
+        self.table_id = str(metadata.table_uuid)
+        self.sequence: int = metadata.next_sequence_number()
 
     @property
     def key_names(self) -> list[str]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import chain
 
 from airflow_hiveacid.acid.locations import same_place, split_location
+from airflow_hiveacid.acid.partition_filter import find_partitions
 from airflow_hiveacid.errors import InvalidJob, SharedLocation
 from airflow_hiveacid.maintenance.canonical_locations import MountTables, OwnPlaces, Place, places
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -97,7 +98,8 @@ class TableFolders:
             return self.folders
         if not self.table.partition_keys:
             raise InvalidJob(f"{self.table.ref} has no partitions.")
-        named = frozenset(partitions)
+        known = [folder.partition for folder in self.folders if folder.partition is not None]
+        named = {*find_partitions(partitions, known, self.table.key_types, lenient=True)}
         return [folder for folder in self.folders if folder.partition in named]
 
     def has(self, folder: PartitionFolder) -> bool:

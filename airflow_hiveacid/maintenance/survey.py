@@ -14,6 +14,8 @@ from airflow_hiveacid.acid.compaction_decision import Decision, decide
 from airflow_hiveacid.acid.compaction_policy import CompactionPolicy, auto_compaction_off
 from airflow_hiveacid.acid.directory import Rules
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.partition_filter import find_partitions
+from airflow_hiveacid.acid.partition_keys import have_one_text
 from airflow_hiveacid.acid.partition_size import PartitionSize
 from airflow_hiveacid.acid.read_rates import rate_of_property
 from airflow_hiveacid.acid.schema import TableKind
@@ -32,7 +34,7 @@ from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.layout.directory_sizes import DirectorySizes, parted
 from airflow_hiveacid.maintenance.blocker_search import blockers_of
 from airflow_hiveacid.maintenance.partition_sizes import PartitionSizes
-from airflow_hiveacid.metastore.catalog import HiveDatabase, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveDatabase, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
 from airflow_hiveacid.metastore.many_tables import TABLES_PER_CALL, transactional_tables
@@ -334,7 +336,7 @@ class Survey:
             measured += sizes.measure(self._listed(table.folder), {"": None}, now)
         elif survey_tables.partitions is not None:
             # Some of many: the rest of the table's folder is not of interest.
-            for partition in self._client.get_partitions(table, survey_tables.partitions):
+            for partition in self._requested(table, survey_tables.partitions):
                 measured += sizes.measure(self._listed(partition.folder), {"": partition.name}, now)
         else:
             with ThreadPoolExecutor(1) as pool:
@@ -351,6 +353,15 @@ class Survey:
                 replace(size, auto_off=off, problem=size.problem or why_not) for size in measured
             ]
         return _Measured(write_ids, now, policy, tuple(measured), sizes.rows, locations, located_at)
+
+    def _requested(self, table: HiveTable, names: Sequence[str]) -> list[HivePartition]:
+        """Describe partitions by exactly these names, or else by other texts of their values."""
+        found = self._client.get_partitions(table, names)
+        if len(found) == len({*names}) or have_one_text(table.key_types.values()):
+            return found
+        known = self._client.get_partition_names(table.ref)
+        meant = find_partitions(names, known, table.key_types, lenient=True)
+        return self._client.get_partitions(table, meant)
 
     def _listed(self, location: str) -> DirectorySizes:
         self._client.allowed_locations.require(location)

@@ -7,13 +7,13 @@ table, its partitions, and that no other table has files there; only then they a
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from airflow_hiveacid.acid.cleaning import KeptPath
-from airflow_hiveacid.acid.names import Base, TableRef, parse_directory
+from airflow_hiveacid.acid.names import SCRIPT_NOTES, Base, TableRef, parse_directory
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
@@ -32,6 +32,7 @@ from airflow_hiveacid.errors import (
 )
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.reports.report import CleanReport, KeptDirectory, RemovedDirectory
+from airflow_hiveacid.maintenance.folder_removal import FolderRemoval
 from airflow_hiveacid.maintenance.inspection import Garbage, InspectedFolder, Inspection
 from airflow_hiveacid.maintenance.partition_folders import PartitionFolder, TableFolders
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -42,7 +43,7 @@ from airflow_hiveacid.metastore.compaction.queue import (
     QueuedCompaction,
 )
 from airflow_hiveacid.metastore.locations import (
-    RecentLocations,
+    Locations,
     other_locations,
     partition_locations,
 )
@@ -58,7 +59,7 @@ from airflow_hiveacid.records.reader_notes import note_readers
 from airflow_hiveacid.records.run_note_folder import NoteFile, mark_committed
 from airflow_hiveacid.storage.filesystems import keeps_checksums
 from airflow_hiveacid.storage.folder import Storage
-from airflow_hiveacid.storage.removal import Removal
+from airflow_hiveacid.storage.removal import Removal, put_back
 from airflow_hiveacid.storage.uploads import Uploads
 from airflow_hiveacid.text.quantities import parse_duration
 
@@ -71,11 +72,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clean(
-    client: MetastoreClient,
-    job: CleanJob,
-    *,
-    phases: PhaseClock | None = None,
-    locations: RecentLocations | None = None,
+    client: MetastoreClient, job: CleanJob, *, phases: PhaseClock | None = None
 ) -> CleanReport:
     """Remove files that no reader of a table needs, or report the removable files.
 
@@ -83,7 +80,6 @@ def clean(
         client: The metastore.
         job: The cleaning job.
         phases: Observer of the phases: CLEAN encloses every single removal.
-        locations: The locations of all tables, if several cleanings share them.
 
     Raises:
         NotTransactional: The table is not an ACID table.
@@ -93,13 +89,38 @@ def clean(
         TransactionAborted: The lock was lost, because the process slept for too long, for example.
         InvalidJob: A retention of the table is not a valid duration.
     """
+    steps = cleaning(client, job, partial(Locations, client), phases)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            report: CleanReport = done.value
+            return report
+
+
+def cleaning(
+    client: MetastoreClient,
+    job: CleanJob,
+    locations: Callable[[], Locations],
+    phases: PhaseClock | None = None,
+) -> Generator[None, None, CleanReport]:
+    """Clean like ``clean``, in two steps, so that several cleanings list all locations together.
+
+    Args:
+        client: The metastore.
+        job: The cleaning job.
+        locations: Returns the locations of all tables, listed after the first step.
+        phases: See ``clean``.
+
+    Yields:
+        After all files are hidden, if there are any.
+    """
     job.validate()
     phases = phases or PhaseClock()
     table = existing_table(client, TableRef.parse(job.target))
     if table.kind is TableKind.NOT_ACID:
         raise NotTransactional(f"{table.ref} is not transactional.")
     retention = retention_of(table, job.retention, job.consumer_retention)
-    locations = locations or RecentLocations(client)
     with phases(Phase.READ, "the partitions"):
         places = partition_locations(client, table) if table.partition_keys else {}
         table_folders = TableFolders(table, places)
@@ -125,56 +146,16 @@ def clean(
         max_restarts=job.max_restarts,
         phases=phases,
     ) as txn:
-        cleaner = _Cleaner(client, table, locations, txn, phases)
-        cleaned = cleaner.clean(folders, job, retention)
+        cleaner = _Cleaner(client, table, txn, phases)
+        cleaner.hide(folders, job, retention)
+    if cleaner.has_work:
+        yield
+        cleaner.remove(locations())
     return replace(
-        _report(job, cleaned, phases),
+        _report(job, cleaner.results, phases),
         requests_cleaned=tuple(cleaner.requests_cleaned),
         warnings=(*cleaner.warnings, *txn.warnings),
     )
-
-
-@dataclass
-class _FolderRemoval:
-    """The removal of the garbage of one folder.
-
-    Attributes:
-        inspected: The inspected folder.
-        storage: The opened folder.
-        hidden: The garbage with public names.
-        garbage: The garbage that is removed.
-        keep: The garbage that must stay.
-        is_moved: Whether the partition was dropped or moved meanwhile.
-    """
-
-    inspected: InspectedFolder
-    storage: Storage
-    hidden: Removal
-    garbage: list[Garbage] = field(default_factory=list)
-    keep: list[KeptPath] = field(default_factory=list)
-    is_moved: bool = False
-
-    def is_hidden(self, garbage: Garbage) -> bool:
-        """Return whether garbage is hidden before it is deleted; stores cannot rename."""
-        return garbage.is_public and self.storage.renames_at_once
-
-    def path(self, garbage: Garbage) -> str:
-        """Return the current path of garbage below the folder."""
-        return self.hidden.path(garbage.path) if self.is_hidden(garbage) else garbage.path
-
-    def put_back(self, why: str) -> None:
-        """Remove nothing, and give everything hidden its name again."""
-        self.hidden.put_back()
-        self.keep += [KeptPath(garbage.path, why) for garbage in self.garbage]
-        self.garbage.clear()
-
-    @property
-    def result(self) -> InspectedFolder:
-        """The removed files and directories, and the remaining ones."""
-        inspected = self.inspected
-        plan = None if self.keep or self.is_moved else inspected.plan
-        keep = (*inspected.keep, *self.keep)
-        return replace(inspected, garbage=tuple(self.garbage), keep=keep, plan=plan)
 
 
 class _Cleaner:
@@ -186,30 +167,29 @@ class _Cleaner:
     """
 
     def __init__(
-        self,
-        client: MetastoreClient,
-        table: HiveTable,
-        locations: RecentLocations,
-        txn: Transaction,
-        phases: PhaseClock,
+        self, client: MetastoreClient, table: HiveTable, txn: Transaction, phases: PhaseClock
     ) -> None:
         self.requests_cleaned: list[int] = []
         self.warnings: list[str] = []
         self._client = client
         self._table = table
-        self._locations = locations
         self._txn = txn
         self._phases = phases
         self._queue = CompactionQueue(client)
-        self._removals: list[_FolderRemoval] = []
+        self._removals: list[FolderRemoval] = []
+        self._requests: Sequence[QueuedCompaction] = ()
+        self._is_locked = True
         self._confirmed_until = 0.0
 
-    def clean(
-        self, folders: Sequence[PartitionFolder], job: CleanJob, retention: Retention
-    ) -> list[InspectedFolder]:
-        """Inspect the folders, and remove the garbage."""
-        requests = self._requests()
-        inspection = Inspection(
+    def hide(self, folders: Sequence[PartitionFolder], job: CleanJob, retention: Retention) -> None:
+        """Inspect the folders, and hide their garbage, under the lock.
+
+        Raises:
+            TableReplaced: The table was replaced, moved or dropped; its files have their names again.
+            TransactionAborted: The lock was lost.
+        """
+        self._requests = self._ready_requests()
+        self._inspection = Inspection(
             self._client,
             self._table,
             self._txn.snapshot,
@@ -218,43 +198,62 @@ class _Cleaner:
         )
         try:
             with self._phases(Phase.READ, "the notes of runs"):
-                beside = inspection.inspect_table_folder(job.keep_notes_days)
+                beside = self._inspection.inspect_table_folder(job.keep_notes_days)
             for note in beside.committed_notes:
                 self._mark_note(note)
             self._hide(beside)
             for start in range(0, len(folders), _FOLDERS_AT_A_TIME):
                 with self._phases(Phase.READ, "the directories"):
-                    inspected = inspection.inspect(folders[start : start + _FOLDERS_AT_A_TIME])
+                    inspected = self._inspection.inspect(
+                        folders[start : start + _FOLDERS_AT_A_TIME]
+                    )
                 for each in inspected:
                     self._hide(each)
-            data = len(self._removals)
-            for each in inspection.inspect_progress(job.keep_notes_days):
+            for each in self._inspection.inspect_progress(job.keep_notes_days):
                 self._hide(each)
-            if requests or any(removal.garbage for removal in self._removals):
-                self._verify()
+            self._delete_from_stores()
+            if any(removal.garbage for removal in self._removals):
+                # From now on, everything hidden is known to be of this table.
+                self._confirmed_until = 0.0
+                self._confirm()
         except (SharedLocation, TableReplaced, TransactionAborted) as error:
-            # Files of the same table stay hidden: without the lock, another cleaner may have let the
-            # metastore forget that the transaction of a directory was aborted.
-            is_same = isinstance(error, TransactionAborted) and self._table.identity.id is not None
-            for removal in () if is_same else self._removals:
-                removal.put_back(error.what)
+            self._put_back(error)
             raise
-        for number, removal in enumerate(self._removals):
+        self._is_locked = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether garbage is left to be removed, or a request to be marked."""
+        return bool(self._requests) or any(removal.garbage for removal in self._removals)
+
+    def remove(self, locations: Locations) -> None:
+        """Remove the garbage; no lock is necessary, because hidden files have no other owner.
+
+        Args:
+            locations: The locations of all tables, listed after the garbage was hidden.
+
+        Raises:
+            SharedLocation: Others may have files in a folder; everything has its name again.
+        """
+        with self._phases(Phase.READ, "the locations of other tables"):
             try:
-                self._delete(removal)
-            except StorageError as error:
-                if number < data:
-                    raise
-                # The folder of the database may be that of others.
-                removal.put_back(str(error))
-                self.warnings.append(f"Could not remove the progress of scripts: {error}")
+                self._verify(locations)
+            except SharedLocation as error:
+                self._put_back(error)
+                raise
+        for removal in self._removals:
+            self._delete(removal)
         # Last: then the metastore forgets the aborted transactions. A writer that was only asleep
         # can't publish removed staged files, and a note on an aborted run is not mistaken for a
         # committed one.
-        for removal in self._removals[:data]:
-            for request in requests:
+        for request in self._requests:
+            for removal in self._removals:
                 if request.partition == removal.inspected.folder.partition:
-                    self._mark_cleaned(request, removal.result, inspection.txns)
+                    self._mark_cleaned(request, removal.result, self._inspection.txns)
+
+    @property
+    def results(self) -> list[InspectedFolder]:
+        """The removed and the remaining files of each folder."""
         return [removal.result for removal in self._removals]
 
     def _hide(self, inspected: InspectedFolder) -> None:
@@ -262,12 +261,11 @@ class _Cleaner:
         storage = Storage.of(inspected.folder.location)
         for directory in inspected.plan.unmarked if inspected.plan else ():
             self._note_readers(storage, directory)
-        removal = _FolderRemoval(inspected, storage, Removal(storage, self._table.identity))
+        removal = FolderRemoval(inspected, storage, Removal(storage, self._table.identity))
         self._removals.append(removal)
         for name in inspected.unverified:
             self._confirm()
-            removal.hidden.take(name)
-            removal.hidden.put_back()
+            put_back(storage, name)
         for garbage in inspected.garbage:
             if garbage.cover is not None and not storage.exists(garbage.cover):
                 why = f"{garbage.cover}, which had the same content, was removed."
@@ -279,28 +277,48 @@ class _Cleaner:
                 with self._phases(Phase.CLEAN):
                     removal.hidden.hide(garbage.path)
 
-    def _verify(self) -> None:
-        """Verify that the garbage may be deleted.
+    def _delete_from_stores(self) -> None:
+        """Delete garbage with public names from stores, which cannot hide it."""
+        exposed = [
+            (removal, garbage)
+            for removal in self._removals
+            for garbage in removal.garbage
+            if garbage.is_public and not removal.is_hidden(garbage)
+        ]
+        if exposed:
+            self._verify(Locations(self._client))
+        for removal, garbage in exposed:
+            if garbage in removal.garbage:
+                self._confirm()
+                with self._phases(Phase.CLEAN):
+                    removal.storage.delete_file(garbage.path)
+                    removal.storage.delete_directory(garbage.path)
+
+    def _verify(self, locations: Locations) -> None:
+        """Verify that no other table or partition has files in the folders.
 
         Raises:
-            SharedLocation: Others have files in a folder.
-            TableReplaced: The table was replaced, moved or dropped.
-            TransactionAborted: The lock is lost.
+            SharedLocation: Others may have.
         """
-        with self._phases(Phase.READ, "the locations of other tables"):
-            own, others = self._locations.now(self._table)
-            now = TableFolders(self._table, own)
-            now.require_unshared(others)
+        own, others = locations.of(self._table)
+        now = TableFolders(self._table, own)
+        now.require_unshared(others)
         for removal in self._removals:
             # One that is added again in its place has new write ids: no table reuses any.
             if not now.has(removal.inspected.folder):
-                removal.is_moved = True
                 removal.put_back("The partition was dropped or moved meanwhile.")
-        self._confirmed_until = 0.0
-        self._confirm()
 
-    def _delete(self, removal: _FolderRemoval) -> None:
-        """Delete the garbage of a folder."""
+    def _put_back(self, error: HiveAcidError) -> None:
+        """Put everything hidden back, unless it is known to be garbage of the table."""
+        if isinstance(error, TransactionAborted) and self._table.identity.id is not None:
+            # Without the lock, another cleaner may have let the metastore forget that the transaction
+            # of a directory was aborted.
+            return
+        for removal in self._removals:
+            removal.put_back(error.what)
+
+    def _delete(self, removal: FolderRemoval) -> None:
+        """Delete the hidden garbage of a folder, and its garbage with unique names."""
         location = removal.inspected.folder.location
         for garbage in removal.garbage:
             if self._recycles(location, garbage):
@@ -308,24 +326,30 @@ class _Cleaner:
         with self._phases(Phase.CLEAN):
             removal.hidden.delete(self._txn.txn_id)
         for garbage in removal.garbage:
-            if removal.is_hidden(garbage):
-                continue
             if garbage.is_public:
-                self._confirm()
+                continue
             with self._phases(Phase.CLEAN):
-                if garbage.upload is not None:
-                    self._take_back(location, garbage.path, garbage.upload)
-                elif garbage.is_file:
-                    removal.storage.delete_file(garbage.path)
-                else:
-                    removal.storage.delete_directory(garbage.path)
+                try:
+                    if garbage.upload is not None:
+                        self._take_back(location, garbage.path, garbage.upload)
+                    elif garbage.is_file:
+                        removal.storage.delete_file(garbage.path)
+                    else:
+                        removal.storage.delete_directory(garbage.path)
+                except StorageError as error:
+                    if not garbage.path.startswith(SCRIPT_NOTES):
+                        raise
+                    # The folder of the database may be that of others.
+                    removal.put_back(str(error))
+                    self.warnings.append(f"Could not remove the progress of scripts: {error}")
+                    return
 
     @cached_property
     def _replicated(self) -> bool:
         return is_replicated(self._client, self._table.ref)
 
     def _confirm(self) -> None:
-        """Confirm the table and the lock; call it directly before each change.
+        """Confirm the table, and the lock while it is held; call it directly before each change.
 
         Raises:
             TableReplaced: The table was replaced, moved or dropped.
@@ -335,8 +359,9 @@ class _Cleaner:
         if asked <= self._confirmed_until:
             return
         require_same_table(self._client, self._table)
-        # Last: a process that waits for locks cannot then have changed the compared objects.
-        self._txn.confirm_alive()
+        if self._is_locked:
+            # Last: a process that waits for locks cannot then have changed the compared objects.
+            self._txn.confirm_alive()
         self._confirmed_until = asked + _CONFIRMED_SECONDS
 
     def _recycles(self, location: str, garbage: Garbage) -> bool:
@@ -366,7 +391,7 @@ class _Cleaner:
             except HiveAcidError as error:
                 self.warnings.append(f"Cleaning will take a run more: {error}")
 
-    def _requests(self) -> list[QueuedCompaction]:
+    def _ready_requests(self) -> list[QueuedCompaction]:
         if not self._client.version.has_queue:
             return []
         self._queue.live(self._table.ref)  # Ends those that died between their last two steps.

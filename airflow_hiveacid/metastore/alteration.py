@@ -1,31 +1,34 @@
-"""Alter definitions of tables and partitions without overwriting concurrent changes.
+"""Alter definitions of tables without overwriting concurrent changes.
 
-An alter replaces the whole definition. It is therefore sent only if something must change, and is
-based on a definition just read; version 4 receives the identity of that definition.
+A call replaces the whole definition. It is therefore sent only if something must change. It is based
+on a definition that was read before the transaction with the locks was confirmed, so that clients
+with locks change nothing in between. Afterwards the definition is read again. Clients without locks
+remain: version 4 compares the definition with the one that was read.
 """
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.errors import MetastoreCallFailed, SnapshotMoved, UnsupportedTable
+from airflow_hiveacid.errors import (
+    AnswerLost,
+    MetastoreCallFailed,
+    MetastoreError,
+    SnapshotMoved,
+    TransactionAborted,
+)
 from airflow_hiveacid.metastore.catalog import (
     ROW_COUNT,
     UNKNOWN_ROW_COUNT,
-    HiveColumn,
-    HivePartition,
     HiveTable,
 )
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.constraints import all_constraints
-from airflow_hiveacid.metastore.same_table import require_same_table
+from airflow_hiveacid.metastore.same_table import same_creation
 from airflow_hiveacid.metastore.thrift import idl_tables
-from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
-from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 
 # Time of the last change of the definition, in seconds. Hive's DDL sets it, statistics do not.
 DDL_TIME = "transient_lastDdlTime"
@@ -33,13 +36,12 @@ _TIME = re.compile("[0-9]{1,12}")
 # The statistics that Hive considers accurate.
 ACCURATE = "COLUMN_STATS_ACCURATE"
 # Else the metastore would count files that it cannot judge.
-_KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
-_TRIES = 10
+KEEP_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
+TRIES = 10
 # The error text of version 4 if the definition has changed in the meantime.
 _OVERTAKEN = "The table has been modified"
 # Derby and Oracle cannot compare the long texts that parameters are kept as.
 _INCOMPARABLE = ("ERROR 42818", "ORA-00932")
-_PARTITIONS_PER_CALL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,180 +51,89 @@ class Writer:
     Attributes:
         write_id: Its write id.
         write_ids: Its snapshot of the table.
+        confirm: Raises an error unless the metastore confirms that the transaction is open: the
+            metastore accepts the write id of an aborted one.
     """
 
     write_id: int
     write_ids: ValidWriteIdList
+    confirm: Callable[[], None]
 
 
 def alter_table(
     client: MetastoreClient,
-    ref: TableRef,
+    table: HiveTable,
     change: Callable[[Any], bool],
+    confirm: Callable[[], None],
     *,
     context: Mapping[str, str] | None = None,
     writer: Writer | None = None,
-    current: HiveTable | None = None,
+    compares: bool = True,
 ) -> bool:
     """Change the definition of a table.
 
     Args:
         client: The metastore.
-        ref: The table.
+        table: The table, whose definition may have changed since it was read.
         change: Changes the Thrift struct, also the name in it, and returns whether a change was
-            necessary. It is called again after a concurrent change.
+            necessary. It is called for each definition that is read, at last for the result.
+        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
         context: Further environment context for the metastore.
         writer: The transaction, if this changes statistics.
-        current: The table if it has just been read; its Thrift struct changes.
+        compares: Whether to let version 4 compare definitions, even if its database perhaps cannot.
 
     Returns:
         Whether a change was necessary.
 
     Raises:
+        MetastoreError: The locks were lost while a metastore that does not compare definitions
+            replaced this one.
         SnapshotMoved: Concurrent changes exhausted all attempts.
+        TableReplaced: The table was dropped or replaced.
     """
-    for _ in range(_TRIES):
-        raw, current = (current or client.get_table(ref)).raw, None
-        read = raw.parameters.get(DDL_TIME)
+    is_sent = False
+    for _ in range(TRIES):
+        raw = same_creation(client, table).raw
+        settings = {**KEEP_STATISTICS, **(context or {})}
+        expected = _expected(raw) if compares else {}
         if not change(raw):
-            return False
-        settings = {**_KEEP_STATISTICS, **(context or {})}
-        expected = {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+            return is_sent
+        confirm()
         try:
-            _send(client, ref, raw, {**settings, **expected} if read else settings, writer)
-            return True
-        except MetastoreCallFailed as error:
-            if any(code in error.what for code in _INCOMPARABLE):
-                _send(client, ref, raw, settings, writer)
-                return True
-            if _OVERTAKEN not in error.what:
-                raise
-    raise SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
+            is_sent |= _replace(client, table.ref, raw, settings, writer, confirm, expected)
+        except AnswerLost:
+            is_sent = True  # Perhaps; the next definition shows it.
+            continue
+        table = replace(table, ref=TableRef(raw.dbName, raw.tableName))
+    raise overtaken(table.ref)
 
 
-def forget_statistics(
-    client: MetastoreClient,
-    ref: TableRef,
-    partitions: Sequence[str],
-    writer: Writer,
-    current: HiveTable | None = None,
+def overtaken(ref: TableRef) -> SnapshotMoved:
+    """Return the error about too many concurrent changes."""
+    return SnapshotMoved(f"Others changed the definition of {ref} each time that this was tried.")
+
+
+def compares_definitions(
+    client: MetastoreClient, table: HiveTable, confirm: Callable[[], None]
 ) -> bool:
-    """Keep Hive from answering queries out of statistics that the transaction makes wrong.
-
-    Args:
-        client: The metastore.
-        ref: The written table.
-        partitions: The names of the written partitions.
-        writer: The transaction.
-        current: The table if it has just been read; its Thrift struct changes.
-
-    Returns:
-        Whether the definition of the table had to be changed.
-    """
-    table = current or client.get_table(ref)
-    changed = alter_table(client, ref, forget_row_count, writer=writer, current=table)
-    alter_partitions(
-        client, table, partitions, lambda partition: forget_row_count(partition.raw), writer
-    )
-    return changed
-
-
-def alter_partitions(
-    client: MetastoreClient,
-    table: HiveTable,
-    names: Sequence[str],
-    change: Callable[[HivePartition], bool],
-    writer: Writer,
-) -> None:
-    """Change the definitions of partitions.
+    """Return whether the metastore can compare definitions; this marks the table as changed.
 
     Args:
         client: The metastore.
         table: The table.
-        names: The partitions; one that does not exist is skipped.
-        change: Changes the Thrift struct of a partition, and returns whether a change was
-            necessary.
-        writer: The transaction.
+        confirm: Raises an error unless the metastore confirms that the locks on the table are held.
     """
-    for start in range(0, len(names), _PARTITIONS_PER_CALL):
-        batch = names[start : start + _PARTITIONS_PER_CALL]
-        changed = [
-            partition.raw for partition in client.get_partitions(table, batch) if change(partition)
-        ]
-        if changed:
-            _send_partitions(client, table.ref, changed, writer)
-
-
-def change_columns(
-    client: MetastoreClient,
-    table: HiveTable,
-    choose: Callable[[HiveTable], Sequence[HiveColumn]],
-    *,
-    run_token: str | None,
-    lock_wait_seconds: float,
-) -> HiveTable:
-    """Change the columns of a table and of all of its partitions under an exclusive lock.
-
-    Args:
-        client: The metastore.
-        table: The table, of which other columns may have been changed since its lookup.
-        choose: Returns the new columns for the table as read under the lock.
-        run_token: The token of the run.
-        lock_wait_seconds: The longest wait for other owners.
-
-    Returns:
-        The table after the change.
-
-    Raises:
-        TableReplaced: The table was dropped, moved or replaced since its lookup.
-    """
-    ref = table.ref
-
-    def change(raw: Any) -> bool:
-        table = HiveTable.from_thrift(raw)
-        columns = tuple(choose(table))
-        raw.sd.cols = [
-            idl_tables.FieldSchema(column.name, column.type, column.comment) for column in columns
-        ]
+    for _ in range(TRIES):
+        raw = same_creation(client, table).raw
+        expected = _expected(raw)
+        if not expected or not client.version.versions_definitions:
+            return False
         mark_changed(raw)
-        return columns != table.columns
-
-    # It blocks only clients that request locks.
-    with ExclusiveTable(client, ref, run_token, lock_wait_seconds) as held:
-        table = require_same_table(client, table)
-        columns = tuple(choose(table))
-        if columns != table.columns:
-            _require_constraints_kept(client, ref)
-        writer = None
-        if columns[: len(table.columns)] != table.columns:
-            writer = _forget_accurate(client, table, held.txn_id)
-        alter_table(client, ref, change, context={"CASCADE": "true"}, writer=writer)
-        return client.get_table(ref)
-
-
-def _require_constraints_kept(client: MetastoreClient, ref: TableRef) -> None:
-    """Raise UnsupportedTable where the metastore would move constraints to other columns."""
-    if not client.version.keeps_constraints and all_constraints(client, ref).all:
-        raise UnsupportedTable(
-            f"{ref} has constraints, and a metastore of version 3 moves them to other columns when the"
-            " columns of a table change.",
-            remedy="Drop the constraints in Hive first, and add them again after the change.",
-        )
-
-
-def _forget_accurate(client: MetastoreClient, table: HiveTable, txn_id: int) -> Writer | None:
-    """Forget statistics that are marked as accurate: version 4 refuses to change such columns."""
-    if not client.version.versions_definitions:
-        return None
-    partitions = client.get_partitions(table) if table.partition_keys else []
-    accurate = [each.name for each in partitions if ACCURATE in each.parameters]
-    if not accurate and ACCURATE not in table.parameters:
-        return None
-    write_id = client.allocate_write_id(txn_id, table.ref)
-    snapshot = Snapshot.take(client, [table.ref], txn_id)
-    writer = Writer(write_id, snapshot.write_ids[table.ref.full_name])
-    forget_statistics(client, table.ref, accurate, writer)
-    return writer
+        confirm()
+        done = _replace_compared(client, table.ref, raw, {**KEEP_STATISTICS, **expected})
+        if done is not False:
+            return bool(done)
+    raise overtaken(table.ref)
 
 
 def mark_changed(raw: Any) -> None:
@@ -262,7 +173,7 @@ def send_definition(
     client: MetastoreClient,
     ref: TableRef,
     raw: Any,
-    settings: Mapping[str, str] = _KEEP_STATISTICS,
+    settings: Mapping[str, str] = KEEP_STATISTICS,
 ) -> None:
     """Replace the definition of a table without a write id.
 
@@ -275,6 +186,72 @@ def send_definition(
     call = idl_tables.alter_table_with_environment_context
     context = idl_tables.EnvironmentContext(dict(settings))
     client.call(call, ref.database, ref.name, raw, context, about=ref.full_name)
+
+
+def _replace(
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str],
+    writer: Writer | None,
+    confirm: Callable[[], None],
+    expected: Mapping[str, str],
+) -> bool:
+    """Replace the definition of a table that has not changed since it was read.
+
+    Returns:
+        Whether it was replaced.
+    """
+    if expected and client.version.versions_definitions:
+        done = _replace_compared(client, ref, raw, {**settings, **expected}, writer)
+        if done is not None:
+            return done
+        confirm()
+    try:
+        _send(client, ref, raw, settings, writer)
+    finally:
+        _require_held(ref, confirm)
+    return True
+
+
+def _replace_compared(
+    client: MetastoreClient,
+    ref: TableRef,
+    raw: Any,
+    settings: Mapping[str, str],
+    writer: Writer | None = None,
+) -> bool | None:
+    """Replace a definition if it is unchanged; None if the database cannot compare it."""
+    try:
+        _send(client, ref, raw, settings, writer)
+    except MetastoreCallFailed as error:
+        if _OVERTAKEN in error.what:
+            return False
+        if any(code in error.what for code in _INCOMPARABLE):
+            return None
+        raise
+    return True
+
+
+def _expected(raw: Any) -> dict[str, str]:
+    """Return the settings by which version 4 compares a definition with the current one."""
+    read = raw.parameters.get(DDL_TIME)
+    if not read:
+        return {}
+    return {"expected_parameter_key": DDL_TIME, "expected_parameter_value": read}
+
+
+def _require_held(ref: TableRef, confirm: Callable[[], None]) -> None:
+    """Make sure that no client with locks has changed a definition while it was replaced."""
+    try:
+        confirm()
+    except TransactionAborted as lost:
+        raise MetastoreError(
+            f"The locks on {ref} were lost while its definition was replaced, so that a change which"
+            " another client made in this time may have been reverted.",
+            remedy="Compare the columns and properties of the table with the expected ones, correct"
+            " them, and run the job again.",
+        ) from lost
 
 
 def _send(
@@ -300,26 +277,3 @@ def _send(
         processorIdentifier=idl_tables.PROCESSOR,
     )
     client.call(idl_tables.alter_table_req, request, about=ref.full_name)
-
-
-def _send_partitions(
-    client: MetastoreClient, ref: TableRef, raw: list[Any], writer: Writer
-) -> None:
-    about = ref.full_name
-    context = idl_tables.EnvironmentContext(dict(_KEEP_STATISTICS))
-    if not client.version.versions_definitions:
-        call = idl_tables.alter_partitions_with_environment_context
-        client.call(call, ref.database, ref.name, raw, context, about=about)
-        return
-    for partition in raw:
-        partition.writeId = writer.write_id
-    request = idl_tables.AlterPartitionsRequest(
-        catName=raw[0].catName,
-        dbName=ref.database,
-        tableName=ref.name,
-        partitions=raw,
-        environmentContext=context,
-        writeId=writer.write_id,
-        validWriteIdList=writer.write_ids.format(),
-    )
-    client.call(idl_tables.alter_partitions_req, request, about=about)

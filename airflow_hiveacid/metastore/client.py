@@ -39,8 +39,8 @@ _DML_EVENTS = "hive.metastore.dml.events"
 class MetastoreClient:
     """A client of the Hive Metastore, version 3 or 4.
 
-    It connects with the first call. Several threads may share it: each has its own connection. A
-    call with a lost answer is repeated once if that is harmless; otherwise it raises `AnswerLost`,
+    It connects with the first call. Several threads and forked processes may share it: each has its
+    own connection. A call with a lost answer is repeated once if that is harmless; otherwise it raises `AnswerLost`,
     and the caller must find out whether the call was executed.
 
     Attributes:

@@ -63,6 +63,7 @@ class TokenKeeper:
         self._tokens: list[str] = []
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._process = os.getpid()
 
     def __enter__(self) -> Self:
         options = self._options
@@ -77,7 +78,7 @@ class TokenKeeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._thread is None:
+        if self._thread is None or self._process != os.getpid():
             return
         self._ended.set()
         self._thread.join(_RETRY_SECONDS)

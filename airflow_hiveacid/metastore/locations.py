@@ -1,8 +1,6 @@
 """The locations of all tables and partitions, in few calls and small answers."""
 
-import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Lock
 
 from airflow_hiveacid.acid.locations import plain_location
@@ -43,40 +41,32 @@ def all_locations(client: MetastoreClient, *, partitions: bool = True) -> Iterat
     return _locations_of_tables(client, None, partitions=partitions)
 
 
-class RecentLocations:
-    """The locations of all tables, which several cleanings in threads may list together."""
+class Locations:
+    """The locations of all tables, listed once when they are first needed, by any thread."""
 
-    def __init__(
-        self, client: MetastoreClient, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: MetastoreClient) -> None:
         """List nothing yet.
 
         Args:
             client: The metastore.
-            clock: Returns seconds.
         """
         self._client = client
-        self._clock = clock
         self._lock = Lock()
-        self._listed: tuple[tuple[str, str], ...] = ()
-        self._begun = -math.inf
+        self._listed: tuple[tuple[str, str], ...] | None = None
 
-    def now(self, table: HiveTable) -> tuple[dict[str, str], list[tuple[str, str]]]:
-        """Return the locations of all tables, as listed since the call began.
+    def of(self, table: HiveTable) -> tuple[dict[str, str], list[tuple[str, str]]]:
+        """Return the locations of a table's partitions, and those of all others.
 
         Args:
-            table: A table.
+            table: The table.
 
         Returns:
             The locations of its partitions by their names, and the names and locations of all other
                 tables and their partitions, like ``other_locations``.
         """
-        called = self._clock()
         with self._lock:
-            if self._begun < called:  # Otherwise another thread has begun after this call.
-                begun = self._clock()
+            if self._listed is None:
                 self._listed = tuple(_locations_of_tables(self._client, table.raw.catName))
-                self._begun = begun
             listed = self._listed
         prefix = f"{table.ref.full_name}/"
         own = {

@@ -33,15 +33,18 @@ def require_same_table(
     Raises:
         TableReplaced: The table was dropped, moved or replaced.
     """
-    try:
-        now = client.get_table(table.ref)
-    except TableNotFound as error:
-        raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
-    if not now.identity.is_same(table.identity):
+    now = same_creation(client, table)
+    _require_same_write_id(client, now, table, allocated)
+    if not same_place(now.location, table.location):
         raise TableReplaced(
-            f"{table.ref} was dropped and created again meanwhile: it was {table.identity}, and is"
-            f" {now.identity}."
+            f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
         )
+    return now
+
+
+def _require_same_write_id(
+    client: MetastoreClient, now: HiveTable, table: HiveTable, allocated: tuple[int, int] | None
+) -> None:
     numbered = now.identity.id is not None and table.identity.id is not None
     if allocated is not None and not numbered:
         txn, write_id = allocated
@@ -50,9 +53,22 @@ def require_same_table(
                 f"{table.ref} was dropped and created again meanwhile: transaction {txn} had write"
                 f" id {write_id}, and has {other}."
             )
-    if not same_place(now.location, table.location):
+
+
+def same_creation(client: MetastoreClient, table: HiveTable) -> HiveTable:
+    """Return the current definition of a table, which may have been moved.
+
+    Raises:
+        TableReplaced: The table was dropped or replaced.
+    """
+    try:
+        now = client.get_table(table.ref)
+    except TableNotFound as error:
+        raise TableReplaced(f"{table.ref} was dropped or renamed meanwhile.") from error
+    if not now.identity.is_same(table.identity):
         raise TableReplaced(
-            f"{table.ref} was moved from {table.location} to {now.location} meanwhile."
+            f"{table.ref} was dropped and created again meanwhile: it was {table.identity}, and is"
+            f" {now.identity}."
         )
     return now
 
@@ -77,6 +93,7 @@ def require_same_definition(
     allocated: tuple[int, int] | None = None,
     *,
     may_grow: bool = False,
+    now: HiveTable | None = None,
 ) -> HiveTable:
     """Verify that files written for a table, and for some partitions, still fit.
 
@@ -87,6 +104,8 @@ def require_same_definition(
         allocated: See ``require_same_table``.
         may_grow: Whether additional columns are allowed: new rows are null there, but a job that
             rewrites rows would lose values that other writers stored there.
+        now: The current table, if ``require_same_table`` has just returned it, without a
+            transaction.
 
     Returns:
         The current table.
@@ -96,7 +115,10 @@ def require_same_definition(
             its files are read; or a partition is missing, has another location, or has another
             storage.
     """
-    now = require_same_table(client, table, allocated)
+    if now is None:
+        now = require_same_table(client, table, allocated)
+    else:
+        _require_same_write_id(client, now, table, allocated)
     require_described(now, table, may_grow=may_grow)
     if not partitions:
         return now

@@ -20,12 +20,11 @@ from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.metastore.alteration import (
     ACCURATE,
     Writer,
-    alter_partitions,
     alter_table,
-    forget_statistics,
 )
 from airflow_hiveacid.metastore.catalog import ROW_COUNT, HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_alteration import alter_partitions, forget_statistics
 from airflow_hiveacid.metastore.thrift import idl_statistics as idl
 
 # Readers trust no statistics with this value, and writers of all engines replace or remove it.
@@ -127,6 +126,8 @@ class StatisticsWriter:
         """
 
         def change(raw: Any) -> bool:
+            if self._is_unchanged(raw, _is_announced(raw)):
+                return False
             raw.parameters = {**(raw.parameters or {}), ACCURATE: _ANNOUNCED}
             return True
 
@@ -144,6 +145,7 @@ class StatisticsWriter:
                 request.writeId = self._writer.write_id
                 request.validWriteIdList = self._writer.write_ids.format()
                 request.engine = _ENGINE
+            self._writer.confirm()
             self._client.call(idl.set_aggr_stats_for, request, about=self._ref.full_name)
 
     def mark_accurate(self, stored: Sequence[StoredStatistics]) -> set[str | None]:
@@ -165,8 +167,9 @@ class StatisticsWriter:
         if None in by_name:
             alter_table(
                 self._client,
-                self._ref,
+                self._table,
                 lambda raw: self._is_same(raw) and mark(raw, None),
+                self._writer.confirm,
                 writer=self._writer,
             )
         else:
@@ -217,19 +220,19 @@ class StatisticsWriter:
         else:
             alter_table(
                 self._client,
-                self._ref,
+                self._table,
                 lambda raw: self._is_same(raw) and bool(change(raw)),
+                self._writer.confirm,
                 writer=self._writer,
             )
 
     def _is_same(self, raw: Any) -> bool:
-        """Reject storing the statistics of the analyzed table for another table.
+        """Reject storing the statistics of the analyzed table for other columns.
 
         Raises:
-            TableReplaced: The table is another one, or has other columns.
+            TableReplaced: The table has other columns.
         """
-        is_same = HiveTable.from_thrift(raw).identity.is_same(self._table.identity)
-        if not is_same or raw.sd.cols != self._table.raw.sd.cols:
+        if raw.sd.cols != self._table.raw.sd.cols:
             raise TableReplaced(
                 f"{self._ref} was changed while it was analyzed.",
                 remedy="Run the analysis again.",

@@ -5,7 +5,8 @@ from contextlib import suppress
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.partition_filter import canonical_name
+from airflow_hiveacid.acid.partition_filter import canonical_name, find_partitions
+from airflow_hiveacid.acid.partition_keys import equal_partitions, have_one_text
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     HiveAcidError,
@@ -160,16 +161,33 @@ def requested_partitions(
             remedy="Leave the partitions out.",
         )
     keys = table.key_types
-    unusual = [name for name in names if not _is_canonical(name, keys)]
-    exact = {each.name for each in client.get_partitions(table, unusual)} if unusual else set()
-    found = (name if name in exact else canonical_name(name, keys) for name in names)
-    return list(dict.fromkeys(found))
+    if have_one_text(keys.values()) and all(_is_canonical(name, keys) for name in names):
+        return list(dict.fromkeys(names))
+    return find_partitions(names, client.get_partition_names(table.ref), keys)
 
 
 def _is_canonical(name: str, keys: Mapping[str, str]) -> bool:
     with suppress(HiveAcidError):
         return canonical_name(name, keys) == name
     return False
+
+
+def equal_partitions_of(
+    client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the existing partitions whose values equal those of each name; see ``equal_partitions``.
+
+    Names whose values have one text are returned without a call, whether they exist or not.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        names: Names of partitions.
+    """
+    keys = table.key_types
+    if not names or have_one_text(keys.values()):
+        return {name: [name] for name in names}
+    return equal_partitions(names, client.get_partition_names(table.ref), keys)
 
 
 def require_insert_keys(

@@ -1,6 +1,5 @@
 """Earlier attempts of a run: open transactions to abort, or the report of a commit."""
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,9 +21,6 @@ from airflow_hiveacid.records.run_note_folder import (
     mark_committed,
 )
 from airflow_hiveacid.storage.folder import Storage
-
-# A driver with an ended transaction that has staged no file for this time does not come back.
-_SPARED_SECONDS = 3600
 
 
 class AlreadyApplied(ConflictError):
@@ -62,7 +58,12 @@ class EarlierAttempts:
     """
 
     def __init__(
-        self, client: MetastoreClient, targets: Iterable[TableRef], run_token: str
+        self,
+        client: MetastoreClient,
+        targets: Iterable[TableRef],
+        run_token: str,
+        *,
+        needs_report: bool = False,
     ) -> None:
         """Describe a run.
 
@@ -70,10 +71,13 @@ class EarlierAttempts:
             client: The metastore.
             targets: The tables that the run writes; each existing one has notes on the run.
             run_token: The token of its transactions.
+            needs_report: Whether the next run continues where the report of this one ends, so that
+                a committed attempt without its whole report is for a person.
         """
         self._client = client
         self._targets = tuple(targets)
         self._run_token = run_token
+        self._needs_report = needs_report
 
     def end(self, before: int | None = None) -> None:
         """Abort the open transactions of earlier attempts, and check whether one has committed.
@@ -99,6 +103,7 @@ class EarlierAttempts:
             wrote = [proofs for proofs in applied if _report_of(proofs).files]
             self._applied((wrote or applied)[0])
         if unproven := attempts[RunOutcome.UNPROVEN]:
+            self._search_directories(unproven, snapshot)
             raise self._unproven(unproven[-1])
 
     def _existing_tables(self) -> Iterator[HiveTable]:
@@ -124,9 +129,9 @@ class EarlierAttempts:
         return joined
 
     def _remove_staging(self, tables: Sequence[HiveTable], snapshot: Snapshot) -> None:
-        """Remove the staged files of drivers whose transactions have ended.
+        """Remove the staged files of earlier attempts whose transactions have ended.
 
-        Drivers of other runs may be about to retry the commit: their files are kept for a while.
+        Drivers of other runs may be about to retry the commit: only a cleaning removes their files.
         """
         own: set[int] | None = None
         for table in tables:
@@ -136,7 +141,7 @@ class EarlierAttempts:
                 if own is None:
                     tokens = self._run_token, source_token(self._run_token)
                     own = {txn.txn_id for txn in find_transactions(self._client, *tokens)}
-                if staging_txn(name) in own or _is_abandoned(storage, name):
+                if staging_txn(name) in own:
                     storage.delete_directory(name)
 
     def settled(self, report: RunReport) -> RunReport:
@@ -170,6 +175,18 @@ class EarlierAttempts:
                 report = replace(report, warnings=(*report.warnings, warning))
         raise AlreadyApplied(report)
 
+    def _search_directories(self, attempts: Sequence[Sequence[_Proof]], snapshot: Snapshot) -> None:
+        """Report an attempt with an unreadable note if a directory proves that it was committed."""
+        for proof in (proof for proofs in attempts for proof in proofs):
+            found = proof.notes.evidence(proof.file, self._run_token, snapshot.write_ids)
+            if found is not None and (found.is_whole or not self._needs_report):
+                warning = (
+                    f"{proof.path} cannot be read. A directory of the table proves the commit."
+                )
+                raise AlreadyApplied(
+                    replace(found.report, warnings=(*found.report.warnings, warning))
+                )
+
     def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun:
         unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
         file, where = unproven[0].file, " and ".join(proof.path for proof in unproven)
@@ -180,7 +197,8 @@ class EarlierAttempts:
             )
         if file.note is None:
             return UnprovenRun(
-                f"{where}: an earlier attempt has committed, but its note is unreadable."
+                f"{where}: an earlier attempt may have committed, but its note is unreadable, and no"
+                " directory of the table has its report."
             )
         if foreign := unproven[0].notes.foreign_directory(file.note):
             return UnprovenRun(
@@ -199,9 +217,3 @@ def _report_of(proofs: Sequence[_Proof]) -> RunReport:
     """Return the report of an applied attempt; all of its notes contain the same report."""
     notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
     return next(note.report for note in notes if note is not None)
-
-
-def _is_abandoned(storage: Storage, name: str) -> bool:
-    """Whether a hidden folder has had no write for so long that it counts as abandoned."""
-    written = [modified for _, _, modified in storage.walk(name) if modified is not None]
-    return not written or max(written) < (time.time() - _SPARED_SECONDS) * 1e9

@@ -98,7 +98,7 @@ def write_mirror_note(table: HiveTable, note: MirrorNote, *, is_new: bool) -> No
     """
     storage = Storage.of(table.folder)
     if is_new:
-        _forget(storage, note.mirror, note.catalog)
+        _forget(storage, note.mirror, note.catalog, note.complete_at)
     # A run that was paused cannot replace the note of a later one.
     NumberedFile(storage, note.folder).write(int(note.complete_at * 1000), codec.to_bytes(note))
 
@@ -166,11 +166,11 @@ def forget_mirror(client: MetastoreClient, ref: TableRef, name: str, catalog: st
     return _forget(Storage.of(client.get_table(ref).folder), name, catalog)
 
 
-def _forget(storage: Storage, name: str, catalog: str | None) -> bool:
+def _forget(storage: Storage, name: str, catalog: str | None, before: float = math.inf) -> bool:
     found = [
         folder
         for folder, note in _notes(storage).items()
-        if note.mirror == name and catalog in (None, note.catalog)
+        if note.mirror == name and catalog in (None, note.catalog) and note.complete_at < before
     ]
     for folder in found:
         storage.delete_directory(folder)

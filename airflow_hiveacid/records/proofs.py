@@ -74,8 +74,8 @@ class RunOutcome(IntEnum):
     APPLIED = auto()
     ABORTED = auto()
     OPEN = auto()  # It may still commit, or is younger than the lists.
-    UNPROVEN = auto()  # It looks committed, like one that was aborted and forgotten.
-    NO_EVIDENCE = auto()  # The note is about another table, unreadable, or about no change.
+    UNPROVEN = auto()  # It looks committed, like one that was aborted and forgotten; or unreadable.
+    NO_EVIDENCE = auto()  # The note is about another table, or about no change.
 
 
 def outcome_by_lists(

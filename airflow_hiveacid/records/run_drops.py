@@ -4,7 +4,8 @@ A drop is not part of a transaction: an attempt that was killed has dropped some
 none. Others may have written into them since, and a later attempt must not drop those rows.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.names import RUN_DROPS
 from airflow_hiveacid.acid.table_identity import TableIdentity
@@ -26,12 +27,28 @@ class RunDrop:
         settled: When the first attempt began, no transaction was open that could still commit this
             write id or a smaller one. Greater ones may be those of later writes.
         done: Whether all of its partitions were dropped.
+        created: The times at which the partitions to drop had been created, by their names; None in
+            records of earlier releases. A compaction merges the rows of all write ids, so that only
+            this time distinguishes a partition that others have created since.
     """
 
     run_token: str
     table: TableIdentity
     settled: int
     done: bool = False
+    created: Mapping[str, int] | None = None
+
+    def precedes(self, partition: str, created: int) -> bool:
+        """Return whether a partition was certainly created after the first attempt began.
+
+        Args:
+            partition: The name of a partition that exists.
+            created: The time of its creation in seconds; 0 if an engine has removed it.
+        """
+        if self.created is None:
+            return False
+        before = self.created.get(partition)
+        return before is None or (0 not in (before, created) and before != created)
 
 
 class RunDropFile:
@@ -70,16 +87,22 @@ class RunDropFile:
             )
         return drop if drop.table.is_same(self._table.identity) else None
 
-    def begin(self, settled: int) -> RunDrop:
+    def begin(self, settled: int, created: Mapping[str, int]) -> RunDrop:
         """Record that the first attempt begins.
 
         Args:
             settled: No transaction is open that could commit this write id or a smaller one.
+            created: The times at which the partitions to drop were created, by their names.
 
         Raises:
             UnprovenRun: Another attempt has begun meanwhile.
         """
-        drop = RunDrop(run_token=self._run_token, table=self._table.identity, settled=settled)
+        drop = RunDrop(
+            run_token=self._run_token,
+            table=self._table.identity,
+            settled=settled,
+            created=created,
+        )
         self._number += 1
         if not self._file.write(self._number, codec.to_bytes(drop)):
             raise UnprovenRun(
@@ -91,7 +114,7 @@ class RunDropFile:
 
     def complete(self, drop: RunDrop) -> None:
         """Record that all partitions were dropped; another attempt may have recorded it already."""
-        done = RunDrop(run_token=drop.run_token, table=drop.table, settled=drop.settled, done=True)
+        done = replace(drop, done=True, created=None)
         self._file.write(self._number + 1, codec.to_bytes(done))
 
     @property

@@ -4,7 +4,7 @@ Notes are not kept in the directories of the data, because a compaction replaces
 a run without changes has no directory.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,12 @@ from airflow_hiveacid.acid.locations import plain_location
 from airflow_hiveacid.acid.names import RUN_NOTES, SIDECAR_FILE
 from airflow_hiveacid.acid.sidecar import parse_note
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.errors import MalformedName, OutsideTable, StorageError
+from airflow_hiveacid.errors import (
+    MalformedName,
+    OutsideTable,
+    PermissionRefused,
+    StorageError,
+)
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.locations import partition_locations
@@ -26,6 +31,7 @@ from airflow_hiveacid.records.proofs import (
     outcome_by_lists,
 )
 from airflow_hiveacid.records.run_note import RunNote
+from airflow_hiveacid.records.write_evidence import WriteEvidence, find_evidence
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 # Notes are small files, and each request to an object store takes long.
@@ -40,7 +46,7 @@ class NoteFile:
 
     Attributes:
         name: The parsed name of the file.
-        note: The content; None if it is not a note.
+        note: The content; None if it is missing or unreadable.
         is_of_later_format: Whether a later version of this package wrote it, so that this version
             cannot read it. It is neither removed nor treated as a run that was not applied.
     """
@@ -86,8 +92,11 @@ class RunNoteFolder:
 
     def of_run(self, token: str) -> list[NoteFile]:
         """Read the notes on the attempts of a run, the oldest first."""
-        digest = digest_of(token)
-        return self._read([name for name in self._names() if name.digest == digest])
+        names = self._of_digest(digest_of(token))
+        files = self._read(names)
+        if any(file.note is None for file in files) and self._of_digest(names[0].digest) != names:
+            return self.of_run(token)  # Another process has marked or removed a note meanwhile.
+        return files
 
     def unmarked(self) -> list[NoteFile]:
         """Read the notes of all runs without a mark."""
@@ -141,17 +150,33 @@ class RunNoteFolder:
             return RunOutcome.NO_EVIDENCE
         return RunOutcome.APPLIED if self._has_directory(note, write_id) else outcome
 
+    def evidence(
+        self, file: NoteFile, token: str, write_ids: Mapping[str, ValidWriteIdList]
+    ) -> WriteEvidence | None:
+        """Search all directories of the table for the write of an unproven, unreadable note.
+
+        Args:
+            file: The note.
+            token: The run token.
+            write_ids: Fresh lists of the write ids of tables, by their full names.
+        """
+        if file.note is not None or file.is_of_later_format or file.name.txn_id is None:
+            return None
+        own = write_ids[self._name]
+        return find_evidence(self._client, self._table, token, file.name.txn_id, own)
+
     def _judge_by_name(self, file: NoteFile, txns: ValidTxnList) -> RunOutcome:
-        """Decide by the name only, which contains the number of the transaction."""
+        """Decide on an unreadable note by its name, which contains the number of the transaction."""
         txn_id = file.name.txn_id
-        if file.name.marked:
+        if txn_id is None or file.name.marked:
             return RunOutcome.UNPROVEN
-        if txn_id is not None and txn_id in txns.aborted:
+        if txn_id in txns.aborted:
             return RunOutcome.ABORTED
-        if not file.is_of_later_format or not txn_id:
-            return RunOutcome.NO_EVIDENCE
         may_commit = txn_id in txns.open or txn_id > txns.high_watermark
         return RunOutcome.OPEN if may_commit else RunOutcome.UNPROVEN
+
+    def _of_digest(self, digest: str) -> list[NoteName]:
+        return [name for name in self._names() if name.digest == digest]
 
     def _names(self, since: float | None = None) -> list[NoteName]:
         parsed = (
@@ -170,7 +195,10 @@ class RunNoteFolder:
             return list(pool.map(self._content, names))
 
     def _content(self, name: NoteName) -> NoteFile:
-        content = self._storage.read_small(NoteFile(name, None).path)
+        try:
+            content = self._storage.read_small(NoteFile(name, None).path)
+        except PermissionRefused:
+            content = None
         note = None if content is None else RunNote.parse(content)
         if note is not None and note.is_of(name.digest, name.txn_id):
             return NoteFile(name, note)

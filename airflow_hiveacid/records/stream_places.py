@@ -1,15 +1,18 @@
 """Files of a table with the positions and the states of streams."""
 
-from airflow_hiveacid.acid.names import STREAM_PLACES, UNFINISHED_PREFIX
+import re
+
+from airflow_hiveacid.acid.names import RUN_NOTES, STREAM_PLACES, UNFINISHED_PREFIX
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.records.numbered_file import NumberedFile
-from airflow_hiveacid.records.proofs import digest_of
+from airflow_hiveacid.records.proofs import NoteName, digest_of
 from airflow_hiveacid.records.stream_place import StreamPlace
 from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _STOP = "stop"
+_PLACE = re.compile(rf"{STREAM_PLACES}/[^/]+/[0-9]{{1,18}}\.json")
 # Real tables have fewer; a hostile folder may have more.
 _MOST_STATES = 100
 
@@ -121,6 +124,8 @@ def _state(storage: ReadOnlyStorage, path: str) -> StreamState | None:
 def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
     """Return the digests in the names of notes on batches that streams may retry, even much later.
 
+    With an unreadable position, these may be all notes: once it is restored, its stream continues.
+
     Args:
         storage: The folder of a table.
     """
@@ -132,4 +137,9 @@ def digests_of_next_batches(storage: ReadOnlyStorage) -> set[str]:
         place = codec.valid_record(StreamPlace, content)
         if place is not None:
             digests.add(digest_of(place.next_token))
+        elif _PLACE.fullmatch(path):
+            notes = (
+                NoteName.parse(note.rpartition("/")[2]) for note, *_ in storage.walk(RUN_NOTES)
+            )
+            digests |= {note.digest for note in notes if note is not None}
     return digests

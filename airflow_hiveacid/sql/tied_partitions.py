@@ -86,7 +86,12 @@ def _same(one: exp.Expr, other: exp.Expr | None) -> bool | None:
 
 
 def _one_equals(type_: str, value: exp.Expr, source: Mapping[str, str] | None) -> bool | None:
-    """Whether each value of the source equals one partition: as a text, 1 equals both 1 and 01."""
+    """Whether each value of the source equals one partition: as a text, 1 equals both 1 and 01.
+
+    The number 0.0 equals -0.0, which is another partition.
+    """
+    if type_ in _INEXACT:
+        return False
     if isinstance(value, exp.Cast) and value.to.is_type("date"):
         return type_ != "string"
     if isinstance(value, exp.Literal):
@@ -97,7 +102,7 @@ def _one_equals(type_: str, value: exp.Expr, source: Mapping[str, str] | None) -
     given = source.get(value.name.lower())
     if given is None:
         return None
-    return given == type_ if type_ == "string" or given in _INEXACT else True
+    return given == type_ if type_ == "string" else given not in _INEXACT
 
 
 def _has_bare_names(condition: str) -> bool:

@@ -30,6 +30,9 @@ _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 _NOTES = frozenset({METADATA_FILE, SIDECAR_FILE})
 # File systems without hard links, such as some of object stores that are mounted.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+# File systems of the parent of a forked process. They are never freed: that could wait for threads,
+# which exist only in the parent.
+_inherited: list[object] = []
 
 
 class ReadOnlyStorage:
@@ -46,7 +49,7 @@ class ReadOnlyStorage:
     ) -> None:
         """Use `of`, which finds the file system by itself."""
         self.location = location
-        self._filesystem: Any = filesystem
+        self._opened = filesystem, os.getpid()
         self._root = root.rstrip("/") or "/"
 
     @staticmethod
@@ -57,6 +60,16 @@ class ReadOnlyStorage:
         file system's own tools; so does the endpoint of an S3 store (``AWS_ENDPOINT_URL``).
         """
         return ReadOnlyStorage(location, *filesystem_of(location))
+
+    @property
+    def _filesystem(self) -> Any:
+        """The file system, whose connections belong to this process."""
+        filesystem, process = self._opened
+        if process != os.getpid():
+            _inherited.append(filesystem)
+            filesystem, _ = filesystem_of(self.location)
+            self._opened = filesystem, os.getpid()
+        return filesystem
 
     @property
     def is_local(self) -> bool:

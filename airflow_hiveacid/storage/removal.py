@@ -10,7 +10,10 @@ import uuid
 
 from airflow_hiveacid.acid.names import STAGING_PREFIX, removal_name
 from airflow_hiveacid.acid.table_identity import TableIdentity
+from airflow_hiveacid.errors import StorageError
 from airflow_hiveacid.storage.folder import Storage
+
+_UNIQUE = 8
 
 
 class Removal:
@@ -43,24 +46,12 @@ class Removal:
         Returns:
             Whether it existed.
         """
-        if not self._storage.exists(self._public(name)):
-            return False
         # Each time: a DROP may remove it, and a later cleaning may take it from a process that slept.
         self._storage.make_directory(self._hidden)
-        self._storage.rename(self._public(name), self.path(name))
-        self._names.append(name)
-        return True
-
-    def take(self, hidden: str) -> None:
-        """Take over the files that another process has hidden.
-
-        Args:
-            hidden: The name of its hidden folder.
-        """
-        if self._storage.exists(self._public(hidden)):
-            self._storage.rename(self._public(hidden), self._hidden)
-            self._names = self._storage.list_directories(self._hidden)
-            self._names += [file.path for file in self._storage.list_files(self._hidden)]
+        is_hidden = _rename(self._storage, self._public(name), self.path(name))
+        if is_hidden:
+            self._names.append(name)
+        return is_hidden
 
     def path(self, name: str) -> str:
         """Return the path of a hidden file or directory, below the location."""
@@ -74,8 +65,7 @@ class Removal:
         """
         if self._names:
             while self._names:
-                if self._storage.exists(self.path(self._names[-1])):
-                    self._storage.rename(self.path(self._names[-1]), self._public(self._names[-1]))
+                _rename(self._storage, self.path(self._names[-1]), self._public(self._names[-1]))
                 self._names.pop()
             self._storage.delete_directory(self._hidden)
 
@@ -85,15 +75,46 @@ class Removal:
         Args:
             txn_id: The transaction of this process: if it is killed, any cleaning removes the rest.
         """
-        # After a DROP, or a later cleaning that took it, the folder is missing.
-        if self._names and self._storage.exists(self._hidden):
+        if self._names:
             verified = self._public(f"{STAGING_PREFIX}{txn_id}_{_unique()}")
-            self._storage.rename(self._hidden, verified)
-            self._storage.delete_directory(verified)
+            if _rename(self._storage, self._hidden, verified):
+                self._storage.delete_directory(verified)
 
     def _public(self, name: str) -> str:
         return f"{self._folder}/{name}".lstrip("/")
 
 
+def put_back(storage: Storage, hidden: str) -> None:
+    """Give the files that a process has hidden for an earlier table their names again.
+
+    Args:
+        storage: The folder of the files.
+        hidden: The name of the hidden folder.
+    """
+    # Nobody else changes the folder under its new name, which still contains the earlier table.
+    own = f"{hidden[:-_UNIQUE]}{_unique()}"
+    if not _rename(storage, hidden, own):
+        return
+    names = storage.list_directories(own)
+    names += [file.path for file in storage.list_files(own)]
+    for name in names:
+        storage.rename(f"{own}/{name}", name)
+    storage.delete_directory(own)
+
+
+def _rename(storage: Storage, source: str, target: str) -> bool:
+    """Rename a file or a directory; return False if it is missing.
+
+    A DROP may have removed it, or a later cleaning may have taken it from a process that slept.
+    """
+    try:
+        storage.rename(source, target)
+    except StorageError:
+        if storage.exists(source):
+            raise
+        return False
+    return True
+
+
 def _unique() -> str:
-    return uuid.uuid4().hex[:8]
+    return uuid.uuid4().hex[:_UNIQUE]

@@ -62,20 +62,25 @@ class PendingUpload:
 class Uploads:
     """The uploads below a folder of an S3 store."""
 
-    def __init__(self, location: str, client: Any) -> None:
+    def __init__(self, location: str, endpoint: str | None, region: str | None) -> None:
         """Use `of`, which finds the store by itself."""
         self.location = location.rstrip("/")
         bucket, _, prefix = (s3_place(location) or "").partition("/")
         self._bucket = bucket
         self._prefix = prefix.strip("/")
-        self._client = client
+        self._store = endpoint, region
 
     @staticmethod
     def of(location: str) -> "Uploads | None":
         """Return the uploads below a location, if it is in an S3 store and boto3 is installed."""
         if s3_place(location) is None or find_spec("boto3") is None:
             return None
-        return Uploads(location, _client(s3_endpoint(), os.environ.get("AWS_REGION")))
+        return Uploads(location, s3_endpoint(), os.environ.get("AWS_REGION"))
+
+    @property
+    def _client(self) -> Any:
+        """The client of this process: two processes cannot share a connection to the store."""
+        return _client(*self._store, os.getpid())
 
     def begin(self, path: str) -> "UploadedFile":
         """Begin to write a file that will appear at a path."""
@@ -258,7 +263,7 @@ def _code(error: Any) -> str:
 
 
 @lru_cache(maxsize=8)
-def _client(endpoint: str | None, region: str | None) -> Any:
+def _client(endpoint: str | None, region: str | None, _process: int) -> Any:
     import boto3
     from botocore.config import Config
 

@@ -23,12 +23,12 @@ from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.reports.report import Report
-from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable, expected_rows, twelve_deltas
+from tests.engine.definitions import replace_definition
 from tests.metastore_calls import counted_calls
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
@@ -124,13 +124,12 @@ def test_a_budget_of_core_seconds_selects_by_benefit_per_cost(
 ) -> None:
     tables = [make(name) for name in ("a", "b", "c")]
 
-    def read(reads: int, raw: Any) -> bool:
+    def read(reads: int, raw: Any) -> None:
         raw.parameters[READS_PROPERTY] = str(reads)
-        return True
 
     # The tables differ only in how often they are read.
     for table, reads in zip(tables, (24, 2400, 240), strict=True):
-        alter_table(client, table.ref, partial(read, reads))
+        replace_definition(client, table.ref, partial(read, reads))
     report = maintain(client, f"{database}.*", budget=Budget(max_core_seconds=0.25))
     assert [each.table for each in report.tables] == [str(tables[1].ref)]
     assert {each.table for each in report.skipped} == {str(tables[0].ref), str(tables[2].ref)}

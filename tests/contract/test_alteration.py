@@ -7,14 +7,10 @@ import pytest
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
-from airflow_hiveacid.metastore.alteration import (
-    DDL_TIME,
-    Writer,
-    change_columns,
-    forget_statistics,
-)
+from airflow_hiveacid.metastore.alteration import DDL_TIME, Writer
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_alteration import change_columns, forget_statistics
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from tests.fakes.metastore import REAL_AND_FAKE
@@ -32,7 +28,7 @@ def forget(client: MetastoreClient, ref: TableRef, *partitions: str) -> None:
     txn = client.open_txn("user", "host", None)
     write_id = client.allocate_write_id(txn, ref)
     seen = ValidWriteIdList(ref.full_name, write_id)
-    forget_statistics(client, ref, partitions, Writer(write_id, seen))
+    forget_statistics(client, ref, partitions, Writer(write_id, seen, lambda: None))
     client.commit_txn(txn)
 
 

@@ -9,7 +9,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore import many_tables
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import RecentLocations, other_locations
+from airflow_hiveacid.metastore.locations import Locations, other_locations
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.metastore_calls import counted_calls
 
@@ -63,38 +63,22 @@ def test_partitions_of_other_tables_are_there(
     assert elsewhere.rstrip("/").replace("file:///", "file:/") == f"file:{tmp_path}"
 
 
-def test_cleanings_never_use_a_list_of_locations_from_before(
+def test_one_list_has_the_partitions_of_each_table_and_the_locations_of_all_others(
     client: MetastoreClient, database: str
 ) -> None:
-    recent = RecentLocations(client)
     refs = [TableRef(database, f"t{number}") for number in range(3)]
-    for ref in refs[:2]:
-        client.create_table(HiveTable.new(ref, COLUMNS))
-    tables = [client.get_table(ref) for ref in refs[:2]]
-    for own, other in (tables, tables[::-1]):
-        partitions, others = recent.now(own)
-        assert dict(others)[other.ref.full_name] == other.location
-        assert own.ref.full_name not in dict(others)
-        assert partitions == {}
-    client.create_table(HiveTable.new(refs[2], COLUMNS))
-    others = dict(recent.now(tables[0])[1])
-    assert others == dict(other_locations(client, tables[0]))
-    assert refs[2].full_name in others
-
-
-def test_cleanings_that_ask_at_the_same_time_share_a_list_of_locations(
-    client: MetastoreClient, database: str
-) -> None:
-    ref = TableRef(database, "days")
     keys = [HiveColumn("day", "string")]
-    client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=keys))
-    table = client.get_table(ref)
-    client.add_partitions(ref, [HivePartition.new(table, ["1"])])
-    recent = RecentLocations(client, clock=lambda: 1.0)
+    for ref in refs:
+        client.create_table(HiveTable.new(ref, COLUMNS, partition_keys=keys))
+    tables = [client.get_table(ref) for ref in refs]
+    client.add_partitions(refs[0], [HivePartition.new(tables[0], ["1"])])
+    listed = Locations(client)
     with counted_calls() as calls:
-        for _ in range(4):
-            assert recent.now(table)[0] == {"day=1": f"{table.location}/day=1"}
+        found = [listed.of(table) for table in tables]
     assert calls["get_all_databases"] == 1
+    assert [own for own, _ in found] == [{"day=1": f"{tables[0].location}/day=1"}, {}, {}]
+    for table, (_, others) in zip(tables, found, strict=True):
+        assert dict(others) == dict(other_locations(client, table))
 
 
 def test_a_database_of_more_tables_than_fit_into_one_call_is_complete(

@@ -1,7 +1,7 @@
 """ALTER TABLE ... ADD and DROP PARTITION and MSCK REPAIR, on the fake metastores and real ones."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -238,7 +238,7 @@ def test_a_retry_keeps_a_partition_that_others_have_created_since(
     written = write(client, table, DAYS[0])
     (report,) = run(client, drop, run_token="d/r/t/-1")
     assert report.partitions == (DAYS[1],)
-    assert report.warnings == (f"{DAYS[0]} was written after an earlier attempt dropped it.",)
+    assert report.warnings == (f"{DAYS[0]} was created after an earlier attempt dropped it.",)
     assert written.exists()
     # The drop of another run is a new one.
     assert run(client, drop, run_token="d/s/t/-1")[0].partitions == (DAYS[0],)
@@ -362,9 +362,9 @@ def test_the_second_of_two_attempts_that_begin_at_once_is_refused(
     drop = f"ALTER TABLE {table} DROP PARTITION (day = '2026-01-01')"
     begin = RunDropFile.begin
 
-    def overtaken(file: RunDropFile, settled: int) -> RunDrop:
-        begin(RunDropFile(client.get_table(table), "d/r/t/-1"), settled)
-        return begin(file, settled)
+    def overtaken(file: RunDropFile, settled: int, created: Mapping[str, int]) -> RunDrop:
+        begin(RunDropFile(client.get_table(table), "d/r/t/-1"), settled, created)
+        return begin(file, settled, created)
 
     monkeypatch.setattr(RunDropFile, "begin", overtaken)
     with pytest.raises(UnprovenRun, match=r"Another attempt has written .*_hiveacid_drops"):

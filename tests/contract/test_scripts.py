@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -290,11 +291,11 @@ def test_a_try_that_is_asleep_before_its_call_changes_nothing_when_it_wakes_up(
 ) -> None:
     """It holds its lock; the next try takes that away, and completes the script."""
     scripts.make("CREATE TABLE t (a int)")
-    module = "alterations" if what.startswith("alter") else "drops"
-    target = f"airflow_hiveacid.ddl.{module}.require_same_table"
-    really: Callable[..., Any] = __import__(
-        f"airflow_hiveacid.ddl.{module}", fromlist=["x"]
-    ).require_same_table
+    module, last_read = ("ddl.drops", "require_same_table")
+    if what.startswith("alter"):
+        module, last_read = ("metastore.alteration", "same_creation")
+    target = f"airflow_hiveacid.{module}.{last_read}"
+    really: Callable[..., Any] = getattr(import_module(f"airflow_hiveacid.{module}"), last_read)
 
     def asleep(*arguments: Any) -> Any:
         same = really(*arguments)

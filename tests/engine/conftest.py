@@ -16,6 +16,7 @@ from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from tests.engine.acid_tables import ROWS, SCHEMA, create, folder
 from tests.engine.compaction_case import Case
+from tests.engine.killed_load import kill, load  # noqa: F401
 from tests.engine.lost_commit import OLD, Lost
 from tests.places import copy_all
 

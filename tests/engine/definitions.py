@@ -4,9 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.metastore.alteration import alter_table
+from airflow_hiveacid.metastore.alteration import send_definition
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
+
+
+def replace_definition(
+    client: MetastoreClient, ref: TableRef, change: Callable[[Any], object]
+) -> None:
+    """Change the definition of a table."""
+    raw = client.get_table(ref).raw
+    change(raw)
+    send_definition(client, ref, raw)
 
 
 def cluster(
@@ -14,11 +23,10 @@ def cluster(
 ) -> None:
     """``ALTER TABLE ... CLUSTERED BY``: partitions keep their own definitions."""
 
-    def change(raw: Any) -> bool:
+    def change(raw: Any) -> None:
         raw.sd.numBuckets, raw.sd.bucketCols = buckets, list(columns)
-        return True
 
-    alter_table(client, ref, change)
+    replace_definition(client, ref, change)
 
 
 def alter_partition(

@@ -16,14 +16,18 @@ from pyarrow import orc
 from airflow_hiveacid.acid.schema import TableKind, parse_type
 from airflow_hiveacid.engine.rows.bucketing import bucket_numbers
 from airflow_hiveacid.errors import TableReplaced, UnsupportedTable
-from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.formats import StorageFormat
 from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.scan.table_scan import TableScan
 from tests.engine.acid_tables import folder, left_behind
 from tests.engine.compaction_case import Case
-from tests.engine.definitions import alter_partition, cluster, cluster_partition
+from tests.engine.definitions import (
+    alter_partition,
+    cluster,
+    cluster_partition,
+    replace_definition,
+)
 from tests.observers import At
 
 KEYS = {"p": "string"}
@@ -215,11 +219,10 @@ def test_a_clustering_column_of_another_type_has_other_hashes(make: Make) -> Non
     case = make(bucket_columns=["id"], num_buckets=8)
     fill(case)
 
-    def change(raw: Any) -> bool:
+    def change(raw: Any) -> None:
         raw.sd.cols[0].type = "bigint"
-        return True
 
-    alter_table(case.client, case.ref, change)
+    replace_definition(case.client, case.ref, change)
     assert found(case) == [*MISSED]
 
 
@@ -228,11 +231,10 @@ def test_another_version_of_the_hash_function_has_other_hashes(make: Make) -> No
     case = make(bucket_columns=["id"], num_buckets=8)
     fill(case)
 
-    def change(raw: Any) -> bool:
+    def change(raw: Any) -> None:
         raw.parameters["bucketing_version"] = "1"
-        return True
 
-    alter_table(case.client, case.ref, change)
+    replace_definition(case.client, case.ref, change)
     assert found(case) == [*MISSED]
 
 
@@ -341,13 +343,12 @@ def test_a_compaction_keeps_the_format_of_an_insert_only_partition(make: Make) -
     fill(case)
     fill(case, ids=range(8, 12))
 
-    def change(raw: Any) -> bool:
+    def change(raw: Any) -> None:
         orc_ = StorageFormat.ORC.value
         raw.sd.inputFormat, raw.sd.outputFormat = orc_.input_format, orc_.output_format
         raw.sd.serdeInfo.serializationLib = orc_.serde
-        return True
 
-    alter_table(case.client, case.ref, change)
+    replace_definition(case.client, case.ref, change)
     fill(case, "y")
     rows = case.rows()
     assert len(rows) == 20

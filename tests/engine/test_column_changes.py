@@ -18,9 +18,9 @@ from airflow_hiveacid.engine.spark_versions import SPARK_4_0, VERSION
 from airflow_hiveacid.errors import UnsupportedFile
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.alteration import change_columns
 from airflow_hiveacid.metastore.catalog import HiveColumn
 from airflow_hiveacid.metastore.formats import StorageFormat
+from airflow_hiveacid.metastore.partition_alteration import change_columns
 from tests.engine.acid_tables import create
 from tests.engine.test_evolved_reading import alter
 

@@ -1,6 +1,7 @@
 """A run is applied once, regardless of its earlier attempts and of their leftovers."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -289,38 +290,52 @@ def test_a_try_that_is_committing_is_not_taken_for_applied_by_its_rival(events, 
         b"[" * 100_000,
         b'{"format": 1}',
         b" " * (2 << 20),
-        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {"TABLE": -5}, "report":'
-        ' {"job": "insert", "target": "t", "files": 1}}',
-        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {"TABLE": 999999}, "report":'
-        ' {"job": "insert", "target": "t", "files": 1}}',
-        '{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {}, "report":'
-        ' {"job": "insert", "target": "t", "files": 1}}',
         '{"run_token": "TOKEN", "write_id": 1, "txn_id": 7, "report": []}',
     ],
-    ids=range(11),
+    ids=range(8),
 )
 @FAKES
-def test_garbage_is_no_note(events, content):
-    if isinstance(content, str):
-        content = content.replace("TOKEN", events.job.token).replace("TABLE", events.job.target)
-        content = content.encode()
+def test_garbage_about_transactions_to_come_is_no_proof(events, content):
     events.append(2)
-    events.notes.mkdir(exist_ok=True)
-    digest = digest_of(events.job.token)
-    # Of transactions that cannot be those of the test itself.
-    for name in (f"{digest}.json", f"{digest}.{10**16}.json", f"{digest}.{10**17}.json"):
-        (events.notes / name).write_bytes(content)
+    digest = _write_garbage(events, content, ".{}.json", 10**16, 10**17)
     (events.notes / f"{digest}.{10**15}.json").mkdir()
     assert not events.insert().already_done
     assert events.insert().already_done
     assert events.ids() == [1, 2]
 
 
+@pytest.mark.parametrize("written", ['{"TABLE": -5}', '{"TABLE": 999999}', "{}"])
 @FAKES
-def test_a_mark_whose_note_is_gone_is_for_a_person(events):
+def test_a_forged_note_without_a_write_is_no_proof(events, written):
+    events.append(2)
+    report = '{"job": "insert", "target": "t", "files": 1}'
+    content = f'{{"format": 1, "run_token": "TOKEN", "txn_id": 7, "write_ids": {written}'
+    _write_garbage(events, f'{content}, "report": {report}}}', ".json", None)
+    assert not events.insert().already_done
+    assert events.insert().already_done
+    assert events.ids() == [1, 2]
+
+
+def _write_garbage(events: Events, content: bytes | str, name: str, *txns: int | None) -> str:
+    """Write files with the names of notes on the run; the digest in these names."""
+    assert events.job.token is not None
+    if isinstance(content, str):
+        content = content.replace("TOKEN", events.job.token).replace("TABLE", events.job.target)
+        content = content.encode()
+    digest = digest_of(events.job.token)
+    events.notes.mkdir(exist_ok=True)
+    for txn in txns:
+        (events.notes / f"{digest}{name.format(txn)}").write_bytes(content)
+    return digest
+
+
+@FAKES
+def test_a_mark_whose_note_and_directories_are_gone_is_for_a_person(events):
     events.insert()
     (note,) = events.notes.glob(f"{digest_of(events.job.token)}*")
     note.write_bytes(b"")
+    for directory in events.notes.parent.glob("delta_*"):
+        shutil.rmtree(directory)
     with pytest.raises(UnprovenRun, match="its note is unreadable"):
         events.insert()
 

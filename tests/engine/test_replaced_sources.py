@@ -15,11 +15,11 @@ from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.errors import TableReplaced
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob
-from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, folder, left_behind
+from tests.engine.definitions import replace_definition
 from tests.metastore_calls import acting_before
 from tests.observers import At
 from tests.rows import rows_of
@@ -38,12 +38,9 @@ def rebuild(client: MetastoreClient, ref: TableRef) -> None:
 def exchange(client: MetastoreClient, ref: TableRef) -> None:
     """Let another table with the same columns, and its own location, take over the name."""
     for old, new in ((ref.name, f"{ref.name}_old"), (f"{ref.name}_new", ref.name)):
-        alter_table(client, TableRef(ref.database, old), lambda raw, new=new: _rename(raw, new))
-
-
-def _rename(raw, name: str) -> bool:
-    raw.tableName = name
-    return True
+        replace_definition(
+            client, TableRef(ref.database, old), lambda raw, new=new: setattr(raw, "tableName", new)
+        )
 
 
 @pytest.fixture
@@ -118,7 +115,7 @@ def test_nothing_is_written_from_a_source_that_was_replaced_during_the_read(
 @pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
 def test_a_source_may_get_a_column_that_the_work_does_not_know(spark, client, source):
     def grow() -> None:
-        alter_table(client, source, lambda raw: raw.sd.cols.append(_copy(raw.sd.cols[0])) or True)
+        replace_definition(client, source, lambda raw: raw.sd.cols.append(_copy(raw.sd.cols[0])))
 
     run(spark, insert(source, metastore=client.options), [At(Phase.OPEN, grow)])
     assert rows_of(client.options.uris, f"{source.database}.t") == [{"a": 1, "b": 100}]
@@ -144,17 +141,16 @@ def test_a_plain_table_or_a_view_that_was_changed_is_no_source(spark, client, so
     for table in (plain, view):
         client.create_table(table)
 
-    def reorder(raw) -> bool:
+    def reorder(raw) -> None:
         raw.sd.cols.reverse()
-        return True
 
-    def ask_otherwise(raw) -> bool:
+    def ask_otherwise(raw) -> None:
         raw.viewOriginalText = raw.viewExpandedText = f"SELECT b, a FROM {source}"
-        return True
 
     for table, change in ((plain, reorder), (view, ask_otherwise)):
         at_open = At(
-            Phase.OPEN, lambda table=table, change=change: alter_table(client, table.ref, change)
+            Phase.OPEN,
+            lambda table=table, change=change: replace_definition(client, table.ref, change),
         )
         with pytest.raises(
             TableReplaced, match=f"The columns of {table.ref}, .* were changed meanwhile"

@@ -1,17 +1,23 @@
 """Tables that are dropped, moved or changed during a job, by a client without locks."""
 
+from contextlib import nullcontext
+from functools import partial
+
 import pytest
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.run import run_ddl
 from airflow_hiveacid.engine.python.table import AcidTable
-from airflow_hiveacid.errors import TableReplaced
+from airflow_hiveacid.errors import TableReplaced, TransactionAborted
 from airflow_hiveacid.jobs.definitions.catalog_jobs import AddColumnsJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec
+from airflow_hiveacid.metastore.alteration import DDL_TIME
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift import idl_tables
+from airflow_hiveacid.metastore.thrift.answers import TxnState
 from airflow_hiveacid.progress import Phase
 from tests.engine.acid_tables import create, files, folder, left_behind
+from tests.metastore_calls import acting_before, counted_calls
 from tests.observers import At
 from tests.rows import rows_of
 
@@ -144,6 +150,85 @@ def test_a_new_partition_has_the_columns_that_the_table_got_after_the_preparatio
     grown = client.get_table(table.ref)
     assert [partition.columns for partition in client.get_partitions(grown)] == [grown.columns]
     assert rows_of(hms.uri, table.ref.full_name) == [{"id": 7, "v": "new", "w": None, "p": "x"}]
+
+
+def add_column(client, ref, *, ends_writers: bool = False) -> None:
+    """Add a column to a table and its partitions without a lock, or after those of writers ended."""
+    with MetastoreClient(client.options) as other:
+        for txn in other.get_open_txns_info():
+            if ends_writers and txn.state is TxnState.OPEN:
+                other.abort_txn(txn.txn_id)
+        raw = other.get_table(ref).raw
+        raw.sd.cols = [*raw.sd.cols, idl_tables.FieldSchema("w", "int", None)]
+        raw.parameters[DDL_TIME] = str(int(raw.parameters[DDL_TIME]) + 1)
+        context = {"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"}
+        call = idl_tables.alter_table_with_environment_context
+        place = (ref.database, ref.name)
+        other.call(call, *place, raw, idl_tables.EnvironmentContext(context))
+
+
+EVERY = pytest.mark.parametrize(
+    "hms", ["4.0.1", "3.1.3", "fake 4.0.1", "fake 3.1.3"], indirect=True
+)
+
+
+@EVERY
+@pytest.mark.parametrize("ends_writers", [False, True])
+def test_a_new_partition_has_a_column_that_was_added_directly_before_its_call(
+    hms, client, database, spark, ends_writers
+):
+    """A lost transaction leaves the partition."""
+    table = create(client, f"{database}.t", COLUMNS, KEYS)
+    act = partial(add_column, client, table.ref, ends_writers=ends_writers)
+    with (
+        acting_before("add_partitions_req", act),
+        AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer,
+        pytest.raises(TransactionAborted) if ends_writers else nullcontext(),
+    ):
+        writer.append(spark.createDataFrame([(7, "new", "x")], SCHEMA))
+    grown = client.get_table(table.ref)
+    assert [column.name for column in grown.columns] == ["id", "v", "w"]
+    assert [partition.columns for partition in client.get_partitions(grown)] == [grown.columns]
+    expected = [] if ends_writers else [{"id": 7, "v": "new", "w": None, "p": "x"}]
+    assert rows_of(hms.uri, table.ref.full_name) == expected
+
+
+# The real version 3 ends the connection when it is asked for a write id of an aborted transaction.
+@pytest.mark.parametrize("hms", ["4.0.1", "fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_a_write_whose_transaction_was_lost_changes_no_row_count(hms, client, database, spark):
+    """The metastore accepts a definition with the write id of an aborted transaction."""
+    counted = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numRows": "7"}
+    table = create(client, f"{database}.t", COLUMNS, parameters=counted)
+    before = client.get_table(table.ref).raw
+    lose = partial(add_column, client, table.ref, ends_writers=True)
+    with (
+        AcidTable(
+            table.ref.full_name, hms.uri, spark=spark, observers=[At(BEFORE_PUBLISHING, lose)]
+        ) as writer,
+        pytest.raises(TransactionAborted),
+    ):
+        writer.append(spark.createDataFrame([(7, "new")], "id int, v string"))
+    now = client.get_table(table.ref).raw
+    assert [column.name for column in now.sd.cols] == ["id", "v", "w"]
+    for name in counted:
+        assert now.parameters[name] == before.parameters[name]
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+def test_new_partitions_cost_no_further_call(hms, client, database, spark):
+    table = create(client, f"{database}.t", COLUMNS, KEYS)
+    rows = spark.createDataFrame([(1, "a", "x")], SCHEMA)
+    calls = []
+    with AcidTable(table.ref.full_name, hms.uri, spark=spark) as writer:
+        for _ in range(2):
+            with counted_calls() as counts:
+                writer.append(rows)
+            calls.append(counts)
+    new, existing = calls
+    names = ("get_table_req", "alter_partitions_req", "alter_partitions_with_environment_context")
+    assert [existing[name] for name in names] == [4, 0, 0]
+    assert [new[name] for name in names] == [4, 0, 0]
+    assert new["heartbeat_txn_range"] == existing["heartbeat_txn_range"] + 1
 
 
 @pytest.mark.parametrize("hms", ["4.0.1", "3.1.3"], indirect=True)

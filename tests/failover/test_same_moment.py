@@ -11,12 +11,12 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
-from airflow_hiveacid.metastore.alteration import alter_table
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.compaction.queue import SUCCEEDED, CompactionQueue
 from airflow_hiveacid.metastore.same_table import require_same_definition
 from airflow_hiveacid.metastore.thrift.answers import TxnType
+from tests.engine.definitions import replace_definition
 from tests.failover.front import Fronts
 
 pytestmark = [pytest.mark.failover, pytest.mark.timeout(600)]
@@ -122,11 +122,10 @@ def test_a_table_that_is_altered_is_the_same_one_whomever_one_asks(
         try:
             for number in range(_ALTERATIONS):
 
-                def change(raw: Any, number: int = number) -> bool:
+                def change(raw: Any, number: int = number) -> None:
                     raw.parameters["number"] = str(number)
-                    return True
 
-                alter_table(writer, table, change)
+                replace_definition(writer, table, change)
         finally:
             altered.set()
         assert all(look.result() > 0 for look in looks)

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, TableRef, partition_name
+from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.metastore.thrift import idl_tables
 from tests.fakes.constraints import Constraints
 from tests.places import place_of, remove_all
@@ -49,6 +50,7 @@ class Catalog:
         self._databases: dict[str, Any] = {}
         self._tables: dict[tuple[str, str], _Table] = {}
         self._created: dict[tuple[str, str], int] = {}
+        self._seeded: set[tuple[str, str]] = set()
         self._ids = count(1)
         self._caller = threading.local()
         self._root = warehouse
@@ -145,6 +147,7 @@ class Catalog:
     def drop_table(self, database: str, name: str, delete_data: bool) -> None:
         table = self._table(database, name)
         del self._tables[database, name]
+        self._seeded.discard((database, name))
         self._dropped(database, name)
         self._constraints.forget(database, name)
         if delete_data and table.raw.sd.location:
@@ -165,6 +168,7 @@ class Catalog:
                 f"table hive.{database}.{name} doesn't exist"
             )
         told = context.properties
+        self._seed(table.raw, new)
         if self._version is MetastoreVersion.HMS4 and "expected_parameter_key" in told:
             key, expected = told["expected_parameter_key"], told["expected_parameter_value"]
             current = table.raw.parameters.get(key)
@@ -181,6 +185,16 @@ class Catalog:
                 partition.sd.cols = list(new.sd.cols)
         new.createTime, new.id = table.raw.createTime, table.raw.id
         table.raw = new
+
+    def _seed(self, old: Any, new: Any) -> None:
+        """Allocate the first write id of a converted table, also for a call that is refused then."""
+        before, after = (TableKind.of(each.parameters) for each in (old, new))
+        if before is after or after is not TableKind.FULL_ACID:
+            return
+        key = (new.dbName, new.tableName)
+        if key in self._seeded:
+            raise idl_tables.MetaException("Duplicate key value: NEXT_WRITE_ID_IDX")
+        self._seeded.add(key)
 
     def _rename(self, table: _Table, old: TableRef, new: Any) -> None:
         ref = TableRef(new.dbName, new.tableName)
@@ -259,9 +273,12 @@ class Catalog:
         self, database: str, name: str, partitions: list[Any], _: Any
     ) -> None:
         table = self._table(database, name)
-        table.partitions |= {
-            _partition_name(table, partition): partition for partition in partitions
-        }
+        altered = {_partition_name(table, partition): partition for partition in partitions}
+        if missing := altered.keys() - table.partitions.keys():
+            raise idl_tables.InvalidOperationException(
+                f"Alter partition operation failed: {', '.join(missing)} not found"
+            )
+        table.partitions |= altered
 
     def _table(self, database: str, name: str) -> _Table:
         return self._found(self._tables.get((database, name)), f"hive.{database}.{name} table")

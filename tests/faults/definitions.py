@@ -73,6 +73,9 @@ class AddPartitionsRun(DefinitionRun):
     def _check_definition(self) -> None:
         names = self.client.get_partition_names(self.tables.main)
         assert {f"p={p}" for p in ADDED} <= set(names), names
+        table = self.client.get_table(self.tables.main)
+        for each in self.client.get_partitions(table):
+            assert each.columns == table.columns, f"{each.values} has other columns than the table"
 
 
 class RenameColumnRun(DefinitionRun):

@@ -15,8 +15,11 @@ from typing import Any, Self
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.session import application_session
 from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.job_json import from_json, to_json
+from tests.faults.breaks import RULES
+from tests.faults.catalog import watch_catalog
 from tests.faults.effects import Effects, Strike
 from tests.faults.s3_client import WatchedStore
 from tests.faults.submitted_driver import SPARK_DEFAULTS
@@ -25,7 +28,14 @@ from tests.faults.without_spark import carry_out
 # Forked from a process that has imported everything: a driver is there in a few milliseconds.
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["tests.faults.driver", "pandas", "pyarrow.dataset", "thrift.protocol.fastbinary"]
+    [
+        "tests.faults.driver",
+        "airflow_hiveacid.iceberg.export",
+        "pandas",
+        "pyarrow.dataset",
+        "pyiceberg.catalog.sql",
+        "thrift.protocol.fastbinary",
+    ]
 )
 _SECONDS = 60
 # One with a Spark of its own has a new interpreter as well.
@@ -46,7 +56,8 @@ class Told:
         message: The text of the error.
         retryable: Whether the error declares that another attempt can help.
         changes: Its changes, in words.
-        reads: The numbers of files that it read, and of folders that it listed.
+        reads: The number of files that it read, and of folders that it listed.
+        answers: The number of answers that it received.
     """
 
     status: int
@@ -56,6 +67,7 @@ class Told:
     retryable: bool = False
     changes: tuple[str, ...] = ()
     reads: int = 0
+    answers: int = 0
 
 
 class Driver:
@@ -69,6 +81,7 @@ class Driver:
         below: str = "/",
         *,
         spark: bool = False,
+        broken: str | None = None,
     ) -> None:
         """Start it.
 
@@ -78,13 +91,16 @@ class Driver:
             strike: The fault that hits it.
             below: The folder whose changes count.
             spark: Whether it works with Spark.
+            broken: The rule that it does not keep.
         """
         self._seconds = _SPARK_SECONDS if spark else _SECONDS
         self._told = folder / f"told-{os.urandom(4).hex()}.json"
         self.log = self._told.with_suffix(".log")
         # The place of an object store; this is not the process that the driver is forked from.
         store = {name: text for name, text in os.environ.items() if name.startswith("AWS_")}
-        arguments = (to_json(job), str(self._told), str(self.log), strike, below, store)
+        # The worker runs a mirror itself: such a job is never sent as JSON.
+        sent = job if isinstance(job, IcebergExportJob) else to_json(job)
+        arguments = (sent, str(self._told), str(self.log), strike, below, store, broken)
         context = _SPARK_CONTEXT if spark else _CONTEXT
         target = _drive_spark if spark else _drive
         self._process = context.Process(target=target, args=arguments, daemon=True)
@@ -144,7 +160,13 @@ def drive(
 
 
 def _drive_spark(
-    job: str, told: str, log: str, strike: Strike | None, below: str, store: Mapping[str, str]
+    job: str | Job,
+    told: str,
+    log: str,
+    strike: Strike | None,
+    below: str,
+    store: Mapping[str, str],
+    broken: str | None,
 ) -> None:
     os.environ["SPARK_CONF_DIR"] = os.path.dirname(told)
     Path(told).with_name("spark-defaults.conf").write_text(SPARK_DEFAULTS)
@@ -152,28 +174,33 @@ def _drive_spark(
     def carry_out_by_spark(job: Job) -> Any:
         return run(application_session("a driver"), job)
 
-    _drive(job, told, log, strike, below, store, carry_out_by_spark)
+    _drive(job, told, log, strike, below, store, broken, carry_out_by_spark)
 
 
 def _drive(
-    job: str,
+    job: str | Job,
     told: str,
     log: str,
     strike: Strike | None,
     below: str,
     store: Mapping[str, str],
+    broken: str | None,
     carry_out: Callable[[Job], Any] = carry_out,
 ) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    if broken is not None:
+        RULES[broken].remove()
     effects = Effects(strike, below)
     effects.watch()
+    if isinstance(job, IcebergExportJob):
+        watch_catalog(effects)
     os.environ.update(store)
     if (endpoint := store.get("AWS_ENDPOINT_URL")) is not None:
         os.environ["AWS_ENDPOINT_URL"] = WatchedStore(effects, endpoint).__enter__().uri
     try:
-        done = carry_out(from_json(job))
+        done = carry_out(from_json(job) if isinstance(job, str) else job)
         failure = done.error
         said = (
             {"report": done.to_dict()}
@@ -187,4 +214,5 @@ def _drive(
     finally:
         effects.end()
     sys.stdout.flush()
-    Path(told).write_text(json.dumps(said | {"changes": effects.seen, "reads": effects.reads}))
+    counts = {"changes": effects.seen, "reads": effects.reads, "answers": effects.answers}
+    Path(told).write_text(json.dumps(said | counts))

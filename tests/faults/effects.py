@@ -1,7 +1,8 @@
-"""The external changes of a process, counted, so that a fault can strike before any of them.
+"""The external changes and the questions of a process, counted, so that a fault can strike at any of them.
 
 The places need no names: every call that changes the metastore, and every file or directory that is
-created, written, renamed or removed, is one, in any code.
+created, written, renamed or removed, is one, in any code. A process can also fall asleep after every
+answer: to any call of the metastore or of a catalog, and to every read of a file or a folder.
 """
 
 import contextlib
@@ -13,9 +14,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from airflow_hiveacid.metastore.thrift.repeating import Repeating
 from airflow_hiveacid.metastore.thrift.transport import Connection
 from airflow_hiveacid.metastore.txn import heartbeat
 from airflow_hiveacid.storage import folder, hdfs
-from airflow_hiveacid.storage.folder import ReadOnlyStorage
+from airflow_hiveacid.storage.folder import LocalStorage, ReadOnlyStorage
 from tests.faults.hdfs_client import WatchedClient
 
 # Calls that only report that a client is alive.
@@ -34,6 +36,8 @@ _SLOW_SECONDS = 0.2
 _NEED_ROOM = ("open", "write", "os.mkdir")
 _BUSY_REQUESTS = 12
 _PAUSE_SECONDS = 100_000.0
+# So many answers after the first pause can be the place of the second one.
+LATER_ANSWERS = 24
 
 
 class Kind(StrEnum):
@@ -42,6 +46,8 @@ class Kind(StrEnum):
     KILL = "kill"  # SIGKILL; of a file that is being written, half is stored.
     PAUSE = "pause"  # SIGSTOP, until another process sends SIGCONT.
     PAUSE_READING = "pause reading"  # The same before a file is read or a folder is listed.
+    PAUSE_ANSWERED = "pause after an answer"  # The same after it, and after the answer to any call.
+    PAUSE_TWICE = "pause twice"  # Like PAUSE, and once more after one of the next answers.
     FULL = "full"  # From now on no file can be created; of a file that is being written, half is stored.
     LIMIT = "limit"  # The same by the kernel: no file of this process can grow any more.
     READ_ONLY = "read only"  # From now on no file can be changed or removed.
@@ -53,12 +59,26 @@ class Kind(StrEnum):
     BUSY = "busy"  # Of the next requests to an object store, each other one is refused for now.
 
 
+PAUSES = (Kind.PAUSE, Kind.PAUSE_READING, Kind.PAUSE_ANSWERED, Kind.PAUSE_TWICE)
+
+
 @dataclass(frozen=True)
 class Strike:
-    """A fault and its place: before the change, or the read, of this number, counted from 0."""
+    """A fault and its place: at the change, the read or the answer of this number, counted from 0.
+
+    The place of two pauses is the number of the change multiplied by `LATER_ANSWERS`, plus the number
+    of answers between both.
+    """
 
     kind: Kind
     place: int
+
+    @property
+    def change(self) -> int | None:
+        """The number of the change before which it strikes, if it does not strike at an answer."""
+        if self.kind in (Kind.PAUSE_READING, Kind.PAUSE_ANSWERED):
+            return None
+        return self.place // LATER_ANSWERS if self.kind is Kind.PAUSE_TWICE else self.place
 
 
 class Effects:
@@ -66,7 +86,8 @@ class Effects:
 
     Attributes:
         seen: All changes so far, in words.
-        reads: The numbers of files that were read and folders that were listed so far.
+        reads: The number of files that were read and folders that were listed so far.
+        answers: The number of answers so far.
     """
 
     def __init__(self, strike: Strike | None, below: str) -> None:
@@ -78,7 +99,9 @@ class Effects:
         """
         self.seen: list[str] = []
         self.reads = 0
+        self.answers = 0
         self._strike = strike
+        self._second_pause = -1
         self._below = below
         self._lock = threading.RLock()
         self._lose: Callable[[], None] | None = None
@@ -93,12 +116,15 @@ class Effects:
         def watched(connection: Connection, call: Any, *arguments: Any, **how: Any) -> Any:
             if call.repeating is not Repeating.READS and call.name not in _GREETINGS:
                 self.happens("call", call.name)
-            return invoke(connection, call, *arguments, **how)
+            try:
+                return invoke(connection, call, *arguments, **how)
+            finally:
+                self.answered()
 
         Connection.invoke = watched  # type: ignore[method-assign]
         folder.open = self._open  # type: ignore[attr-defined]
-        self._count_reads("_list")
-        self._count_reads("open_input")
+        self.count_reads(ReadOnlyStorage, "_list", "open_input")
+        self.count_answers(LocalStorage, "open_input", "exists")
         sys.addaudithook(self._audit)
         client = hdfs._client
 
@@ -107,15 +133,32 @@ class Effects:
 
         hdfs._client = watched_client  # type: ignore[assignment]
 
-    def _count_reads(self, name: str) -> None:
-        """Count Arrow's reads, which are no events of Python."""
-        read = getattr(ReadOnlyStorage, name)
+    def count_reads(self, owner: type, *names: str) -> None:
+        """Count the calls of methods as reads, and their answers: Arrow's are no events of Python."""
+        self._watch_calls(owner, names, self.read)
 
-        def watched(storage: ReadOnlyStorage, *what: Any, **how: Any) -> Any:
-            self.read()
-            return read(storage, *what, **how)
+    def count_answers(self, owner: type, *names: str) -> None:
+        """Count the answers of methods."""
+        self._watch_calls(owner, names, lambda: None)
 
-        setattr(ReadOnlyStorage, name, watched)
+    def count_changes(self, owner: type, *names: str) -> None:
+        """Count the calls of methods as changes, and their answers."""
+        for name in names:
+            self._watch_calls(owner, (name,), partial(self.happens, "call", name))
+
+    def _watch_calls(self, owner: type, names: Sequence[str], before: Callable[[], object]) -> None:
+        def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+            def watched_call(*arguments: Any, **how: Any) -> Any:
+                before()
+                try:
+                    return call(*arguments, **how)
+                finally:
+                    self.answered()
+
+            return watched_call
+
+        for name in names:
+            setattr(owner, name, watched(getattr(owner, name)))
 
     def end(self) -> None:
         """Let this process write its report again."""
@@ -134,8 +177,7 @@ class Effects:
             number = len(self.seen)
             self.seen.append(f"{event} {what}")
             strike = self._strike
-            reading = strike is not None and strike.kind is Kind.PAUSE_READING
-            struck = strike is not None and not reading and number == strike.place
+            struck = strike is not None and number == strike.change
             if struck and event != "call" and strike.kind is Kind.FAIL:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             if struck and not (event == "write" and strike.kind in (Kind.KILL, Kind.FULL)):
@@ -154,12 +196,24 @@ class Effects:
             if self._strike == Strike(Kind.PAUSE_READING, number):
                 _pause()
 
+    def answered(self) -> None:
+        """Count an answer, after which a process can fall asleep before its next step."""
+        if threading.current_thread().name.startswith("heartbeat"):
+            return
+        with self._lock:
+            number, self.answers = self.answers, self.answers + 1
+            if self._strike == Strike(Kind.PAUSE_ANSWERED, number) or number == self._second_pause:
+                _pause()
+
     def carry_out(self, kind: Kind) -> None:
         """Let the fault strike."""
         match kind:
             case Kind.KILL:
                 os.kill(os.getpid(), signal.SIGKILL)
             case Kind.PAUSE:
+                _pause()
+            case Kind.PAUSE_TWICE if self._strike is not None:
+                self._second_pause = self.answers + self._strike.place % LATER_ANSWERS
                 _pause()
             case Kind.FULL | Kind.READ_ONLY | Kind.UNREADABLE:
                 self._refusing = kind

@@ -24,6 +24,7 @@ from tests.faults.definitions import (
     ViewsRun,
 )
 from tests.faults.driver import ESCAPED, Told
+from tests.faults.mirror import MirrorRun
 from tests.faults.operations import FIRST, NEW, SECOND, Rows
 from tests.faults.outside import Outsider
 from tests.faults.rows import Row, write_source
@@ -38,7 +39,7 @@ class ExportRun(Run):
     @property
     def _final_errors(self) -> Sequence[str]:
         """The folder may have the changes of an earlier creation of the table."""
-        recreated = self.scenario.after is After.RECREATE
+        recreated = self.scenario.after.recreates
         return [*super()._final_errors, *(["ConsumerMismatch"] if recreated else [])]
 
     def _check_report(self, report: Any) -> None:
@@ -66,7 +67,7 @@ class ExportRun(Run):
 
     def _check_refusal(self, error: HiveAcidError) -> None:
         folder = place_of(self._job.path) / "changes_after_0"  # type: ignore[attr-defined]
-        if self.scenario.after is After.RECREATE and folder.exists():
+        if self.scenario.after.recreates and folder.exists():
             return  # It has the changes of another table.
         super()._check_refusal(error)
 
@@ -138,7 +139,7 @@ class StreamRun(Run):
     @property
     def _final_errors(self) -> Sequence[str]:
         """Another driver has gone on, with a copy of the checkpoint, or the table is another one."""
-        mismatch = self.scenario.after in (After.COPY, After.RECREATE)
+        mismatch = self.scenario.after is After.COPY or self.scenario.after.recreates
         return ("StreamOvertaken", *(["CheckpointMismatch"] if mismatch else []))
 
     def __post_init__(self) -> None:
@@ -218,7 +219,7 @@ class StreamRun(Run):
         # continued or after it had failed; or the table is a new one.
         seen = self._rows()
         refused = self.scenario.after is After.COPY and seen != self._old
-        if not refused and self.scenario.after is not After.RECREATE:
+        if not refused and not self.scenario.after.recreates:
             raise error
         assert seen in (self._prefixes if refused else (self._old,)), seen
         self._new = seen
@@ -232,6 +233,7 @@ class StreamRun(Run):
 
 _RUNS: dict[str, type[Run]] = {
     "export": ExportRun,
+    "mirror": MirrorRun,
     "script": ScriptRun,
     "stream": StreamRun,
     "drop partition": DropPartitionRun,
@@ -242,22 +244,30 @@ _RUNS: dict[str, type[Run]] = {
 
 
 def run_of(
-    scenario: Scenario, metastore: Any, client: MetastoreClient, folder: Path, spark: bool = False
+    scenario: Scenario,
+    metastore: Any,
+    client: MetastoreClient,
+    folder: Path,
+    spark: bool = False,
+    broken: str | None = None,
 ) -> Run:
     """The run of a scenario; see `Run`."""
     kind = _RUNS.get(scenario.operation, Run)
-    return kind(scenario, metastore, client, folder, spark)
+    return kind(scenario, metastore, client, folder, spark, broken)
 
 
-def judge_on_fake(scenario: Scenario, folder: Path, location: str | None = None) -> None:
+def judge_on_fake(
+    scenario: Scenario, folder: Path, location: str | None = None, broken: str | None = None
+) -> None:
     """Judge a scenario on a metastore that is fast, and forgets nothing by itself.
 
     Args:
         scenario: The scenario.
         folder: A place for everything.
         location: The other location of the tables, if any.
+        broken: The rule that no driver keeps; see `breaks.py`.
     """
-    with _fake(scenario, folder, location) as run:
+    with _fake(scenario, folder, location, broken) as run:
         run.judge()
 
 
@@ -268,7 +278,9 @@ def count_on_fake(scenario: Scenario, folder: Path, location: str | None = None)
 
 
 @contextlib.contextmanager
-def _fake(scenario: Scenario, folder: Path, location: str | None) -> Iterator[Run]:
+def _fake(
+    scenario: Scenario, folder: Path, location: str | None, broken: str | None = None
+) -> Iterator[Run]:
     sources = folder / "sources"
     sources.mkdir()
     with (
@@ -277,7 +289,7 @@ def _fake(scenario: Scenario, folder: Path, location: str | None) -> Iterator[Ru
         silently(),
     ):
         try:
-            yield run_of(scenario, metastore, client, sources)
+            yield run_of(scenario, metastore, client, sources, broken=broken)
         except Exception as error:
             error.add_note(f'Again: python -m tests.faults "{scenario}"')
             raise

@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.definitions.ddl_jobs import ConvertJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.script_job import ScriptJob
@@ -38,7 +39,8 @@ from airflow_hiveacid.jobs.write_jobs import (
 )
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from tests.faults.after import After
+from tests.faults.after import SPECIAL, After
+from tests.faults.catalog import create_namespace
 from tests.faults.rows import DELETED, Change, Row, change, write_source
 from tests.faults.without_spark import carry_out
 from tests.places import place_of
@@ -129,6 +131,7 @@ class Operation:
         versions: The versions of the metastore that it works on.
         excludes: The actions that others cannot take concurrently without a change of the expected
             result.
+        includes: The special actions that concern it.
     """
 
     build: Callable[[Tables, TableRef], None]
@@ -137,12 +140,14 @@ class Operation:
     rebuild: Callable[[Tables, TableRef], None] | None = None
     restores: Sequence[Row] = ()
     versions: Sequence[str] = VERSIONS
-    excludes: frozenset[After] = frozenset({After.COPY})
+    excludes: frozenset[After] = frozenset()
+    includes: frozenset[After] = frozenset()
 
     def afters(self, version: str) -> list[After]:
         """The actions that others can take concurrently."""
         old = {After.REBALANCE} if version[0] == "3" else set()
-        return [after for after in After if after not in self.excludes | old]
+        excluded = (SPECIAL - self.includes) | self.excludes | old
+        return [after for after in After if after not in excluded]
 
     def begin(self, tables: Tables) -> None:
         """Make all tables."""
@@ -300,6 +305,28 @@ def _stream(tables: Tables) -> Job:
     )
 
 
+def _mirror(tables: Tables) -> Job:
+    """Update a mirror that lacks the last two changes of the table."""
+    # Beside the table: the changes of these files count as well.
+    lake = place_of(tables.client.get_table(tables.main).folder).parent / "lake"
+    lake.mkdir()
+    job = IcebergExportJob(
+        target=str(tables.main),
+        table="lake.mirror",
+        catalog="faults",
+        catalog_options={
+            "type": "sql",
+            "uri": f"sqlite:///{lake}/catalog.db",
+            "warehouse": f"file://{lake}",
+        },
+    )
+    create_namespace(job)
+    tables.run(job)
+    tables.run(tables.insert(tables.main, NEW))
+    tables.run(DeleteJob(target=str(tables.main), where="id IN (1)"))
+    return job
+
+
 def _drop_partition(tables: Tables) -> Job:
     clause = (KeyComparison("p", DROPPED),)
     return PartitionsJob(target=str(tables.main), action="drop", partitions=(clause,))
@@ -361,16 +388,24 @@ NEW_VERSIONS = [version for version in VERSIONS if version[0] == "4"]
 NEW = [Row(10, "new", "a"), Row(11, "new", "b"), Row(12, "new", "c")]
 # The partitions that statements of definitions drop and add.
 DROPPED, ADDED = "b", ("d", "e")
-_REBALANCES = frozenset({After.COPY, After.REBALANCE})
+_REBALANCES = frozenset({After.REBALANCE})
+# A version of a table contains the partitions of that time.
+_PARTITIONS = frozenset({After.EXPIRE_AND_RECREATE_PARTITION})
+_NOTES = frozenset({After.DAMAGE})
 # A script of definitions is no transaction: rows that others write between its statements get lost.
 _ALL_BUT_EXPIRY = frozenset(After) - {After.NOTHING, After.EXPIRE}
+# Where there is a rebuild, the directories of the new table have the names of those that are removed.
 OPERATIONS = {
-    "insert": Operation(_filled, lambda t: t.insert(t.main, NEW)),
-    "overwrite": Operation(_filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True)),
-    "update": Operation(_filled, lambda t: _update(t, t.main)),
+    "insert": Operation(
+        _filled, lambda t: t.insert(t.main, NEW), rebuild=_updated, includes=_NOTES
+    ),
+    "overwrite": Operation(
+        _filled, lambda t: t.insert(t.main, NEW[:2], overwrite=True), includes=_NOTES
+    ),
+    "update": Operation(_filled, lambda t: _update(t, t.main), rebuild=_updated, includes=_NOTES),
     "delete": Operation(_filled, lambda t: DeleteJob(target=str(t.main), where="id IN (1, 6)")),
-    "merge": Operation(_filled, _merge),
-    "two tables": Operation(_filled, _both, both=True),
+    "merge": Operation(_filled, _merge, includes=_NOTES),
+    "two tables": Operation(_filled, _both, both=True, includes=_NOTES),
     "minor compaction": Operation(_filled, _compaction("minor")),
     "minor compaction in the worker": Operation(_filled, _compaction("minor", "worker")),
     "major compaction": Operation(_filled, _compaction("major")),
@@ -384,28 +419,45 @@ OPERATIONS = {
     "insert-only compaction in the worker": Operation(
         _filled_insert_only, _compaction("major", "worker"), excludes=_REBALANCES
     ),
-    # In a table that was created again, the name of an aborted delta that it is about to remove is read.
     "cleaning": Operation(_compacted, lambda t: CleanJob(target=str(t.main)), rebuild=_updated),
     "conversion": Operation(
-        _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES
+        _plain_files, lambda t: ConvertJob(target=str(t.main)), excludes=_REBALANCES | _PARTITIONS
     ),
-    "update of rows": Operation(_filled, _update_rows),
-    "two inserts": Operation(_filled, _inserts, both=True),
-    "restore": Operation(_compacted_twice, _restore(2), restores=[*FIRST, *SECOND]),
+    "update of rows": Operation(_filled, _update_rows, includes=_NOTES),
+    "two inserts": Operation(_filled, _inserts, both=True, includes=_NOTES),
+    "restore": Operation(
+        _compacted_twice, _restore(2), restores=[*FIRST, *SECOND], excludes=_PARTITIONS
+    ),
     "insert-only restore": Operation(
-        _overwritten_insert_only, _restore(1), restores=FIRST, excludes=_REBALANCES
+        _overwritten_insert_only,
+        _restore(1),
+        restores=FIRST,
+        excludes=_REBALANCES | _PARTITIONS,
     ),
     # A paused one sees nothing where others have compacted and cleaned all that its snapshot has.
-    "restore of deltas": Operation(_filled, _restore(2), restores=[*FIRST, *SECOND]),
+    "restore of deltas": Operation(
+        _filled, _restore(2), restores=[*FIRST, *SECOND], excludes=_PARTITIONS
+    ),
     "insert-only restore of deltas": Operation(
-        _filled_insert_only, _restore(1), restores=FIRST, excludes=_REBALANCES
+        _filled_insert_only,
+        _restore(1),
+        restores=FIRST,
+        excludes=_REBALANCES | _PARTITIONS,
     ),
     "rebalance": Operation(_filled, _compaction("rebalance"), versions=NEW_VERSIONS),
-    "export": Operation(_filled, _export),
+    "export": Operation(_filled, _export, excludes=_PARTITIONS),
+    "mirror": Operation(
+        _filled,
+        _mirror,
+        excludes=_REBALANCES,
+        includes=frozenset({After.MIRROR, After.RECREATE_MIRROR}),
+    ),
     "script": Operation(_filled, _replacement, excludes=_ALL_BUT_EXPIRY),
-    "stream": Operation(_filled, _stream, excludes=frozenset()),
-    "drop partition": Operation(_filled, _drop_partition, excludes=_REBALANCES),
-    "add partitions": Operation(_filled, _add_partitions),
+    "stream": Operation(_filled, _stream, excludes=_PARTITIONS, includes=frozenset({After.COPY})),
+    "drop partition": Operation(_filled, _drop_partition, excludes=_REBALANCES | _PARTITIONS),
+    "add partitions": Operation(
+        _filled, _add_partitions, includes=frozenset({After.EXPIRE_AND_ADD_COLUMN})
+    ),
     "rename column": Operation(
         _filled, _rename_column, versions=NEW_VERSIONS, excludes=_REBALANCES
     ),

@@ -174,7 +174,8 @@ class Outsider:
                             continue
                         assert key not in rows, f"{key} is twice in {p}"
                         # Hive finds columns by their positions.
-                        rows[key] = Row(*event["row"].values(), p)  # type: ignore[call-arg]
+                        id_, v, *_ = event["row"].values()  # Others may have added a column.
+                        rows[key] = Row(id_, v, p)
         seen.rows += [row for key, row in rows.items() if key not in deleted]
 
     def _add_flat(self, path: Path, p: str, rows: dict[Any, Row]) -> None:

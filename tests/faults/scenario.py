@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from tests.faults.after import After
-from tests.faults.effects import Kind, Strike
+from tests.faults.effects import LATER_ANSWERS, PAUSES, Kind, Strike
 from tests.faults.operations import OPERATIONS
 from tests.proxy import Harm
 from tests.versions import VERSIONS
@@ -57,13 +57,11 @@ NET_KINDS = [
 ]
 # Most scenarios have kills and zombies; waiting proves nothing without a time limit.
 _KINDS = [kind for kind in Kind if kind not in (Kind.SLOW, Kind.BUSY)]
-_KINDS += [Kind.KILL, Kind.PAUSE, Kind.PAUSE_READING] * 3 + NET_KINDS
+_KINDS += [Kind.KILL, *PAUSES, Kind.PAUSE_ANSWERED] * 3 + NET_KINDS
 # On an object store no local file has a relevant size; its own faults are refusals, slowness and
 # lost answers.
-S3_KINDS = [kind for kind in _KINDS if kind not in (Kind.LIMIT, Kind.PAUSE_READING)] + [
-    Kind.BUSY,
-    Kind.TWICE,
-] * 3
+_LOCAL_KINDS = (Kind.LIMIT, Kind.PAUSE_READING, Kind.PAUSE_ANSWERED, Kind.PAUSE_TWICE)
+S3_KINDS = [kind for kind in _KINDS if kind not in _LOCAL_KINDS] + [Kind.BUSY, Kind.TWICE] * 3
 # The share of second attempts with another fault.
 _OFTEN = 0.5
 
@@ -100,11 +98,25 @@ class Scenario:
 
 
 class Counts(NamedTuple):
-    """The number of places in an operation: changes, calls of the metastore, and reads."""
+    """The number of places in an operation: changes, calls of the metastore, reads, and answers."""
 
     changes: int
     calls: int
     reads: int
+    answers: int
+
+    def of(self, kind: str) -> int:
+        """Return the number of places for a kind of fault."""
+        if kind in NET_KINDS:
+            return self.calls
+        match kind:
+            case Kind.PAUSE_READING:
+                return self.reads
+            case Kind.PAUSE_ANSWERED:
+                return self.answers
+            case Kind.PAUSE_TWICE:
+                return self.changes * LATER_ANSWERS
+        return self.changes
 
 
 class Places:
@@ -129,7 +141,7 @@ class Places:
 
     def changes(self, version: str, operation: str) -> int:
         """Return the number of its changes."""
-        return self._of(version, operation).changes
+        return self.of(version, operation).changes
 
     def draw(self, seed: int, only: str | None = None) -> Scenario:
         """The scenario of a seed.
@@ -146,20 +158,19 @@ class Places:
             if known and self._is_supported(version, operation):
                 break
         after = random.choice(OPERATIONS[operation].afters(version))
-        counts = self._of(version, operation)
+        counts = self.of(version, operation)
 
         def fault() -> Strike | Net:
             while True:
                 kind = random.choice(self._kinds)
-                places = counts.calls if kind in NET_KINDS else counts.changes
-                places = counts.reads if kind is Kind.PAUSE_READING else places
-                if places:
+                if places := counts.of(kind):
                     return _fault(kind, random.randrange(places))
 
         again = fault() if random.random() < _OFTEN else None
         return Scenario(version, operation, fault(), after, again)
 
-    def _of(self, version: str, operation: str) -> Counts:
+    def of(self, version: str, operation: str) -> Counts:
+        """Count the places of an operation."""
         scenario = Scenario(version, operation)
         if scenario not in self._known:
             self._known[scenario] = self._count(scenario)

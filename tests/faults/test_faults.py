@@ -4,10 +4,12 @@ import os
 
 import pytest
 
+from tests.faults.breaks import RULES
 from tests.faults.effects import Kind, Strike
 from tests.faults.judge import judge_on_fake
 from tests.faults.operations import OPERATIONS
 from tests.faults.scenario import NET_KINDS, Net, Scenario
+from tests.versions import VERSIONS
 
 pytestmark = pytest.mark.faults
 
@@ -49,6 +51,17 @@ def test_every_harm_to_a_commit(version, operation, judge_all):
     judge_all(version, operation, [Net.parse(kind, n) for n in range(2) for kind in commits])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_fault(seed, places, tmp_path):
-    judge_on_fake(places.draw(seed), tmp_path)
+def test_a_fault(seed, version, places, tmp_path):
+    judge_on_fake(places.draw(seed, version), tmp_path)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_removed_is_noticed(rule, tmp_path):
+    scenario = Scenario.parse(RULES[rule].scenario)
+    (tmp_path / "broken").mkdir()
+    with pytest.raises(Exception, match=r"\S"):
+        judge_on_fake(scenario, tmp_path / "broken", broken=rule)
+    # So the rule is decisive, and not its environment.
+    judge_on_fake(scenario, tmp_path)

@@ -19,7 +19,7 @@ SEEDS = range(40)
 TIMEOUT_SECONDS = 8
 # Those for which Spark does a part of the work.
 # Of exports, scripts and streams there are other tests with Spark.
-_WITHOUT_SPARK = ("cleaning", "conversion", "export", "script", "stream")
+_WITHOUT_SPARK = ("cleaning", "conversion", "export", "mirror", "script", "stream")
 WITH_SPARK = [
     name for name in OPERATIONS if name not in _WITHOUT_SPARK and not name.endswith("in the worker")
 ]

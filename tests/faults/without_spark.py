@@ -21,6 +21,7 @@ from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.row_id import RowId, decode_bucket
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine import run as application
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import BUCKET, ROW, WRITE_ID
@@ -33,6 +34,8 @@ from airflow_hiveacid.engine.write import statement
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.flat_rows import BUCKET_NUMBER, FlatRows, FlatRowsWriter
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
+from airflow_hiveacid.iceberg.run import export_to_iceberg
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.sources import BatchSource, QuerySource, TableSource
@@ -68,6 +71,10 @@ def carry_out(job: Job) -> Any:
         assert job.metastore is not None
         with MetastoreClient(job.metastore) as client:
             return clean(client, job)
+    if isinstance(job, IcebergExportJob):
+        assert job.metastore is not None
+        with MetastoreClient(job.metastore) as client, WorkerScheduler() as scheduler:
+            return export_to_iceberg(client, job, scheduler)
     with without_spark():
         return application.run(NoSpark(), job)  # type: ignore[arg-type]
 

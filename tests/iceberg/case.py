@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from airflow_hiveacid.acid.names import MIRROR_NOTES
 from airflow_hiveacid.cli.values import json_values
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+from airflow_hiveacid.iceberg.attempt import SPARED_SECONDS
 from airflow_hiveacid.iceberg.run import export_to_iceberg
 from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
@@ -93,6 +94,13 @@ class LakeCase:
             return self.catalog.load_table(self.name)
         except NoSuchTableError:
             return None
+
+    def let_files_age(self) -> None:
+        """Let all files of the Iceberg table have been written some days earlier."""
+        for path in self.lake.rglob("*"):
+            if path.is_file():
+                written = path.stat().st_mtime - 2 * SPARED_SECONDS
+                os.utime(path, (written, written))
 
     def files(self) -> set[str]:
         """All files in the folder of the Iceberg table, except those of Hadoop's client and catalog."""

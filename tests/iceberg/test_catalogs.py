@@ -14,8 +14,10 @@ from airflow_hiveacid.errors import (
     IcebergConflict,
     IcebergRefused,
     TableExists,
+    TableReplaced,
 )
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
+from airflow_hiveacid.iceberg.lake import ChangedTable
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
@@ -23,6 +25,7 @@ from tests.compaction.written_table import WrittenTable
 from tests.iceberg.lakes import ServedCatalog
 from tests.iceberg.rest_catalog import SECRET, RestCatalog
 from tests.iceberg.test_mirror import Mirror
+from tests.iceberg.test_paused_mirrors import create_again, paused
 
 pytestmark = [
     pytest.mark.iceberg,
@@ -142,6 +145,23 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_rows_of_a_table_that_was_created_again_are_not_committed(
+    mirror: Mirror, exists: bool
+) -> None:
+    if exists:
+        mirror.update()
+        mirror.hive.insert(4)
+    before = mirror.files()
+    with (
+        paused(ChangedTable, "stage", None, lambda: create_again(mirror)),
+        pytest.raises(TableReplaced, match="created again"),
+    ):
+        mirror.run()
+    assert mirror.files() == before
+    assert (mirror.table() is not None) == exists
+
+
 @pytest.mark.parametrize("takes_effect", [True, False])
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_commit_whose_answer_is_lost_is_applied_once(
@@ -166,6 +186,7 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(
     else:
         with pytest.raises(CommitUncertain, match="unknown whether"):
             mirror.run(catalog_options=options, run_token="run")
+        mirror.let_files_age()
     assert mirror.update(run_token="run").already_done == takes_effect
     assert len(mirror.iceberg.metadata.snapshots) == 1 + exists
 
@@ -175,6 +196,7 @@ def test_a_killed_run_is_applied_once(mirror: Mirror, fault: str) -> None:
     mirror.update()
     mirror.hive.insert(4)
     mirror.kill(fault)
+    mirror.let_files_age()
     done = mirror.command("--json")
     assert done.returncode == 0, done.stderr
     assert mirror.rows() == mirror.hive.rows()
@@ -213,6 +235,7 @@ def test_a_rest_server_that_fails_in_a_commit_applies_it_at_most_once(
         error = IcebergConflict if status == 409 else CommitUncertain
         with pytest.raises(error):
             mirror.run(run_token="run")
+        mirror.let_files_age()
     assert mirror.update(run_token="run").already_done == (at == "answer")
     assert len(mirror.iceberg.metadata.snapshots) == 2
 

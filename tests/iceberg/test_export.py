@@ -133,6 +133,7 @@ def test_files_of_a_killed_run_are_removed_by_the_next_one(case: ExportCase, fau
     assert case.command(fault=fault).returncode == KILLED
     assert case.table() is None
     assert case.files()
+    case.let_files_age()
     done = case.command("--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == len(case.expected)
@@ -166,6 +167,7 @@ def test_files_remain_while_the_outcome_of_a_commit_is_unknown(case: ExportCase)
         case.run(catalog_options=lossy, run_token="run")
     assert case.table() is None
     assert case.files()
+    case.let_files_age()
     assert case.run(run_token="run").rows == len(case.expected)
     assert case.files() == case.used_files()
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.compaction.table import TableCompactor
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.errors import CommitUncertain, IcebergConflict, MirrorRefused
-from airflow_hiveacid.iceberg.attempt import Attempt
+from airflow_hiveacid.iceberg.attempt import Attempt, AttemptNote
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergExportReport
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -235,6 +235,7 @@ def test_a_killed_run_is_applied_once(mirror: Mirror, fault: str) -> None:
     mirror.hive.delete((mirror.hive.insert(4, 5), 0), (1, 1))
     mirror.kill(fault)
     assert mirror.files() > mirror.used_files()
+    mirror.let_files_age()
     done = mirror.command("--json")
     assert done.returncode == 0, done.stderr
     is_applied = fault == "commit:kill:after"
@@ -266,6 +267,7 @@ def test_an_update_whose_answer_is_lost_is_applied_once(mirror: Mirror, lossy: t
     if lossy is NothingArrives:
         with pytest.raises(CommitUncertain, match="unknown whether"):
             mirror.run(catalog_options=options, run_token="run")
+        mirror.let_files_age()
     else:
         assert mirror.update(catalog_options=options, run_token="run").outcome == "updated"
     report = mirror.update(run_token="run")
@@ -286,11 +288,25 @@ def test_of_two_concurrent_runs_one_updates(mirror: Mirror) -> None:
     assert mirror.counts(run_token="run") == ("unchanged", 0, 2, 0)
 
 
+def begun(mirror: Mirror) -> Attempt:
+    """Begin an attempt to follow the current snapshot."""
+    metadata = mirror.iceberg.metadata
+    note = AttemptNote(
+        name=f"lake.{mirror.name}",
+        table_id=str(metadata.table_uuid),
+        sequence=metadata.next_sequence_number(),
+        parent=metadata.current_snapshot_id,
+    )
+    attempt = Attempt(mirror.iceberg.location(), note)
+    attempt.begin()
+    return attempt
+
+
 def test_files_of_a_running_attempt_remain(mirror: Mirror) -> None:
-    attempt = Attempt(mirror.iceberg.location(), parent=mirror.iceberg.metadata.current_snapshot_id)
-    attempt.begin({})
+    attempt = begun(mirror)
     assert mirror.run().outcome == "unchanged"
     assert any(str(attempt.id) in file for file in mirror.files())
+    mirror.let_files_age()
     mirror.hive.insert(4)
     mirror.update()
 

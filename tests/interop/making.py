@@ -8,8 +8,9 @@ from typing import Any
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
+from airflow_hiveacid.metastore.alteration import Writer
 from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.partition_alteration import forget_statistics
 from airflow_hiveacid.metastore.thrift.answers import LockState
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from tests.golden import TABLES
@@ -65,7 +66,7 @@ class Making:
         write_id = self.client.allocate_write_id(txn, self.ref)
         lock_to_insert(self.client, self.ref, txn)
         seen = Snapshot.take(self.client, [self.ref], txn).write_ids[self.ref.full_name]
-        forget_statistics(self.client, self.ref, [], Writer(write_id, seen))
+        forget_statistics(self.client, self.ref, [], Writer(write_id, seen, lambda: None))
         return txn, write_id
 
     def insert_copy(self, delta: str, *, commit: bool | None) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_hiveacid.cluster.run_files import Started
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.iceberg.attempt import AttemptNote
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.compaction_need import CompactionNeed
 from airflow_hiveacid.jobs.reports.report import CleanReport, CompactReport, RunReport
@@ -37,6 +38,7 @@ RECORDS = {
     "exported_range": ExportedRange,
     "consumer_cursor": Cursor,
     "mirror_note": MirrorNote,
+    "attempt_note": AttemptNote,
     "started": Started,
 }
 

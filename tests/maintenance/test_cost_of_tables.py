@@ -11,9 +11,9 @@ from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_poll import CompactionPoll
 from airflow_hiveacid.maintenance.health import HealthMeter
-from airflow_hiveacid.maintenance.table_cleaning import clean
+from airflow_hiveacid.maintenance.table_cleaning import clean, cleaning
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.locations import RecentLocations
+from airflow_hiveacid.metastore.locations import Locations
 from tests.maintenance.acid_folders import AcidFolders
 from tests.metastore_calls import counted_calls
 
@@ -151,15 +151,18 @@ def test_a_cleaning_asks_for_each_database_and_each_partitioned_table_once(
 
 
 @FAKES
-def test_cleanings_at_the_same_time_ask_for_other_tables_together(
+def test_cleanings_of_a_maintenance_ask_for_other_tables_together(
     client, database, other_databases
 ):
     tables = [_table(client, f"{database}.t{number}", obsolete=True) for number in range(5)]
     other_databases(2, plain=1, partitioned=2)
-    locations = RecentLocations(client, clock=lambda: 1.0)
     with counted_calls() as calls:
-        for table in tables:
-            assert clean(client, table.job(), locations=locations).removed
+        steps = [cleaning(client, table.job(), lambda: locations) for table in tables]
+        for each in steps:
+            next(each)
+        locations = Locations(client)
+        assert all(next(each, None) is None for each in steps)
     assert calls["get_all_databases"] == 1
     # Each table lists its own partitions, and one of them those of all.
     assert _partitions_listed(calls) == 5 + 5 + 2 * 2
+    assert not any(table.clean().removed for table in tables)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from airflow_hiveacid.acid.names import Base, Delta
 from airflow_hiveacid.errors import SharedLocation
-from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.locations import RecentLocations
+from airflow_hiveacid.maintenance.table_cleaning import clean, cleaning
+from airflow_hiveacid.metastore.locations import Locations
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
 from tests.fakes.metastore import REAL_AND_FAKE
 from tests.maintenance.acid_folders import AcidFolders, removed
@@ -64,10 +64,13 @@ def test_cleanings_that_share_a_list_of_locations_refuse_the_same(client, databa
     for table in tables:
         table.add("p=1", location=f"file:{tmp_path}/x")
         add_obsolete(table)
-    locations = RecentLocations(client)
-    for table, foreign in (tables, tables[::-1]):
+    steps = [cleaning(client, table.job(), lambda: locations) for table in tables]
+    for each in steps:
+        next(each)
+    locations = Locations(client)
+    for each, foreign in zip(steps, reversed(tables), strict=True):
         with pytest.raises(SharedLocation, match=f"{foreign.ref}/p=1"):
-            clean(client, table.job(), locations=locations)
+            next(each)
 
 
 @REAL_AND_FAKE
@@ -87,14 +90,10 @@ def test_a_cleaning_without_removable_files_does_not_need_the_locations_of_other
 
 
 @REAL_AND_FAKE
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_table_that_appears_during_a_cleaning_keeps_its_files(client, database, tmp_path, shared):
-    """The cleaner has listed the locations before, and has hidden a delta of the new table."""
+def test_a_table_that_appears_during_a_cleaning_keeps_its_files(client, database):
+    """The cleaning has hidden a delta of the new table."""
     table = AcidFolders.create(client, f"{database}.one", [])
-    table.add("p=1", location=f"file:{tmp_path}/x")
     add_obsolete(table, "p=2")
-    locations = RecentLocations(client)
-    assert locations.now(table.table)[0]
     other = AcidFolders.create(client, f"{database}.other", [])
 
     class Register(PhaseObserver):
@@ -104,27 +103,8 @@ def test_a_table_that_appears_during_a_cleaning_keeps_its_files(client, database
 
     before = table.tree()
     with pytest.raises(SharedLocation, match=f"{other.ref}/p=2"):
-        clean(
-            client,
-            table.job(),
-            phases=PhaseClock([Register()]),
-            locations=locations if shared else None,
-        )
+        clean(client, table.job(), phases=PhaseClock([Register()]))
     assert table.tree() == before
-
-
-@REAL_AND_FAKE
-def test_a_dropped_table_in_a_shared_list_of_locations_stops_no_cleaning(client, database):
-    dropped = AcidFolders.create(client, f"{database}.other")
-    locations = RecentLocations(client)
-    table = AcidFolders.create(client, f"{database}.one", [])
-    assert dropped.ref.full_name in dict(locations.now(table.table)[1])
-    place = dropped.root
-    client.drop_table(dropped.ref)
-    table.add("p=1", location=f"file:{place}")
-    add_obsolete(table)
-    report = clean(client, table.job(), locations=locations)
-    assert removed(report) == ["p=2/delta_0000001_0000001_0000"]
 
 
 @REAL_AND_FAKE

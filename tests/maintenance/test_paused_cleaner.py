@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.folder import Storage
 from airflow_hiveacid.storage.removal import Removal
 from tests.fakes.metastore import REAL_AND_FAKE, FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
-from tests.metastore_calls import DESCRIBED, STORAGE_READ, acting_after, counted_calls
+from tests.metastore_calls import DESCRIBED, STORAGE_READ, acting_after_answer, counted_calls
 
 pytestmark = REAL_AND_FAKE
 
@@ -145,7 +145,7 @@ def test_a_table_that_was_created_again_after_any_answer_keeps_its_rows(
                 lose_lock(folders)
             recreate(folders, names)
 
-        with acting_after(number, meanwhile), contextlib.suppress(ConflictError):
+        with acting_after_answer(number, meanwhile), contextlib.suppress(ConflictError):
             folders.clean()
         assert folders.directories() == sorted(names), f"after answer {number}"
         assert removed(folders.clean()) == []

@@ -10,8 +10,13 @@ import pytest
 from airflow_hiveacid.errors import CheckpointMismatch, StorageError, StreamOvertaken
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.stream_report import StreamProgress
+from airflow_hiveacid.records.proofs import NoteName
 from airflow_hiveacid.records.stream_place import StreamPlace
-from airflow_hiveacid.records.stream_places import StreamPlaces, stream_states
+from airflow_hiveacid.records.stream_places import (
+    StreamPlaces,
+    digests_of_next_batches,
+    stream_states,
+)
 from airflow_hiveacid.records.stream_state import StreamState
 from airflow_hiveacid.storage.folder import LocalStorage, Storage
 
@@ -38,6 +43,23 @@ def test_the_newest_place_counts_and_takes_that_of_the_others(
         places.write(replace(FIRST, batch_id=number, number=number))
     assert [path.name for path in folder.iterdir()] == ["11.json"]
     assert places.known() == replace(FIRST, batch_id=11, number=11)
+
+
+@pytest.mark.parametrize("content", ["", "{}", " " * (2 << 20)], ids=len)
+def test_an_unreadable_place_keeps_all_notes_on_batches(
+    places: StreamPlaces, tmp_path: Path, content: str
+) -> None:
+    place = replace(FIRST, batch_id=4)
+    places.write(place)
+    notes = tmp_path / "_hiveacid_runs"
+    notes.mkdir()
+    names = [NoteName.of(token, 7) for token in (place.next_token, "another run")]
+    for name in names:
+        (notes / name.name).write_text("{}")
+    storage = Storage.of(str(tmp_path))
+    assert digests_of_next_batches(storage) == {names[0].digest}
+    (tmp_path / "_hiveacid_streams" / "s" / "0.json").write_text(content)
+    assert digests_of_next_batches(storage) == {name.digest for name in names}
 
 
 def test_of_two_drivers_one_writes_a_place(places: StreamPlaces) -> None:

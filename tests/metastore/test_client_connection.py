@@ -19,6 +19,7 @@ from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
+from tests.forks import forked
 
 
 class Relay:
@@ -223,7 +224,12 @@ class TlsMetastore(EmbeddedMetastore):
 def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, stranger = certificate(tmp_path, "stranger")
     with TlsMetastore("4.0.1", directory=tmp_path) as metastore:
-        assert MetastoreClient(metastore.options).get_databases() == ["default"]
+        client = MetastoreClient(metastore.options)
+        assert client.get_databases() == ["default"]
+        own = client._session._local.connection
+        forked(client.close)  # It tells the server nothing.
+        assert client.get_databases() == ["default"]
+        assert client._session._local.connection is own
         wary = replace(metastore.options, tls_ca_file=str(stranger))
         with pytest.raises(MetastoreUnreachable, match="certificate verify failed"):
             MetastoreClient(wary).get_databases()

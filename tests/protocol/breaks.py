@@ -9,7 +9,7 @@ from typing import Any
 from tests.protocol.cleaner import Cleaner
 from tests.protocol.compactor import Compactor
 from tests.protocol.identities.change_feeds import ChangeFeeds, Consumer
-from tests.protocol.identities.cleanings import Cleanings
+from tests.protocol.identities.removals import Removals
 from tests.protocol.identities.row_numbers import NEW_KEY, RowNumbers
 from tests.protocol.identities.row_numbers import Writer as RowWriter
 from tests.protocol.identities.runs import Runs
@@ -35,6 +35,13 @@ _COMPACTED = tuple(
         *("publish", "compacted", "commit", "remember"),
     )
 )
+
+
+def _judged(number: int) -> tuple[str, ...]:
+    """The steps of a cleaner up to its decision."""
+    return tuple(f"{number}: {step}" for step in ("begin", "sweep", "list", "decide"))
+
+
 # An append that falls asleep before it publishes, for so long that a compaction passes it.
 _ASLEEP = (*(f"0: {step}" for step in _STAGED), "metastore: time out 3", *_COMPACTED)
 
@@ -231,6 +238,21 @@ BREAKS = (
         before=_ASLEEP,
     ),
     _break(
+        "a cleaner that has lost its lock puts back what it has hidden",
+        Invariant.NOTHING_COMES_BACK,
+        "without a lock the hidden stays hidden",
+        roles=(*_MAINTAINED, Cleaner()),
+        faults=2,
+        before=(*_LOST, *_COMPACTED, *_judged(2), *_judged(3)),
+    ),
+    _break(
+        "a cleaner leaves what another one has hidden",
+        Invariant.NOTHING_STAYS,
+        "hidden directories of the dead go",
+        roles=(Compactor(), Cleaner()),
+        faults=1,
+    ),
+    _break(
         "a cleaner leaves the staging folders of the dead",
         Invariant.NOTHING_STAYS,
         "staging of the dead goes",
@@ -258,8 +280,9 @@ SMALL_MODELS: dict[str, SmallModel] = {
     "runs": Runs(),
     "streams": Streams(),
     "streams, one note": Streams(notes=1),
-    "cleanings": Cleanings(),
-    "cleanings, drops without a lock": Cleanings(drops_without_lock=True),
+    "removals by a cleaner": Removals(),
+    "removals by a cleaner, drops without a lock": Removals(drops_without_lock=True),
+    "removals by a writer": Removals(by="writer"),
     "scripts": Scripts(),
 }
 
@@ -406,23 +429,46 @@ IDENTITY_BREAKS = (
         "a batch without its note is refused",
     ),
     _small(
-        "a cleaner confirms lock and table only before its first deletion",
-        "cleanings",
+        "a cleaner deletes under public names",
+        "removals by a cleaner",
         Promise.OTHER_TABLE,
-        "confirm before each deletion",
+        "nothing is deleted under its public name",
+    ),
+    _small(
+        "a cleaner does not confirm its lock and the table after hiding",
+        "removals by a cleaner",
+        Promise.OTHER_TABLE,
+        "confirm what is hidden",
     ),
     _small(
         "a cleaner confirms its lock but not the table",
-        "cleanings, drops without a lock",
+        "removals by a cleaner, drops without a lock",
         Promise.OTHER_TABLE,
         "the table is confirmed",
     ),
     _small(
-        "a cleaner confirms nothing",
-        "cleanings",
+        "a cleaner puts nothing back",
+        "removals by a cleaner",
+        Promise.HIDDEN_COME_BACK,
+        "hidden directories of another table are put back",
+    ),
+    _small(
+        "a cleaner takes over hidden directories of another table before it puts them back",
+        "removals by a cleaner",
         Promise.OTHER_TABLE,
-        "the lock is confirmed",
-        "the table is confirmed",
+        "hidden directories keep the label of their judgement",
+    ),
+    _small(
+        "a writer that has failed deletes under public names",
+        "removals by a writer",
+        Promise.OTHER_TABLE,
+        "nothing is deleted under its public name",
+    ),
+    _small(
+        "a writer that has failed does not read the note of what it has hidden",
+        "removals by a writer",
+        Promise.OTHER_TABLE,
+        "confirm what is hidden",
     ),
     _small(
         "a script has no progress note",

@@ -145,7 +145,9 @@ def _leftovers(model: Model, state: State) -> Invariant | None:
     waiting = any(request.state in (WORKING, READY) for request in state.queue)
     unread = {each for each in state.directories if not _is_read(state, each, seen)}
     half = any(not note.marked for note in state.notes)
-    clean = read == set(ledger(model, state)) and not (state.staged or waiting or unread or half)
+    clean = read == set(ledger(model, state)) and not (
+        state.hidden or state.staged or waiting or unread or half
+    )
     return None if clean else Invariant.NOTHING_STAYS
 
 

@@ -12,9 +12,15 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.acid.names import is_hidden, parse_directory
+from airflow_hiveacid.acid.names import (
+    is_hidden,
+    parse_directory,
+    removal_identity,
+    staging_txn,
+)
 from airflow_hiveacid.errors import AnswerLost, CommitUncertain, HiveAcidError, OverlapRefused
 from airflow_hiveacid.errors import UnprovenRun as Unproven
+from airflow_hiveacid.maintenance import table_cleaning
 from airflow_hiveacid.metastore.thrift.idl import Call
 from airflow_hiveacid.metastore.thrift.session import Session
 from airflow_hiveacid.metastore.txn.heartbeat import Heartbeat
@@ -59,10 +65,15 @@ ORDER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "Cleaner": {
         "begin": ("sweep",),
         "sweep": ("list",),
-        "list": ("decide", "remove", "forget"),
-        "decide": ("remove", "forget"),
-        "remove": ("remove", "forget"),
-        "forget": ("forget",),
+        "list": ("decide", "hide", "confirm"),
+        "decide": ("hide", "confirm"),
+        "hide": ("hide", "confirm"),
+        "confirm": ("put back", "notes", "remove", "look"),
+        "put back": (),
+        "notes": ("remove", "look"),
+        "remove": ("remove", "look"),
+        "look": ("forget",),
+        "forget": ("look",),
     },
     "Reader": {
         "open": ("lock",),
@@ -81,7 +92,7 @@ _PHASES = {
         Phase.COMMIT: "commit",
     },
     "Compactor": {Phase.SNAPSHOT: "snapshot", Phase.READ: "write", Phase.REGISTER: "record"},
-    "Cleaner": {Phase.CLEAN: "remove"},
+    "Cleaner": {Phase.REGISTER: "look"},
     "Reader": {Phase.SNAPSHOT: "snapshot"},
 }
 _CALLS = {
@@ -90,8 +101,8 @@ _CALLS = {
     "Cleaner": {"show_locks": "decide", "mark_cleaned": "forget"},
     "Reader": {"lock": "lock"},
 }
-# The first time a cleaner looks for something it looks for partitions, then beside the data.
-_READS = {2: "sweep", 3: "list"}
+# A cleaner looks for partitions, beside the data, into the folders, and for other tables.
+_READS = {2: "sweep", 3: "list", 4: "confirm"}
 
 
 class Killed(BaseException):
@@ -104,6 +115,8 @@ class Player(PhaseObserver):
     Attributes:
         at: The place where it has stopped, or its end.
         error: The error at its end, for the analysis of a difference.
+        kind: The kind of the actor.
+        txn: Its transaction.
     """
 
     _by_thread: dict[int, "Player"] = {}  # noqa: RUF012 - one for all players
@@ -112,7 +125,8 @@ class Player(PhaseObserver):
         self.at = first
         self.error: BaseException | None = None
         self.loses = False
-        self._kind, self._work = kind, work
+        self.txn = 0
+        self.kind, self._work = kind, work
         self._go, self._stopped = threading.Semaphore(0), Queue[str]()
         self._over, self._reads = False, 0
         self._thread = threading.Thread(target=self._play, daemon=True)
@@ -125,7 +139,7 @@ class Player(PhaseObserver):
         try:
             self.at = self._stopped.get(timeout=_SECONDS)
         except Empty:
-            raise AssertionError(f"The {self._kind} does not come back from {self.at}.") from None
+            raise AssertionError(f"The {self.kind} does not come back from {self.at}.") from None
         return self.at
 
     def end(self) -> None:
@@ -143,7 +157,7 @@ class Player(PhaseObserver):
         """Wait for one's turn, where the model has a step."""
         if self._over:
             raise Killed
-        if where not in ORDER[self._kind][self.at]:
+        if where not in ORDER[self.kind][self.at]:
             return
         self._stopped.put(where)
         self._go.acquire()
@@ -153,24 +167,25 @@ class Player(PhaseObserver):
     def enter(self, phase: Phase) -> None:
         # A compaction works in a thread of its own.
         self._by_thread[threading.get_ident()] = self
-        if self._kind == "Cleaner" and phase is Phase.READ:
+        if self.kind == "Cleaner" and phase is Phase.READ:
             self._reads += 1
             if self._reads in _READS:
                 self.stop(_READS[self._reads])
-        elif phase in _PHASES[self._kind]:
-            self.stop(_PHASES[self._kind][phase])
+        elif phase in _PHASES[self.kind]:
+            self.stop(_PHASES[self.kind][phase])
 
     def leave(self, phase: Phase, seconds: float) -> None:
-        if self._kind == "Compactor" and phase is Phase.COMMIT:
+        if self.kind == "Compactor" and phase is Phase.COMMIT:
             self.stop("remember")
 
     def opened(self, txn_id: int, write_ids: Mapping[str, int]) -> None:
-        if self._kind == "Writer":
+        self.txn = txn_id
+        if self.kind == "Writer":
             self.stop("again")
 
     def before_call(self, name: str, arguments: tuple[Any, ...]) -> None:
         """The metastore is about to be asked."""
-        where = _CALLS[self._kind].get(name)
+        where = _CALLS[self.kind].get(name)
         if name == "lock":
             (component, *_) = arguments[0].component
             if component.tablename.endswith("#commits"):
@@ -208,10 +223,18 @@ def _end_of(error: BaseException) -> str:
     return repr(error)
 
 
+def _rename_of_cleaner(source: str, target: str) -> str:
+    """The step of a cleaner that renames a directory."""
+    if removal_identity(target.partition("/")[0]) is not None:
+        return "hide"
+    return "remove" if is_hidden(target) else "put back"
+
+
 @contextmanager
 def stopping() -> Iterator[None]:
     """Have the code of the package stop where players do."""
     invoke, rename = Session._invoke, LocalStorage.rename
+    delete_file, delete_directory = LocalStorage.delete_file, LocalStorage.delete_directory
 
     def watched_call(session: Session, call: Call, *arguments: Any, **options: Any) -> Any:
         player = Player.current()
@@ -229,9 +252,29 @@ def stopping() -> Iterator[None]:
             note = NoteName.parse(name)
             if note is not None and note.marked:
                 player.stop("mark")
+            elif player.kind == "Cleaner":
+                player.stop(_rename_of_cleaner(source, target))
             elif not is_hidden(target) and parse_directory(name) is not None:
                 player.stop("publish")
         rename(storage, source, target)
+
+    def watched_file(storage: LocalStorage, path: str) -> None:
+        player = Player.current()
+        if (
+            player is not None
+            and player.kind == "Cleaner"
+            and NoteName.parse(path.rpartition("/")[2])
+        ):
+            player.stop("notes")
+        delete_file(storage, path)
+
+    def watched_directory(storage: LocalStorage, path: str) -> None:
+        player = Player.current()
+        # What was hidden has got another name before, in the same step.
+        staged = staging_txn(path.partition("/")[0])
+        if player is not None and player.kind == "Cleaner" and staged not in (None, player.txn):
+            player.stop("remove")
+        delete_directory(storage, path)
 
     def rest(pauses: Pauses, ahead: object) -> None:
         if (player := Player.current()) is not None:
@@ -240,6 +283,10 @@ def stopping() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "_invoke", watched_call)
         patch.setattr(LocalStorage, "rename", watched_rename)
+        patch.setattr(LocalStorage, "delete_file", watched_file)
+        patch.setattr(LocalStorage, "delete_directory", watched_directory)
+        # The model confirms before each act.
+        patch.setattr(table_cleaning, "_CONFIRMED_SECONDS", 0)
         patch.setattr(Pauses, "rest", rest)
         # A timeout is reported by the metastore; and fairness is not replayed.
         patch.setattr(Heartbeat, "start", lambda heartbeat: None)

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.names import (
     TableRef,
     is_hidden,
     parse_directory,
+    removal_identity,
     staging_txn,
 )
 from airflow_hiveacid.engine.run import run
@@ -182,6 +183,7 @@ def _of_model(model: Model, state: State) -> View:
         "locks": sorted(state.locks),
         "queue": [request.state for request in state.queue],
         "directories": sorted((each.name, each.readers) for each in state.directories),
+        "hidden": sorted(each.name for each in state.hidden),
         "staged": sorted(state.staged),
         "notes": sorted((note.run, note.txn, note.marked) for note in state.notes),
     }
@@ -223,6 +225,12 @@ def _of_code(model: Model, table: _Table) -> View:
         "queue": [] if hive3 else [entry.state for entry in CompactionQueue(client).show()],
         "directories": sorted(
             (name, note.high_watermark if note else None) for name, note in readers.items()
+        ),
+        "hidden": sorted(
+            hidden
+            for name in names
+            if removal_identity(name) is not None
+            for hidden in storage.list_directories(name)
         ),
         "staged": sorted(txn for name in names if (txn := staging_txn(name)) is not None),
         "notes": sorted((runs[n.digest], n.txn_id, n.marked) for n in notes if n is not None),

@@ -66,6 +66,7 @@ class Model:
             writers=(1, 2),
             locks=(),
             directories=directories,
+            hidden=frozenset(),
             staged=frozenset(),
             notes=frozenset(),
             queue=(),

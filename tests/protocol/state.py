@@ -202,6 +202,8 @@ class Actor(NamedTuple):
             transactions whose staging folders are to go.
         requests: The requests that it is about to mark as cleaned.
         listed: The names of the directories that it has listed, if it has such requests.
+        hidden: The directories that it has hidden, or found hidden.
+        notes: The notes that it is about to remove.
         waited: Whether its lock was not granted at once.
     """
 
@@ -218,6 +220,8 @@ class Actor(NamedTuple):
     plan: tuple[Directory | int, ...] = ()
     requests: tuple[int, ...] = ()
     listed: frozenset[str] | None = None
+    hidden: frozenset[Directory] = frozenset()
+    notes: frozenset[Note] = frozenset()
     waited: bool = False
 
     def ended(self, how: str) -> "Actor":
@@ -233,6 +237,7 @@ class State(NamedTuple):
         writers: The transactions of the write ids 1, 2, ...
         locks: In the order of asking.
         directories: The visible content of the table's folder.
+        hidden: The directories there that cleaners have hidden and not deleted.
         staged: The transactions that have a staging folder there.
         notes: On runs.
         queue: The requests, the oldest first.
@@ -244,6 +249,7 @@ class State(NamedTuple):
     writers: tuple[int, ...]
     locks: tuple[Lock, ...]
     directories: frozenset[Directory]
+    hidden: frozenset[Directory]
     staged: frozenset[int]
     notes: frozenset[Note]
     queue: tuple[Request, ...]

@@ -17,6 +17,7 @@ CANNOT_RUN = {
     "AnalyzeJob": "stores statistics, which a fake metastore lacks; tests/engine/test_analyze.py runs it",
     "pip install": "wants a fresh environment; bench/first_hour.py installs the package in one",
     "make quickstart": "tests/airflow/test_quickstart.py runs it",
+    "make test": "runs all tests",
     "make release": "takes minutes, and builds the last commit; tests/release tests its steps",
     "make playground": "tests/live/test_playground.py runs it",
     "hiveacid demo": "tests/live/test_playground.py runs it",

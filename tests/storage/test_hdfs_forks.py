@@ -41,11 +41,21 @@ for number in range(2, 40):
 _NEW = """
 assert hdfs.hdfs_of("hdfs://127.0.0.1:1", "/t")._client is not opened[0]._client
 """
+_STORAGE = """
+from airflow_hiveacid.storage.folder import Storage
+storage = Storage.of("hdfs://127.0.0.1:1/t")
+"""
+_REOPEN = """
+own = storage._filesystem
+assert own._client is not opened[0]._client
+assert storage._filesystem is own
+"""
 CASES = [
     pytest.param("", "", id="ends"),
     pytest.param("", _FORGET, id="forgets"),
     pytest.param("", _FORGET + _OTHERS, id="opens others"),
     pytest.param("", _NEW, id="opens the same"),
+    pytest.param(_STORAGE, _REOPEN, id="opens a folder again"),
     pytest.param("", _FORK, id="forks again"),
     pytest.param(_GARBAGE, f"{_FORGET}\nos._exit(0)", id="has garbage"),
 ]

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, Operation
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.partition_filter import values_of_partition
+from airflow_hiveacid.acid.partition_filter import find_partitions, values_of_partition
+from airflow_hiveacid.acid.partition_keys import equal_partitions
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
@@ -70,7 +71,11 @@ def explain_definition(client: MetastoreClient, job: Job) -> Answer:
     if table.partition_keys:
         given = job.partitions if isinstance(job, AnalyzeJob | CompactJob) else None
         known = client.get_partition_names(ref)
-        names = known if given is None else [name for name in known if name in given]
+        if given is not None:
+            meant = find_partitions(given, known, table.key_types, lenient=True)
+            names = [name for name in known if name in meant]
+        else:
+            names = known
         statement["partitions"] = f"at most {len(names)} of {len(known)}"
     read = partitions_to_read(client, table, names)
     return Answer(read.columns, read.rows, {**details, **read.details})
@@ -109,7 +114,8 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
         keys = table.key_types
         values = [values_of_partition(clause, keys) for clause in job.partitions]
         places = {(new := HivePartition.new(table, each)).name: new.folder for each in values}
-        touched = tuple(sorted(places.keys() - set(names)))
+        equal = equal_partitions(places, names, keys)
+        touched = tuple(sorted(name for name in places if not equal[name]))
         lock = LockType.SHARED_READ
 
     def cells_of(name: str) -> tuple[Cell, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from airflow_hiveacid.acid.directory import AcidDirectory, Rules
 from airflow_hiveacid.acid.names import Base, Delta, delete_applies, may_delete
+from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import Range, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.layout.listing import DataFile, data_files, list_files, read_state, read_tail
 from airflow_hiveacid.metastore.catalog import (
@@ -198,7 +199,7 @@ def partition_files(
     files = [_acid_file(location, file, write_ids) for file in data_files(storage, state)]
     return PartitionFiles(
         name=None if partition is None else partition.name,
-        values=() if partition is None else tuple(partition.values),
+        values=() if partition is None else texts_in_rows(partition.values, table.key_types),
         location=location,
         inserts=tuple(file for file in files if not _is_delete(file.directory)),
         deletes=tuple(file for file in files if _is_delete(file.directory)),

@@ -10,6 +10,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from airflow_hiveacid.acid.directory import FileStatus, Rules
 from airflow_hiveacid.acid.names import is_hidden
+from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.acid.write_ids import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.engine.rows.columns import all_columns, quoted, spark_struct
 from airflow_hiveacid.engine.rows.partition_values import (
@@ -119,7 +120,9 @@ class FlatSnapshot:
         """Return one scan for all partitions of the same format."""
         alike: dict[RowFormat, list[PartitionedFile]] = {}
         for number, (partition, paths) in enumerate(self.files):
-            values = () if partition is None else partition.values
+            values = texts_in_rows(
+                () if partition is None else partition.values, self.table.key_types
+            )
             files = alike.setdefault(RowFormat.of(self.table, partition), [])
             files += [PartitionedFile(path, number, values) for path in paths]
         keys: StructType = spark_struct(self.table.partition_keys)

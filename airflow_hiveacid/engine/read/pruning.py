@@ -17,7 +17,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from airflow_hiveacid.acid.names import parse_partition_name, partition_name
+from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.partition_keys import canonical_text, named_partition, texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import (
     children,
@@ -133,26 +134,26 @@ def called(
     Args:
         spark: A session.
         table: The table.
-        wanted: The names that the partitions would get from the values of their rows.
+        wanted: The canonical names of partitions.
         names: The existing partitions.
     """
-    keys, among = [key.name for key in table.partition_keys], set(wanted)
+    among = set(wanted)
     values = canonical_values(spark, table, [_values(name) for name in names])
     return [
         name
         for name, canonical in zip(names, values, strict=True)
-        if partition_name(keys, canonical) in among
+        if named_partition(canonical, table.key_types) in among
     ]
 
 
 def canonical_values(
     spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
 ) -> list[tuple[str | None, ...]]:
-    """Return the canonical partition values for given values, by the types of their columns.
+    """Return the canonical texts of partition values, as Spark reads them by the types of the keys.
 
     A value that is invalid for its column becomes None.
     """
-    types = [key.type for key in table.partition_keys]
+    types = [*table.key_types.values()]
     canonical = [tuple(values) for values in given]
     unclear = [
         number
@@ -163,7 +164,8 @@ def canonical_values(
         typed = _typed(spark, table, [canonical[number] for number in unclear])
         keys = [F.col(quoted(k.name)).cast("string").alias(k.name) for k in table.partition_keys]
         for row in typed.select(_NUMBER, *keys).collect():
-            canonical[unclear[row[_NUMBER]]] = tuple(row)[1:]
+            texts = map(canonical_text, tuple(row)[1:], types)
+            canonical[unclear[row[_NUMBER]]] = tuple(texts)
     return canonical
 
 
@@ -175,7 +177,7 @@ def _typed(
     spark: SparkSession, table: HiveTable, given: Sequence[Sequence[str | None]]
 ) -> DataFrame:
     keys = spark_struct(table.partition_keys).fields
-    rows = [(number, *values) for number, values in enumerate(given)]
+    rows = [(number, *texts_in_rows(own, table.key_types)) for number, own in enumerate(given)]
     text = StructType(
         [StructField(_NUMBER, IntegerType())] + [StructField(k.name, StringType()) for k in keys]
     )
@@ -227,8 +229,7 @@ def partitions_of_source(
             return None
         texts = [f"CAST({key} AS STRING)" for key in tied.values()]
         rows = source.alias(alias).selectExpr(*texts).distinct().collect()
-    names = [key.name for key in table.partition_keys]
-    return sorted({partition_name(names, list(row)) for row in rows})
+    return sorted({named_partition(list(row), table.key_types) for row in rows})
 
 
 def tied_partition_columns(
@@ -256,8 +257,11 @@ def tied_partition_columns(
 def _one_partition_equals(given: StructField, key: StructField) -> bool:
     """Whether a value that equals a key in Spark always equals its cast to the key's type.
 
-    A text is compared with a number as a number, so that 1 equals both "1" and "01".
+    A text is compared with a number as a number, so that 1 equals both "1" and "01". The number 0.0
+    equals -0.0, which is another partition.
     """
+    if isinstance(key.dataType, FloatType | DoubleType):
+        return False
     if isinstance(key.dataType, StringType) or isinstance(given.dataType, FloatType | DoubleType):
         return given.dataType == key.dataType
     return True

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import partition_name
+from airflow_hiveacid.acid.partition_keys import canonical_partition, named_partition
 from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
@@ -22,6 +22,7 @@ from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import (
+    equal_partitions_of,
     find_columns,
     require_insert_keys,
     require_partition_keys,
@@ -52,7 +53,7 @@ class InsertPlan:
         return _lower(self.static or {})
 
     def named(self, spark: SparkSession, table: HiveTable) -> list[str] | None:
-        """Return the names of the written partitions, if the plan determines them.
+        """Return the canonical names of the written partitions, if the plan determines them.
 
         Raises:
             UserError: The table has no partitions, or a key is missing, unknown, or out of order,
@@ -101,7 +102,12 @@ class InsertStatement(Statement):
         )
         self.look_up(preparation)
         self.reads = self._source.acid_tables
-        self.partitions = self.plan.named(self.spark, self.table)
+        named = self.plan.named(self.spark, self.table)
+        if named is not None:
+            equal = equal_partitions_of(preparation.client, self.table, named)
+            # An overwrite replaces all of them, an append adds to the first.
+            most = None if self.replaces else 1
+            self.partitions = [each for name in named for each in equal[name][:most] or [name]]
         if self.merge_schema:
             empty = self._source.empty()
             growth = SchemaGrowth(self.table, empty.schema)
@@ -123,8 +129,13 @@ class InsertStatement(Statement):
         return Counts(inserted=context.output.rows)
 
     def _refuse_others(self, context: WriteContext) -> None:
-        written = set(context.output.partitions)
-        others = [] if self.partitions is None else sorted(written - set(self.partitions))
+        if self.partitions is None:
+            return
+        types = context.table.key_types
+        named = {canonical_partition(name, types) for name in self.partitions}
+        # A partition that was added since then, with another text of the values, is not locked.
+        written = context.output.partitions
+        others = [name for name in written if canonical_partition(name, types) not in named]
         if others:
             raise DataError(
                 f"The source has rows of {', '.join(others[:5])}, which the insert into "
@@ -220,7 +231,7 @@ def _partition_names(
                     f"{table.ref.full_name} has no partition where {key.name} is {text!r}: "
                     f"that is no {key.type}."
                 )
-        names.append(partition_name(keys, canonical))
+        names.append(named_partition(canonical, table.key_types))
     return list(dict.fromkeys(names))
 
 

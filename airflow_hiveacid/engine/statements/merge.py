@@ -1,13 +1,15 @@
 """MERGE: preparation before the transaction, and its reads and writes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.merge import Clause, MergePlan
+from airflow_hiveacid.acid.partition_keys import equal_partitions, have_one_text
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.nanoseconds import check_nanoseconds
 from airflow_hiveacid.engine.read.pruning import (
@@ -101,6 +103,9 @@ class MergeStatement(Statement):
         else:
             self._keep_source(preparation)
         self.partitions = self._touched
+        if self._touched is not None and not have_one_text(self.table.key_types.values()):
+            names = partial(preparation.client.get_partition_names, self.target)
+            self.partitions = _existing(self.spark, self.table, self._touched, names)
 
     def stage(self, context: WriteContext) -> Counts:
         """Stage the deletes and the new rows."""
@@ -110,9 +115,11 @@ class MergeStatement(Statement):
                 rows = self._source.frame(context.reader, context.shared)
                 context.check_nanoseconds(rows)
                 source = self._evaluated(rows, context.txn)
-                context.require_locked(source.touched)
             join, self._merged = source.join, source
-            snapshot = context.snapshot(_matching(context, join, source.touched))
+            names = context.partition_names
+            touched = _existing(context.spark, context.table, source.touched, names)
+            context.require_locked(touched)
+            snapshot = context.snapshot(_matching(context, join, touched))
             check_nanoseconds(context.spark, snapshot, "the merge", join.kept_columns())
             with translated_spark_errors("The merge"):
                 found = source.find(context, snapshot)
@@ -201,18 +208,34 @@ def _touched_partitions(join: MergeJoin) -> list[str] | None:
     return partitions_of_source(join.source, join.source_alias, keys, join.table)
 
 
+def _existing(
+    spark: SparkSession,
+    table: HiveTable,
+    touched: Sequence[str] | None,
+    partition_names: Callable[[], Sequence[str]],
+) -> Sequence[str] | None:
+    """The partitions to read for some values, and those that new rows with these values go into.
+
+    Args:
+        spark: A session.
+        table: The table.
+        touched: The canonical names of partitions; None if unknown.
+        partition_names: Returns the names of the existing partitions.
+    """
+    if touched is None or all(key.type == "string" for key in table.partition_keys):
+        # Such values have one text, so that the other partition names are not needed.
+        return touched
+    names = partition_names()
+    equal = equal_partitions(touched, names, table.key_types)
+    written = [name for name, found in equal.items() if not found]
+    return sorted({*called(spark, table, touched, names), *written})
+
+
 def _matching(
     context: WriteContext, join: MergeJoin, touched: Sequence[str] | None
 ) -> Sequence[str]:
     """The names of the partitions to read."""
-    names: Sequence[str]
-    if touched is not None and all(key.type == "string" for key in context.table.partition_keys):
-        # Texts have a unique spelling, so that the other partition names are not needed.
-        names = touched
-    else:
-        names = context.partition_names()
-        if touched is not None:
-            names = called(context.spark, context.table, touched, names)
+    names = context.partition_names() if touched is None else touched
     if join.plan.not_matched_by_source:
         # A row that cannot satisfy the condition is a row without a source.
         return names

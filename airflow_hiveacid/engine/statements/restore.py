@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.acid.names import partition_name
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.versions import as_of_write_id
 from airflow_hiveacid.engine.read.acid_snapshot import KEY
@@ -129,13 +128,13 @@ class RestoreStatement(Statement):
         differing = [each for each in all_ if each.added or each.gone]
         names = {each.name for each in differing}
         if table.partition_keys:
-            # Rows get their partition from values in the types of the keys: rows of hour=01 are
+            # Rows get their partition from values in the types of the keys: rows of hour=01 may be
             # written to hour=1, whose own rows must not be lost.
-            keys = [key.name for key in table.partition_keys]
-            given = [each.partition.values for each in differing if each.partition is not None]
+            given = [() if each.partition is None else each.partition.values for each in all_]
             canonical = canonical_values(self.spark, table, given)
-            names |= {partition_name(keys, values) for values in canonical}
-        return [each for each in all_ if each.name in names]
+            values = {own for each, own in zip(all_, canonical, strict=True) if each.name in names}
+            return [each for each, own in zip(all_, canonical, strict=True) if own in values]
+        return differing
 
     @staticmethod
     def _rows_to_restore(context: WriteContext, difference: Difference) -> DataFrame | None:

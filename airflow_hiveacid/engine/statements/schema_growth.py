@@ -13,8 +13,8 @@ from airflow_hiveacid.engine.rows.columns import hive_type
 from airflow_hiveacid.engine.rows.table_support import check_writable
 from airflow_hiveacid.engine.write.statement import Preparation
 from airflow_hiveacid.errors import TypeMismatch, UnknownColumn
-from airflow_hiveacid.metastore.alteration import change_columns
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.partition_alteration import change_columns
 
 
 def grown_columns(

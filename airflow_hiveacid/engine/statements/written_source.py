@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.merge import Clause, MatchedUpdate
 from airflow_hiveacid.acid.names import parse_partition_name
+from airflow_hiveacid.acid.partition_keys import texts_in_rows
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.acid_snapshot import KEY, TOUCHED, AcidSnapshot
 from airflow_hiveacid.engine.read.deleted_rows import DeletedRows
@@ -46,7 +47,7 @@ from airflow_hiveacid.engine.write.row_ids import (
     RowSearch,
     Writes,
 )
-from airflow_hiveacid.metastore.catalog import layout_of
+from airflow_hiveacid.metastore.catalog import HiveTable, layout_of
 from airflow_hiveacid.staging.hidden_folder import ReadingTransaction
 from airflow_hiveacid.staging.staged_files import FlatFile
 
@@ -285,7 +286,7 @@ class WrittenSource(SourceRows):
         rows = self.rows.frame(context.spark, [*names, *known], files)
         if table.partition_keys:
             located = [
-                PartitionedFile(file.full_path, number, _values(file.partition))
+                PartitionedFile(file.full_path, number, _values(table, file.partition))
                 for number, file in enumerate(files)
             ]
             keys = spark_struct(table.partition_keys)
@@ -298,8 +299,9 @@ class WrittenSource(SourceRows):
         return select_texts(select_texts(counted, [*columns, copies]), columns)
 
 
-def _values(partition: str | None) -> tuple[str | None, ...]:
-    return tuple(value for _, value in parse_partition_name(partition or ""))
+def _values(table: HiveTable, partition: str | None) -> tuple[str | None, ...]:
+    values = [value for _, value in parse_partition_name(partition)] if partition else []
+    return texts_in_rows(values, table.key_types)
 
 
 def _are_conditional(clauses: Sequence[Clause]) -> bool:

@@ -1,11 +1,12 @@
 """The transaction of a write: runs, publishes, and commits statements together."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -33,10 +34,14 @@ from airflow_hiveacid.errors import MetastoreError, TransactionAborted, WriteCon
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 from airflow_hiveacid.jobs.reports.report import RunReport, TableReport
 from airflow_hiveacid.jobs.transaction_job import require_one_change
-from airflow_hiveacid.metastore.alteration import Writer, forget_statistics
-from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.alteration import Writer
+from airflow_hiveacid.metastore.catalog import HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.same_table import require_same_definition
+from airflow_hiveacid.metastore.partition_alteration import complete_columns, forget_statistics
+from airflow_hiveacid.metastore.same_table import (
+    require_same_definition,
+    require_same_table,
+)
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
 from airflow_hiveacid.metastore.txn.transaction import Transaction
 from airflow_hiveacid.progress import Phase, PhaseClock, PhaseObserver
@@ -81,7 +86,12 @@ def run_statements(
     try:
         earlier = None
         if options.run_token is not None:
-            earlier = EarlierAttempts(client, targets, options.run_token)
+            earlier = EarlierAttempts(
+                client,
+                targets,
+                options.run_token,
+                needs_report=bool(options.changes or options.offsets),
+            )
             earlier.end()
         with preparation.stack:
             for statement in statements:
@@ -244,9 +254,18 @@ class AtomicWrite:
         )
 
     def _require_same_tables(
-        self, txn: Transaction, parts: Sequence[Part] = ()
+        self,
+        txn: Transaction,
+        parts: Sequence[Part] = (),
+        read: Mapping[TableRef, HiveTable] = MappingProxyType({}),
     ) -> dict[TableRef, HiveTable]:
-        """Make sure that the targets are still the same tables, and return their definitions."""
+        """Make sure that the targets are still the same tables, and return their definitions.
+
+        Args:
+            txn: The transaction.
+            parts: The statements whose partitions are registered.
+            read: The definitions that were just read.
+        """
         tables = {statement.table.ref: statement.table for statement in self.statements}
         current = {}
         for ref, table in tables.items():
@@ -262,6 +281,7 @@ class AtomicWrite:
                 [*partitions.values()],
                 (txn.txn_id, txn.write_ids[ref.full_name]),
                 may_grow=all(s.only_adds for s in self.statements if s.table.ref == ref),
+                now=read.get(ref),
             )
         return current
 
@@ -319,10 +339,39 @@ class AtomicWrite:
         a folder that is unknown to cleaners.
         """
         current = self._require_same_tables(txn)
+        added: dict[TableRef, list[HivePartition]] = defaultdict(list)
+        try:
+            registered = self._register_partitions(txn, parts, current, added)
+        finally:
+            # Also for a transaction that was lost: these partitions stay.
+            read = {ref: self._complete(current[ref], new) for ref, new in added.items()}
+        if registered:
+            self._require_same_tables(txn, parts, read)
+
+    def _register_partitions(
+        self,
+        txn: Transaction,
+        parts: Sequence[Part],
+        current: Mapping[TableRef, HiveTable],
+        added: dict[TableRef, list[HivePartition]],
+    ) -> bool:
+        """Add and register partitions, and forget statistics that will be wrong.
+
+        Args:
+            txn: The transaction.
+            parts: The statements.
+            current: The definitions of the targets.
+            added: Receives the partitions that were added.
+
+        Returns:
+            Whether the metastore has changed anything.
+        """
         partitions: dict[TableRef, set[str]] = defaultdict(set)
         for part in parts:
             if part.statement.table.partition_keys and part.output.staged:
                 if new := part.output.take_new_partitions(current[part.ref]):
+                    txn.confirm_alive()
+                    added[part.ref] += new
                     self.client.add_partitions(part.ref, new)
                 partitions[part.ref].update(part.output.partitions)
         for ref, names in partitions.items():
@@ -330,13 +379,16 @@ class AtomicWrite:
         registered = bool(partitions)
         for part in parts:
             if part.output.staged:
-                writer = Writer(part.output.write_id, txn.snapshot.write_ids[part.name])
-                # The registration of many partitions takes a while.
-                read = None if registered else current[part.ref]
-                written = part.output.partitions
+                seen = txn.snapshot.write_ids[part.name]
+                writer = Writer(part.output.write_id, seen, txn.confirm_alive)
+                written, read = part.output.partitions, current[part.ref]
                 registered |= forget_statistics(self.client, part.ref, written, writer, read)
-        if registered:
-            self._require_same_tables(txn, parts)
+        return registered
+
+    def _complete(self, table: HiveTable, added: Sequence[HivePartition]) -> HiveTable:
+        """Give new partitions all columns of their table, and return its definition."""
+        read = partial(require_same_table, self.client, table)
+        return complete_columns(self.client, table, added, read)
 
     def _publish(self, txn: Transaction, parts: Sequence[Part], part: Part, now: datetime) -> None:
         """Publish the files of a statement, with a note on the transaction beside them.

@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StructType
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from airflow_hiveacid.acid.bucket_layout import BucketLayout
 from airflow_hiveacid.acid.constraints import WriteRules
-from airflow_hiveacid.acid.names import parse_partition_name, partition_name
+from airflow_hiveacid.acid.names import DEFAULT_PARTITION, parse_partition_name
+from airflow_hiveacid.acid.partition_keys import named_partition
 from airflow_hiveacid.acid.schema import parse_type
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.file_writer import file_writer
@@ -27,6 +28,7 @@ from airflow_hiveacid.engine.rows.table_support import STRIPE_SIZE, stripe_size
 from airflow_hiveacid.engine.spark_versions import from_rows, rebalanced, with_arrow_column
 from airflow_hiveacid.engine.write.row_files import RowFiles, orc_options
 from airflow_hiveacid.engine.write.row_rules import checked
+from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.staging.staged_files import FlatFile, Folder
 from airflow_hiveacid.storage.folder import Storage
@@ -34,6 +36,10 @@ from airflow_hiveacid.storage.threads import in_threads
 
 # Columns that become folders: the classification of rows, and their bucket number.
 FATE, BUCKET_NUMBER = "_acid_fate", "_acid_bucket_number"
+
+# The text of Hive's null partition as a value, in a folder of its own: Spark would write the files
+# of null and of this text into one folder, under the same names.
+_DEFAULT_TEXT = f"\x01{DEFAULT_PARTITION}"
 
 # Hive's orc.base.delta.ratio.
 _STRIPES_OF_DELTAS = 8
@@ -154,6 +160,7 @@ class FlatRowsWriter:
 
         Raises:
             ConstraintViolated: A row violates a constraint.
+            DataError: A partition key has null and the text of Hive's null partition.
         """
         assert self.rules is not None, "A statement that writes rows looks up the constraints."
         frame = checked(frame, self.rules, written)
@@ -178,17 +185,24 @@ class FlatRowsWriter:
             frame: Any columns, and the columns that become folders.
             folder: The folder of the files.
             by: The columns that become folders: FATE, partition keys, BUCKET_NUMBER.
+
+        Raises:
+            DataError: A partition key has null and the text of Hive's null partition.
         """
         root = folder.root.rstrip("/")
+        frame = self._with_folder_texts(frame, by)
         with translated_spark_errors(f"Writing rows for {self.table.ref.full_name}"):
             self.files.save(frame, by, f"{root}/{folder.path}")
         listed = Storage.of(folder.root).list_files(folder.path, recursive=True)
         files = []
+        given: dict[str, set[str | None]] = {}
         for status in sorted(listed, key=lambda status: status.path):
             below, _, name = status.path.rpartition("/")
             if not name.startswith((".", "_")):
                 levels = dict(parse_partition_name(below)) if below else {}
                 fate, bucket = levels.pop(FATE, None), levels.pop(BUCKET_NUMBER, None)
+                for key, value in levels.items():
+                    given.setdefault(key, set()).add(value)
                 files.append(
                     FlatFile(
                         root=folder.root,
@@ -200,12 +214,34 @@ class FlatRowsWriter:
                         fate=fate,
                     )
                 )
+        for key, values in given.items():
+            if {None, _DEFAULT_TEXT} <= values:
+                raise DataError(
+                    f"The rows for {self.table.ref.full_name} have both null and the text"
+                    f" {DEFAULT_PARTITION} in the partition key {key}, which are one partition.",
+                    remedy="Replace one of them in the source.",
+                )
         schema = StructType([field for field in frame.schema.fields if field.name not in by])
         return FlatRows(tuple(files), schema)
 
     def _partition(self, values: Sequence[str | None]) -> str | None:
-        keys = [key.name for key in self.table.partition_keys]
-        return partition_name(keys, values) if values else None
+        texts = [DEFAULT_PARTITION if value == _DEFAULT_TEXT else value for value in values]
+        return named_partition(texts, self.table.key_types) if values else None
+
+    def _with_folder_texts(self, frame: DataFrame, by: Sequence[str]) -> DataFrame:
+        """Give each text of a partition key a folder of its own."""
+        keys = [key for key in self.table.partition_keys if key.name in by]
+        # An empty char is not null, in contrast to an empty string.
+        frame = pad_chars(frame, keys)
+        texts = [key.name for key in keys if frame.schema[key.name].dataType == StringType()]
+        return frame.withColumns(
+            {
+                name: F.when(F.col(quoted(name)) == DEFAULT_PARTITION, F.lit(_DEFAULT_TEXT))
+                .otherwise(F.col(quoted(name)))
+                .alias(name)
+                for name in texts
+            }
+        )
 
 
 def _with_bucket_number(frame: DataFrame, layout: BucketLayout) -> DataFrame:

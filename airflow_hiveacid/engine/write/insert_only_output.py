@@ -21,9 +21,11 @@ class InsertOnlyOutput(TableOutput):
 
     def _locate(self, names: Sequence[str | None]) -> None:
         super()._locate(names)
-        named = [name for name in names if name is not None]
         ours = RowFormat.of(self.table)
-        for partition in self.client.get_partitions(self.table, named) if named else ():
+        for folder in map(self._folders.__getitem__, names):
+            partition = folder.partition
+            if partition is None or folder.is_new:
+                continue
             theirs = RowFormat.of(self.table, partition)
             if theirs.format is not ours.format or (ours.format.is_text and theirs != ours):
                 raise UnsupportedTable(

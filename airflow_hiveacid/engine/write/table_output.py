@@ -25,6 +25,7 @@ from airflow_hiveacid.acid.names import (
     holds_deletes,
     parse_partition_name,
 )
+from airflow_hiveacid.acid.partition_keys import equal_partitions, have_one_text
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note, replacing
 from airflow_hiveacid.acid.write_facts import only_write_id
 from airflow_hiveacid.engine.failures import translated_spark_errors
@@ -101,7 +102,9 @@ class TableOutput(StagedWork):
     staged: dict[tuple[OutputFolder, str], list[StagedFile]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # By the existing and by the canonical names of partitions.
         self._folders: dict[str | None, OutputFolder] = {}
+        self._known: Sequence[str] | None = None
         self._staged_below: dict[str, StagedDirectories] = {}
         self._sealed: list[tuple[StagedDirectories, SealedDirectory]] = []
         self._flat_folders = 0
@@ -172,7 +175,8 @@ class TableOutput(StagedWork):
         """Stage files that Spark has written.
 
         Args:
-            groups: Files of one partition and bucket that become one file.
+            groups: Files of one partition and bucket that become one file. They are added to the
+                existing partition with equal values, if any.
             replace: See ``write_rows``.
             width: The number of leading columns that belong to the table; None means all.
         """
@@ -201,6 +205,8 @@ class TableOutput(StagedWork):
                 self._keep(target, directory, file)
             else:
                 self._stage_below(target.root).keep(file)
+        if replace:
+            self.write_empty_bases(self._with_equal(names)[len(names) :])
 
     def write_deletes(
         self, keys: DataFrame | pa.Table, partitions: Sequence[PartitionFiles]
@@ -219,9 +225,11 @@ class TableOutput(StagedWork):
     def write_empty_bases(self, names: Sequence[str | None]) -> None:
         """Stage a base without rows for each partition that an overwrite leaves empty.
 
-        The base contains a file without rows, because Trino ignores a directory without a file.
+        These are the given partitions, and others with equal values, like k=1.5 and k=1.50. The base
+        contains a file without rows, because Trino ignores a directory without a file.
         """
         directory = Base(self.write_id)
+        names = self._with_equal(names)
         self._locate(names)
         for name in names:
             folder = self._folders[name]
@@ -405,18 +413,37 @@ class TableOutput(StagedWork):
         return replacing(read, write_ids, notes)
 
     def _locate(self, names: Sequence[str | None]) -> None:
-        """Locate existing and future partitions."""
+        """Locate existing and future partitions; an existing one with equal values is used."""
         wanted = [name for name in names if name not in self._folders]
         if None in wanted:
             self._folders[None] = OutputFolder(None, self.table.folder, "")
         named = [name for name in wanted if name is not None]
         existing = self.client.get_partitions(self.table, named) if named else []
         self.locate(existing)
-        for name in named:
-            if name not in self._folders:
+        for name, equal in self._equal(
+            [each for each in named if each not in self._folders]
+        ).items():
+            if equal and equal[0] != name:
+                self._locate(equal[:1])
+                self._folders[name] = self._folders[equal[0]]
+            else:
                 # Only its place counts here: it is described again when it is added.
                 values = [value for _, value in parse_partition_name(name)]
                 self.locate([HivePartition.new(self.table, values)], are_new=True)
+
+    def _with_equal(self, names: Sequence[str | None]) -> list[str | None]:
+        """Append the existing partitions whose values equal those of some partitions."""
+        equal = self._equal([name for name in names if name is not None])
+        return [*dict.fromkeys([*names, *(each for found in equal.values() for each in found)])]
+
+    def _equal(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """The existing partitions whose values equal those of some partitions, by their names."""
+        types = self.table.key_types
+        if not names or have_one_text(types.values()):
+            return {name: [] for name in names}
+        if self._known is None:
+            self._known = self.client.get_partition_names(self.table.ref)
+        return equal_partitions(names, self._known, types)
 
     def _require_folders(self, names: Sequence[str | None]) -> None:
         """Refuse to add rows where the earlier ones are lost."""

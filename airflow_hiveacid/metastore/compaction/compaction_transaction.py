@@ -194,6 +194,7 @@ class CompactionTransaction(LiveTransaction):
                 check.
         """
         if self._claimed is None:
+            self._require_own_process()
             with self._phases(Phase.COMMIT):
                 self._release()
             return
@@ -218,7 +219,7 @@ class CompactionTransaction(LiveTransaction):
             reason: The reason.
         """
         claimed, self._claimed = self._claimed, None
-        if claimed is not None:
+        if claimed is not None and self._state is State.OPEN:
             self.attempt("refuse the request", lambda: self._queue.refused(claimed, reason))
         self.abort(reason)
 

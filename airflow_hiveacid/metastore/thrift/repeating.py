@@ -66,10 +66,6 @@ _CALLS: dict[str, frozenset[str]] = {
             "add_write_notification_log",
             "add_write_notification_log_in_batch",
             "allocate_table_write_ids",  # A transaction has one write id per table.
-            "alter_partitions_req",
-            "alter_partitions_with_environment_context",
-            "alter_table_req",
-            "alter_table_with_environment_context",
             "cancel_delegation_token",
             "check_lock",
             "cm_recycle",  # It moves the remaining files.
@@ -90,6 +86,11 @@ _CALLS: dict[str, frozenset[str]] = {
     ),
     Repeating.UNSAFE: frozenset(
         {
+            # The second call may revert a change that others have made since the first one.
+            "alter_partitions_req",
+            "alter_partitions_with_environment_context",
+            "alter_table_req",
+            "alter_table_with_environment_context",
             # The second commit of a transaction that wrote nothing finds no such transaction.
             "commit_txn",
             # The second call finds the object already created or dropped.

@@ -46,7 +46,7 @@ class Session:
     available, because a host may hang without reporting it.
 
     Every thread has its own connection, because a connection carries one call at a time: a
-    heartbeat never waits behind a long call of another thread.
+    heartbeat never waits behind a long call of another thread. A forked process opens its own.
     """
 
     def __init__(self, options: MetastoreOptions) -> None:

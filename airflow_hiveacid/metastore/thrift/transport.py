@@ -74,6 +74,9 @@ def _as_it_is(answer: Any) -> Any:
 class Connection:
     """An open connection; it carries one call at a time.
 
+    It belongs to the process that opened it: two forked processes would number their calls alike,
+    so that each would accept an answer to the other one.
+
     Attributes:
         endpoint: The host.
         user: The authenticated caller, if any.
@@ -123,6 +126,7 @@ class Connection:
         )
         self._sequence = 0
         self._closed = False
+        self._process = os.getpid()
 
     def _proved(self, mechanism: Mechanism, deadline: Deadline) -> SaslChannel:
         """Return the channel after both sides are authenticated."""
@@ -153,14 +157,21 @@ class Connection:
             )
 
     def is_open(self) -> bool:
-        """Return whether the other side has kept the connection open in the meantime."""
-        return not self._closed and bool(self._transport.isOpen())
+        """Return whether this process opened it, and the other side has kept it open since."""
+        return self._is_own and not self._closed and bool(self._transport.isOpen())
 
     def close(self) -> None:
-        """Close the connection; safe to repeat."""
-        if not self._closed:
+        """Close the connection; safe to repeat.
+
+        A forked process leaves the connection of its parent open: closing TLS sends a message.
+        """
+        if self._is_own and not self._closed:
             self._closed = True
             self._transport.close()
+
+    @property
+    def _is_own(self) -> bool:
+        return self._process == os.getpid()
 
     def invoke(
         self,

@@ -1,5 +1,6 @@
 """The heartbeats that keep a transaction alive while the process lives that works in it."""
 
+import os
 import re
 import threading
 import time
@@ -18,8 +19,9 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600,
 # Regardless of the server's answer, two heartbeats are separated by a pause that a thread can wait.
 _SHORTEST, _LONGEST = 0.1, 30 * 86400.0
 _RETRY_SECONDS = 1.0
-# The metastore's uris and the id of each transaction that this process keeps alive.
-_KEPT_ALIVE: set[tuple[str, int]] = set()
+# The process, the metastore's uris and the id of each transaction that is kept alive. A forked
+# process has the entries of its parent, but not the threads.
+_KEPT_ALIVE: set[tuple[int, str, int]] = set()
 
 
 def txn_timeout_seconds(client: MetastoreClient) -> float:
@@ -39,7 +41,7 @@ def txn_timeout_seconds(client: MetastoreClient) -> float:
 
 def is_of_this_process(client: MetastoreClient, txn_id: int | None) -> bool:
     """Return whether this process keeps a transaction alive."""
-    return txn_id is not None and (client.options.uris, txn_id) in _KEPT_ALIVE
+    return txn_id is not None and (os.getpid(), client.options.uris, txn_id) in _KEPT_ALIVE
 
 
 class Heartbeat:
@@ -63,7 +65,7 @@ class Heartbeat:
             )
         )
         self._txn_id = txn_id
-        self._kept = options.uris, txn_id
+        self._kept = os.getpid(), options.uris, txn_id
         self._every = every_seconds
         self._stopped = threading.Event()
         self._lost: str | None = None

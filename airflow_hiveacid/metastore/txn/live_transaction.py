@@ -1,5 +1,6 @@
 """Common base of all transactions: opening, heartbeats, commit with a lost answer, abort."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -56,6 +57,8 @@ class State(Enum):
 class LiveTransaction:
     """A transaction that is kept alive by heartbeats, and ended by one commit or one abort.
 
+    It belongs to the process that opened it. A forked process can neither continue nor end it.
+
     `Transaction`, `CompactionTransaction` and `ExclusiveTable` inherit from it.
 
     Attributes:
@@ -83,6 +86,16 @@ class LiveTransaction:
         self._owned: list[tuple[Callable[[], None], str]] = []
         self._shown: list[Callable[[], bool]] = []
         self._temporary: list[tuple[Callable[[], None], str]] = []
+
+    @property
+    def _state(self) -> State:
+        """The state; for a forked process, a transaction of its parent has ended."""
+        is_own = self._process == os.getpid() or self._own_state is State.NEW
+        return self._own_state if is_own else State.ENDED
+
+    @_state.setter
+    def _state(self, state: State) -> None:
+        self._own_state, self._process = state, os.getpid()
 
     @property
     def version(self) -> MetastoreVersion:
@@ -131,7 +144,9 @@ class LiveTransaction:
 
         Raises:
             TransactionAborted: The metastore has aborted it.
+            UserError: Another process has opened it.
         """
+        self._require_own_process()
         if self._heartbeat is not None:
             self._heartbeat.check()
 
@@ -141,7 +156,9 @@ class LiveTransaction:
         Raises:
             TransactionAborted: The metastore has aborted it.
             MetastoreUnreachable: It did not recover within the transaction timeout.
+            UserError: Another process has opened it.
         """
+        self._require_own_process()
         deadline = Deadline(self._timeout)
         while True:
             try:
@@ -167,6 +184,8 @@ class LiveTransaction:
             Whether it is certainly aborted, and not deliberately by another client: only a
                 transaction without heartbeats for too long counts as aborted for that reason alone.
         """
+        if self._state is State.ENDED:
+            return False
         silence = 0.0 if self._heartbeat is None else self._heartbeat.silence
         awake = silence <= self._timeout
         if awake and isinstance(error, TransactionAborted):
@@ -191,6 +210,7 @@ class LiveTransaction:
         Raises:
             LockTimeout: Other writers were about to commit all the time.
         """
+        self.check_alive()
         components = [
             LockComponent(
                 type=LockType.EXCLUSIVE,
@@ -273,6 +293,18 @@ class LiveTransaction:
         self._heartbeat = Heartbeat(self._client.options, self.txn_id, every)
         self._heartbeat.start()
 
+    def _require_own_process(self) -> None:
+        """Refuse to work in the transaction of another process.
+
+        Only that process keeps it alive, and knows whether it may be committed.
+        """
+        if self._own_state is not State.NEW and self._process != os.getpid():
+            raise UserError(
+                f"Transaction {self.txn_id} belongs to process {self._process}, from which process"
+                f" {os.getpid()} was forked.",
+                remedy="Begin a transaction in each process, or end it where it was begun.",
+            )
+
     def _outcome(self) -> Outcome:
         """Query the outcome of the transaction."""
         return outcome(self._client, self.txn_id, {})
@@ -341,6 +373,8 @@ class LiveTransaction:
 
     def _release(self) -> None:
         """End a transaction that has nothing to make visible."""
+        if self._state is State.ENDED:
+            return
         self.attempt("release the locks", self._commit_nothing)
         self._end()
 

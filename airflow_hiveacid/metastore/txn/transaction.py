@@ -151,6 +151,7 @@ class Transaction(LiveTransaction):
             table: One of the targets.
             names: The partitions' names, as in the metastore.
         """
+        self._require_own_process()
         changes = self._targets[table].changes_rows
         operation = DataOperation.UPDATE if changes else DataOperation.INSERT
         if names:

@@ -14,6 +14,7 @@ only append or read need no ticket. A writer whose ticket is lost must queue aga
 other effect.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,6 +94,7 @@ class WriterQueue:
         self._changes = [
             component for component in components if component.type is not LockType.SHARED_READ
         ]
+        self._process = os.getpid()
         self._ticket: LockRequest | None = None
         # The number of the first ticket: tickets of this run with a higher number belong to later
         # attempts.
@@ -133,7 +135,7 @@ class WriterQueue:
 
     def end(self) -> None:
         """Leave the queue, so that the next writer's turn comes; once more where that has failed."""
-        if self._ticket is None:
+        if self._ticket is None or self._process != os.getpid():
             return
         try:
             self._client.unlock(self._ticket.lock_id)

@@ -1,0 +1,97 @@
+"""Rules of the package that a driver can be made to break: for each, a scenario shows that it is necessary.
+
+A rule is removed in the driver alone, so that others and the later attempts keep it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, the removal of which a scenario notices.
+
+    Attributes:
+        remove: Removes it from this process.
+        scenario: A scenario that fails without the rule, and succeeds with it.
+    """
+
+    remove: Callable[[], None]
+    scenario: str
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Confirm nothing."""
+
+
+def _confirm_nothing() -> None:
+    from airflow_hiveacid.metastore.txn.live_transaction import LiveTransaction
+
+    LiveTransaction.confirm_alive = _nothing  # type: ignore[method-assign]
+
+
+def _delete_whatever_is_hidden() -> None:
+    from airflow_hiveacid.maintenance.table_cleaning import _Cleaner
+
+    _Cleaner._confirm = _nothing  # type: ignore[method-assign]
+
+
+def _withdraw_whatever_is_hidden() -> None:
+    from airflow_hiveacid.acid.names import REMOVAL_PREFIX
+    from airflow_hiveacid.staging.staged_directories import StagedDirectories
+
+    is_own = StagedDirectories._is_own
+
+    def believes(directories: StagedDirectories, path: str) -> bool:
+        return REMOVAL_PREFIX in path or is_own(directories, path)
+
+    StagedDirectories._is_own = believes  # type: ignore[method-assign]
+
+
+def _commit_mirrors_unconfirmed() -> None:
+    from airflow_hiveacid.iceberg import export
+
+    export.confirm = _nothing  # type: ignore[assignment]
+
+
+def _take_an_unreadable_note_for_none() -> None:
+    from airflow_hiveacid.records.proofs import RunOutcome
+    from airflow_hiveacid.records.run_note_folder import RunNoteFolder
+
+    RunNoteFolder._judge_by_name = lambda *_: RunOutcome.NO_EVIDENCE  # type: ignore[method-assign]
+
+
+def _compare_no_definitions() -> None:
+    from airflow_hiveacid.metastore import partition_alteration
+
+    def believes(client: Any, table: Any, *_: Any) -> Any:
+        return table
+
+    partition_alteration.complete_columns = believes  # type: ignore[assignment]
+
+
+_RECREATED = "its transactions expire and a table is created again"
+RULES: dict[str, Rule] = {
+    "a transaction is confirmed after its last read": Rule(
+        _confirm_nothing,
+        "4.0.1/restore of deltas/pause reading/4/its transactions expire and all is compacted and cleaned",
+    ),
+    "a cleaner confirms its table": Rule(
+        _delete_whatever_is_hidden, f"4.0.1/cleaning/pause after an answer/20/{_RECREATED}"
+    ),
+    "a writer verifies what it withdraws": Rule(
+        _withdraw_whatever_is_hidden, f"4.0.1/insert/pause twice/2002/{_RECREATED}"
+    ),
+    "a mirror confirms its table before its commit": Rule(
+        _commit_mirrors_unconfirmed, f"4.0.1/mirror/pause after an answer/10/{_RECREATED}"
+    ),
+    "an unreadable note is not absent": Rule(
+        _take_an_unreadable_note_for_none,
+        "4.0.1/insert/kill/84/the notes of its run are damaged/kill/200",
+    ),
+    "partitions are compared with their table after they were added": Rule(
+        _compare_no_definitions,
+        "4.0.1/add partitions/pause after an answer/11/its transactions expire and others add a column",
+    ),
+}
