@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.authorizer import require_access, user_of
+from airflow_hiveacid.authorizer import user_of
 from airflow_hiveacid.errors import AccessRefused, TaskKilled
 from airflow_hiveacid.jobs.accesses import accesses_of, paths_of
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
 from airflow_hiveacid.secret_text import without_secrets
 
 if TYPE_CHECKING:
@@ -31,10 +30,12 @@ def require_job_access(job: Job, context: "Context") -> None:
     :param context: The context of the running task.
     :raises AccessRefused: A location or an access is refused.
     """
-    allowed = AllowedLocations.parse(job.connection.allowed_locations or "")
-    for path in paths_of(job):
-        allowed.require(path)
-    require_access(user_of(context["ti"].dag_id), accesses_of(job))
+    # Thrift and Arrow are heavy, and this module is imported while DAGs are parsed.
+    from airflow_hiveacid.maintenance import location_owners
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(job.connection) as client:
+        location_owners.require_job_access(client, user_of(context["ti"].dag_id), job)
 
 
 def outcome_of(error: BaseException | None) -> str:

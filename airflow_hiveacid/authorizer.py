@@ -1,21 +1,19 @@
 """The authorizer of `[hive_acid]`, which decides on the accesses of all processes alike."""
 
-import configparser
 import importlib
 import logging
 import os
 import pwd
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 
 from airflow_hiveacid.errors import AccessRefused, InvalidJob
 from airflow_hiveacid.jobs.job import Access
+from airflow_hiveacid.jobs.options.configuration import setting
 
 log = logging.getLogger(__name__)
 
 _SETTING = "[hive_acid] authorizer"
-_VARIABLE = "AIRFLOW__HIVE_ACID__AUTHORIZER"
 
 
 def require_access(user: str, accesses: Iterable[Access]) -> None:
@@ -23,13 +21,20 @@ def require_access(user: str, accesses: Iterable[Access]) -> None:
 
     :param user: ``dag:ID`` for a task, ``user:NAME`` for a user of the page, or ``os:NAME`` for a
         user of the operating system.
-    :param accesses: The accesses.
-    :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails.
+    :param accesses: The accesses, at least one.
+    :raises AccessRefused: The authorizer refuses one, cannot be imported, or fails; or there is no
+        access that it could decide on.
     """
-    path = _configured_path()
+    named = tuple(accesses)
+    if not named:
+        raise AccessRefused(
+            f"{user} would work on nothing that has a name, so nobody can permit it.",
+            remedy="Name the table.",
+        )
+    path = authorizer_path()
     if not path:
         return
-    for access in accesses:
+    for access in named:
         try:
             allowed = _authorizer(path)(
                 user=user, table=access.table, columns=access.columns, action=access.action
@@ -57,6 +62,11 @@ def may_access(user: str, access: Access) -> bool:
     return True
 
 
+def authorizer_path() -> str:
+    """Return the configured path of the authorizer; "" without an authorizer."""
+    return setting("authorizer")
+
+
 def user_of(dag_id: str) -> str:
     """Name the user that a task acts for: its DAG, as every task of it has the same rights.
 
@@ -78,31 +88,6 @@ def system_user() -> str:
         return f"os:{pwd.getpwuid(os.getuid()).pw_name}"
     except KeyError:
         return f"os:{os.getuid()}"
-
-
-def _configured_path() -> str:
-    """Read the path where Airflow reads it: notebooks and the command line do not load Airflow."""
-    given = os.environ.get(_VARIABLE)
-    if given is None:
-        home = os.environ.get("AIRFLOW_HOME") or "~/airflow"
-        file = os.environ.get("AIRFLOW_CONFIG") or f"{home}/airflow.cfg"
-        given = _path_in(Path(os.path.expandvars(file)).expanduser())
-    return given.strip()
-
-
-@cache
-def _path_in(file: Path) -> str:
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ""
-    except (OSError, ValueError, configparser.Error) as error:
-        raise AccessRefused(
-            f"{file} cannot be read, so whether there is an authorizer is not known: {error}.",
-            remedy=f"Make the file readable, or set {_VARIABLE}; empty means no authorizer.",
-        ) from error
-    return parser.get("hive_acid", "authorizer", fallback="")
 
 
 @cache

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.authorizer import require_access, system_user
+from airflow_hiveacid.authorizer import authorizer_path, require_access, system_user
 from airflow_hiveacid.cli.foreground import interrupted_by_kill
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.jobs.job import EVERYTHING, READ, Access
 from airflow_hiveacid.text.printable import print_lines, printable_lines, printable_output
 
 # A shell adds the number of the signal that ended a program.
@@ -33,7 +33,9 @@ class Command:
         configure: Adds its arguments to a parser.
         run: Runs the command, and returns the exit status.
         changes: The command may change data that others see.
-        action: The action on its table, for the authorizer.
+        action: The action for the authorizer, on the table in the arguments, or on all tables if
+            there is no table: then the arguments do not show the tables of the command.
+        asks: Whether the command itself asks the authorizer for each table that it finds.
         hidden: The arguments whose values are kept out of Airflow's audit log.
     """
 
@@ -44,6 +46,7 @@ class Command:
     run: Callable[[argparse.Namespace], int]
     changes: bool = False
     action: str = READ
+    asks: bool = False
     hidden: tuple[str, ...] = ()
 
     def execute(self, arguments: argparse.Namespace) -> int:
@@ -55,11 +58,20 @@ class Command:
         with printable_output(), interrupted_by_kill():
             return self._execute(arguments)
 
+    def accesses(self, arguments: argparse.Namespace) -> list[Access]:
+        """List the accesses that are known before the command runs: at least one, unless it asks.
+
+        Args:
+            arguments: The arguments of the command.
+        """
+        if table := getattr(arguments, "table", None):
+            return [Access(TableRef.parse(table).full_name, None, self.action)]
+        return [] if self.asks else [Access(EVERYTHING, None, self.action)]
+
     def _execute(self, arguments: argparse.Namespace) -> int:
         try:
-            if table := getattr(arguments, "table", None):
-                access = Access(TableRef.parse(table).full_name, None, self.action)
-                require_access(system_user(), [access])
+            if accesses := self.accesses(arguments):
+                _require(arguments, accesses)
             status = self.run(arguments)
             sys.stdout.flush()
         except HiveAcidError as error:
@@ -73,3 +85,17 @@ class Command:
             number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
             return _ENDED_BY_SIGNAL + number
         return status
+
+
+def _require(arguments: argparse.Namespace, accesses: list[Access]) -> None:
+    """Ask the authorizer for accesses, and for the owners of the locations of their tables."""
+    require_access(system_user(), accesses)
+    if not authorizer_path() or not getattr(arguments, "table", None):
+        return
+    # Thrift is heavy, and this module is imported for every command.
+    from airflow_hiveacid.cli import target
+    from airflow_hiveacid.maintenance.location_owners import require_job_access
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(target.metastore(arguments)) as client:
+        require_job_access(client, system_user(), (), accesses)

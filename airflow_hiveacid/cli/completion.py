@@ -7,8 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
+from airflow_hiveacid.authorizer import may_access, system_user
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.target import kerberos
+from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.jobs.options.metastore_options import METASTORE_VARIABLE, MetastoreOptions
 from airflow_hiveacid.text.printable import print_lines
 
@@ -139,6 +141,7 @@ def command_for(others: Sequence[Command]) -> Command:
         'eval "$(hiveacid completion bash)", or zsh.',
         configure=_configure,
         run=partial(_run, others),
+        asks=True,
     )
 
 
@@ -164,4 +167,5 @@ def _tables() -> Iterator[str]:
     options = MetastoreOptions.of(MetastoreOptions(uris=uris, **kerberos()))
     with closing(MetastoreClient(options)) as client:
         for database in client.get_databases():
-            yield from (f"{database}.{table}" for table in client.get_tables(database))
+            names = (f"{database}.{table}" for table in client.get_tables(database))
+            yield from (name for name in names if may_access(system_user(), Access(name, (), SHOW)))

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_hiveacid.acid.compaction_choice import in_threshold_order
 from airflow_hiveacid.acid.compaction_decision import Decision
 from airflow_hiveacid.acid.compaction_policy import Budget
+from airflow_hiveacid.authorizer import may_access, system_user
 from airflow_hiveacid.cli import policy, target
 from airflow_hiveacid.cli.shown_partitions import first_decisions, print_rest
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import DataError
 from airflow_hiveacid.jobs import codec
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.text.quantities import duration_in_words
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ def print_ranking(arguments: argparse.Namespace, budget: Budget) -> int:
     samples = None if path is None else load_samples(path)
     with closing(MetastoreClient(target.metastore(arguments))) as client:
         refs = tables_of(client, arguments.table)
+        if "*" in arguments.table:
+            refs = [
+                ref for ref in refs if may_access(system_user(), Access(ref.full_name, None, READ))
+            ]
         print(f"hiveacid: measuring {arguments.table} ...", file=sys.stderr, flush=True)
         survey = Survey(client, policy.policy(arguments))
         decisions = survey.survey(refs, target.partitions(arguments))

@@ -12,12 +12,14 @@ from airflow_hiveacid.acid.compaction_choice import choose
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.acid.sort_order import split_order_by
+from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.compaction.acid import AcidCompactor
 from airflow_hiveacid.compaction.insert_only import InsertOnlyCompactor
 from airflow_hiveacid.compaction.partition import PartitionCompactor
 from airflow_hiveacid.compaction.row_order import RowOrder
 from airflow_hiveacid.compaction.scheduling import Scheduler
 from airflow_hiveacid.errors import (
+    AccessRefused,
     AlreadyCompacting,
     AnswerLost,
     HiveAcidError,
@@ -27,6 +29,7 @@ from airflow_hiveacid.errors import (
     SparkNeeded,
     UnsupportedMetastore,
 )
+from airflow_hiveacid.jobs.job import Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, ErrorReport, PartitionReport
 from airflow_hiveacid.maintenance.survey import Survey, compactable, compaction_of
@@ -215,6 +218,8 @@ class TableCompactor:
         """Process the waiting requests of the queue, one at a time."""
         while (served := self._serve_one()) is not None:
             yield served
+            if served.error is not None and served.error.id == AccessRefused.__name__:
+                return  # The refused request remains the next one of the queue.
 
     def _serve_one(self) -> PartitionReport | None:
         phases = self._phases("a request")
@@ -229,7 +234,10 @@ class TableCompactor:
         if compaction is None:
             return None
         try:
+            # A claim cannot be returned.
+            self._require_access(compaction.ref)
             with compaction:
+                self._require_access(compaction.ref)
                 # The metastore returns any request that waits in the pool, possibly of another
                 # table.
                 table = compactable(self._client, compaction.ref)
@@ -245,6 +253,11 @@ class TableCompactor:
             return None
         except Exception as error:  # noqa: BLE001 - the other requests are served all the same
             return self._failed(compaction.ref, compaction.partition, error)
+
+    def _require_access(self, ref: TableRef) -> None:
+        """Ask for the table of a request; the metastore lets a worker choose none."""
+        if ref != self._ref:
+            require_access(program_user(), [Access(ref.full_name, None, CompactJob.tag)])
 
     def _phases(self, about: str) -> PhaseClock:
         """A clock for one of several compactions, which are named in its log lines."""

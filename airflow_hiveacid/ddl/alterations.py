@@ -20,6 +20,7 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     RenameTableJob,
     TablePropertiesJob,
 )
+from airflow_hiveacid.maintenance.location_owners import require_unshared
 from airflow_hiveacid.metastore.alteration import (
     alter_table,
     forget_row_count,
@@ -42,6 +43,9 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
 
     Returns:
         Notes for the author of the statement.
+
+    Raises:
+        SharedLocation: Another table has files in its folder, which would move.
     """
     new = TableRef.parse(job.new_name)
     if find_table(client, new) is not None:
@@ -58,7 +62,7 @@ def rename_table(client: MetastoreClient, ref: TableRef, job: RenameTableJob) ->
         return True
 
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        require_same_table(client, table)
+        require_unshared(client, [require_same_table(client, table)])
         try:
             # Another attempt of the run ends the lock before it continues.
             alter_table(client, table, change, held.confirm_alive)

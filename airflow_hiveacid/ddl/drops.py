@@ -4,6 +4,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import MetastoreError, TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.catalog_jobs import DropTableJob
+from airflow_hiveacid.maintenance.location_owners import require_unshared
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import require_same_table
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
@@ -14,6 +15,9 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
 
     Returns:
         Notes for the author of the statement.
+
+    Raises:
+        SharedLocation: Another table has files in its folder, which the drop would delete.
     """
     kind = "view" if job.view else "table"
     table = find_table(client, ref)
@@ -30,7 +34,7 @@ def drop_table(client: MetastoreClient, ref: TableRef, job: DropTableJob) -> tup
             f"{ref} is a {found}, and no {other}.", remedy=f"Write DROP {found.upper()}."
         )
     with ExclusiveTable(client, ref, job.token, job.lock_wait_seconds) as held:
-        require_same_table(client, table)
+        require_unshared(client, [require_same_table(client, table)])
         drop_held(client, ref, held)
     return tuple(held.warnings)
 

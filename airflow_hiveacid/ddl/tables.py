@@ -12,6 +12,7 @@ from airflow_hiveacid.jobs.definitions.catalog_jobs import CreateTableLikeJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob
 from airflow_hiveacid.jobs.definitions.table_properties import RUN_PROPERTY, free_properties
 from airflow_hiveacid.layout.new_folders import require_unused_table_folder
+from airflow_hiveacid.maintenance.location_owners import require_free_folder
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.constraints import as_structs
@@ -101,6 +102,7 @@ def create(
         Notes for the author.
 
     Raises:
+        SharedLocation: Another table is registered in the folder, around it, or inside it.
         TableExists: Another table of the name exists.
         UnsupportedTable: The folder of the table has directories of an earlier one.
     """
@@ -110,6 +112,7 @@ def create(
 
     def create_unused() -> None:
         if not table.is_view:
+            require_free_folder(client, table)
             require_unused_table_folder(client, table)
         client.create_table(table, constraints)
 

@@ -32,6 +32,7 @@ from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.changes_range import ranges_of
 from airflow_hiveacid.jobs.export_job import ExportChangesJob
 from airflow_hiveacid.jobs.reports.report import ChangesRange, RunReport
+from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.same_table import located
@@ -67,6 +68,7 @@ def export_changes(
 
     Raises:
         InvalidJob: The job does not define the range.
+        SharedLocation: A table is registered in the folder, around it, or inside it.
     """
     return _Export(spark, client, job, PhaseClock(observers)).write()
 
@@ -103,6 +105,8 @@ class _Export:
         folder = hashlib.sha256(plain_location(self._path).encode()).hexdigest()[:16]
         lock, wait = TableRef("default", f"export#{folder}"), self._job.lock_wait_seconds
         with ExclusiveTable(self._client, lock, token, wait) as exclusive:
+            # Before any file there is read or removed.
+            require_free(self._client, [self._job.path], f"The export of {self._job.target}")
             table = self._client.get_table(TableRef.parse(self._job.target))
             if (known := self._known(table)) is not None:
                 return known

@@ -19,9 +19,9 @@ from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import ColumnMapping
 from airflow_hiveacid.assets import table_asset
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.errors import HiveAcidError, InvalidConnection
-from airflow_hiveacid.jobs.job import READ, Access
+from airflow_hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access
 from airflow_hiveacid.jobs.options.metastore_options import (
     AUTO,
     KERBEROS,
@@ -163,17 +163,20 @@ class HiveAcidMetastoreHook(BaseHook):
         :param lock_wait_seconds: How long to wait for the locks.
         :raises AccessRefused: The authorizer refuses a table.
         """
+        from airflow_hiveacid.maintenance.location_owners import require_job_access
         from airflow_hiveacid.metastore.txn.transaction import Transaction
 
         written = [] if target is None else [Access(target.lower(), None, operation.name.lower())]
         accesses = [*written, *(Access(table.lower(), None, READ) for table in reads)]
-        require_access(program_user(), accesses)
+        # Without a table, the transaction only shows which others are open.
+        accesses = accesses or [Access(EVERYTHING, (), SHOW)]
         lineage = get_hook_lineage_collector()
         for table in reads:
             lineage.add_input_asset(self, uri=self._uri(table))
         if target is not None:
             lineage.add_output_asset(self, uri=self._uri(target))
         with self.get_conn() as client:
+            require_job_access(client, program_user(), (), accesses)
             targets = []
             if target is not None:
                 ref = TableRef.parse(target)

@@ -58,6 +58,7 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
     IcebergColumn,
     IcebergExportReport,
 )
+from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -104,6 +105,8 @@ class Export:
         if known is not None:
             if (found := self._found(known)) is not None:
                 return found
+            # A catalog may name any folder.
+            self._require_free(known.location())
             mirror = known, self._opened(known)
         # A transaction does not see those that were opened later, even if they commit first.
         self._began = datetime.now(UTC)
@@ -126,6 +129,8 @@ class Export:
         target = self._changed(table, visible, definition, mirror)
         format_ = mirror[1].format if mirror is not None else self._job.format or "orc"
         _require_separate(target.location, table, visible)
+        if mirror is None:
+            self._require_free(target.location)
         report = IcebergExportReport(
             target=self._ref.full_name,
             table=self._job.table,
@@ -212,6 +217,18 @@ class Export:
             bytes=written.bytes,
         )
         return _with_shares(done, written.shares)
+
+    def _require_free(self, location: str) -> None:
+        purpose = f"The Iceberg table {self._job.table}"
+        require_free(self._client, [location], purpose, tolerated=self._is_own_entry)
+
+    def _is_own_entry(self, name: str) -> bool:
+        """Return whether a table of the metastore is the entry of the existing Iceberg table."""
+        if not f".{self._job.table}".lower().endswith(f".{name}"):
+            return False
+        found, known = self._client.get_table(TableRef.parse(name)), self._lake.table()
+        metadata = found.parameters.get("metadata_location")
+        return known is not None and metadata == known.metadata_location
 
     def _commit(
         self,

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
-
-_LOCATIONS = ("path", "location", "managed_location", "checkpoint")
 
 
 def accesses_of(job: object) -> tuple[Access, ...]:
@@ -17,24 +16,35 @@ def accesses_of(job: object) -> tuple[Access, ...]:
 
     Args:
         job: The job or the question.
+
+    Raises:
+        AccessRefused: A part of the job has no access, so that nobody can permit it.
     """
     return tuple(dict.fromkeys(_accesses(job)))
 
 
-def paths_of(job: Job) -> tuple[str, ...]:
+def paths_read(job: object) -> tuple[str, ...]:
+    """List the locations that a job names, and reads."""
+    return _paths(job, "paths_read")
+
+
+def paths_written(job: object) -> tuple[str, ...]:
+    """List the locations that a job names, and creates or writes."""
+    return _paths(job, "paths_written")
+
+
+def paths_of(job: object) -> tuple[str, ...]:
     """List the locations that a job names itself.
 
     Args:
         job: The job.
     """
-    return tuple(
-        dict.fromkeys(
-            value
-            for part in _parts(job)
-            for name in _LOCATIONS
-            if isinstance(value := getattr(part, name, None), str)
-        )
-    )
+    return tuple(dict.fromkeys((*paths_read(job), *paths_written(job))))
+
+
+def _paths(job: object, name: str) -> tuple[str, ...]:
+    found = (path for part in _parts(job) for path in getattr(part, name, ()))
+    return tuple(dict.fromkeys(found))
 
 
 def _accesses(job: object) -> Iterator[Access]:
@@ -43,8 +53,14 @@ def _accesses(job: object) -> Iterator[Access]:
             yield Access(part.name.lower(), None, READ)
         elif isinstance(part, TableRef):
             yield Access(part.full_name, None, READ)
-        elif isinstance(part, Job):
-            yield from part.own_accesses()
+        elif (own_accesses := getattr(part, "own_accesses", None)) is not None:
+            own = tuple(own_accesses())
+            # All accesses of statements are those of the statements.
+            if isinstance(part, Job) and not own and not getattr(part, "statements", ()):
+                raise AccessRefused(
+                    f"{type(part).__name__} works on nothing that has a name, so nobody can permit it."
+                )
+            yield from own
 
 
 def _parts(value: object) -> Iterator[object]:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 from airflow_hiveacid.acid.consumers import require_consumer
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_choice, require_text
-from airflow_hiveacid.jobs.job import Access, Job
+from airflow_hiveacid.jobs.job import READ, Access, Job
 from airflow_hiveacid.jobs.sources import ChangesSource, Source, inputs_of
 
 ExportFormat = Literal["parquet", "json", "csv"]
@@ -58,9 +58,14 @@ class ExportChangesJob(Job):
         """The changes."""
         return inputs_of(self.source)
 
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folder."""
+        return (self.path,)
+
     def own_accesses(self) -> Iterator[Access]:
-        """Yield nothing: the job writes no table."""
-        yield from ()
+        """Yield the table that is read: the job writes none."""
+        yield Access(self.target.lower(), None, READ)
 
     def _validate_own(self) -> None:
         if not isinstance(self.source, ChangesSource):

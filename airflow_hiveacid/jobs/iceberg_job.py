@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.errors import InvalidJob
 from airflow_hiveacid.jobs.field_checks import awaits_rendering, require_text
-from airflow_hiveacid.jobs.job import READ, Access, Job
+from airflow_hiveacid.jobs.job import READ, WRITE, Access, Job
 from airflow_hiveacid.jobs.reports.iceberg_report import (
     IcebergCompareReport,
     IcebergExportReport,
@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.reports.report import Report
 
 IcebergFileFormat = Literal["orc", "parquet"]
 IcebergDeletes = Literal["apply", "positions"]
+_URI, _WAREHOUSE = "uri", "warehouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,33 @@ class IcebergJob(Job):
     catalog: str = "default"
     catalog_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    action: ClassVar[str] = READ
+
+    @property
+    def subject(self) -> str:
+        """The Iceberg table, as the authorizer knows it.
+
+        It names the catalog by its address if the job has one, since a job can give any name to any
+        catalog.
+        """
+        uri, warehouse = (self.catalog_options.get(name, "") for name in (_URI, _WAREHOUSE))
+        address = "#".join(filter(None, (_without_user(uri), _without_user(warehouse))))
+        named = not self.catalog_options
+        catalog = self.catalog if named else address or f"{self.catalog}?"
+        return f"iceberg:{catalog}.{self.table}".lower()
+
+    @property
+    def paths_read(self) -> tuple[str, ...]:
+        """The folder of the Iceberg table, if the job determines it."""
+        warehouse = self.catalog_options.get(_WAREHOUSE, "")
+        if not _is_location(warehouse):
+            return ()
+        return (f"{warehouse.rstrip('/')}/{'/'.join(self.table.split('.'))}",)
+
     def own_accesses(self) -> Iterator[Access]:
-        """Yield the access to the Hive table, which is read."""
+        """Yield the access to the Hive table, which is read, and to the Iceberg table."""
         yield Access(self.target.lower(), None, READ)
+        yield Access(self.subject, None, self.action)
 
     def _validate_own(self) -> None:
         require_text(self.table, "table")
@@ -107,6 +132,7 @@ class IcebergExportJob(IcebergJob):
     """
 
     tag: ClassVar[str] = "to_iceberg"
+    action: ClassVar[str] = WRITE
     report: ClassVar[type[Report]] = IcebergExportReport
     done: ClassVar[str] = "exported"
 
@@ -115,6 +141,11 @@ class IcebergExportJob(IcebergJob):
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folder of the new table."""
+        return (self.location,) if self.location else ()
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -134,3 +165,15 @@ class IcebergExportJob(IcebergJob):
         self._require_texts("properties", self.properties)
         if str(self.properties.get("format-version", "2")) != "2":
             raise InvalidJob("properties: the export writes tables of format version 2 only.")
+
+
+def _without_user(address: str) -> str:
+    """Return an address without a user, a password, or parameters, which may be secrets."""
+    scheme, separator, rest = address.partition("?")[0].rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _is_location(warehouse: str) -> bool:
+    """Return whether a warehouse is a folder, and not the name of a warehouse of a REST catalog."""
+    return ":/" in warehouse or warehouse.startswith("/")

@@ -24,6 +24,10 @@ from airflow_hiveacid.text.spelling import did_you_mean
 READ = "read"
 # The action of an access that only shows a table in a list of tables.
 SHOW = "show"
+# The action of an access that writes something that is no table of the metastore.
+WRITE = "write"
+# Stands for all tables, where an access cannot be limited to one of them.
+EVERYTHING = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Access:
     """One access to a table.
 
     Attributes:
-        table: "database.table", or a database.
+        table: "database.table", a database, "iceberg:catalog.namespace.table", or "*" for all tables.
         columns: The columns; None means that all may be accessed.
         action: "read", or the tag of the job: "merge", "insert", "clean", "drop_table", ...
     """
@@ -147,6 +151,11 @@ class Job(RunOptions):
         return None
 
     @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The locations that the job names, and creates or writes."""
+        return ()
+
+    @property
     def defines(self) -> tuple[str, ...] | None:
         """The tables whose definitions the job may change; None if these cannot be named."""
         return ()
@@ -162,7 +171,10 @@ class Job(RunOptions):
         return None
 
     def own_accesses(self) -> Iterator[Access]:
-        """Yield the accesses of the job, without those of its sources and of jobs inside it."""
+        """Yield the accesses of the job, without those of its sources and of jobs inside it.
+
+        A job without statements yields at least one, or it is refused.
+        """
         for table in self.tables:
             yield Access(table.lower(), None, self.tag)
 

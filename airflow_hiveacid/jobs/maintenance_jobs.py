@@ -1,6 +1,6 @@
 """Jobs for the maintenance of one table: compaction of its partitions, and cleaning."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_partition_names,
     require_text,
 )
-from airflow_hiveacid.jobs.job import Job, ScriptedJob
+from airflow_hiveacid.jobs.job import EVERYTHING, Access, Job, ScriptedJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, Report
 from airflow_hiveacid.text.quantities import parse_duration
 
@@ -39,7 +39,7 @@ class CompactJob(ScriptedJob):
             columns the rows keep their order.
         mode: "auto" uses the queue of HMS 4, and a lock of this package on HMS 3. "queue" requires
             HMS 4. "worker" processes the requests in HMS 4's queue for this table, such as those of
-            ALTER TABLE ... COMPACT.
+            ALTER TABLE ... COMPACT, and those of other tables that wait before them.
         policy: The rules for partitions that are worth compacting.
         budget: The limits of this run; they apply only without a type.
         reason: The reason for the job, for the log.
@@ -76,6 +76,12 @@ class CompactJob(ScriptedJob):
     def definition_lock(self) -> LockType:
         """Readers and writers may continue."""
         return LockType.SHARED_READ
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the table, and all tables for a worker: the queue may return any request."""
+        yield Access(self.target.lower(), None, self.tag)
+        if self.mode == "worker":
+            yield Access(EVERYTHING, None, self.tag)
 
     def _validate_own(self) -> None:
         if self.partitions is not None:

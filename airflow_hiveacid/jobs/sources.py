@@ -22,6 +22,8 @@ from airflow_hiveacid.jobs.schema_text import require_types
 
 PathFormat = Literal["orc", "parquet", "csv", "json"]
 PATH_FORMATS = frozenset(get_args(PathFormat))
+# Options of Spark that name the files of a source.
+PATH_OPTIONS = frozenset({"path", "paths"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +128,21 @@ class PathSource:
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
 
+    @property
+    def paths_read(self) -> tuple[str, ...]:
+        """The files."""
+        return (self.path,)
+
     def validate(self) -> None:
         """Raise InvalidJob if the source is invalid."""
         require_text(self.path, "source.path")
         require_choice(self.format, PATH_FORMATS, "source.format")
+        require_mapping(self.options, "source.options", '{"header": "true"}')
+        if named := sorted(name for name in self.options if name.lower() in PATH_OPTIONS):
+            raise InvalidJob(
+                f"source.options has {named[0]!r}, which would replace or extend source.path.",
+                remedy="Name each file or folder as a PathSource.",
+            )
         if self.schema is not None:
             require_text(self.schema, "source.schema")
             require_types(self.schema, "source.schema")

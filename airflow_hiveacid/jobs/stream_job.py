@@ -1,7 +1,7 @@
 """Job that writes a stream into tables, with one transaction for each micro-batch."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import require_types
 from airflow_hiveacid.jobs.sources import (
     PATH_FORMATS,
+    PATH_OPTIONS,
     BatchSource,
     ChangesSource,
     PathFormat,
@@ -27,6 +28,9 @@ from airflow_hiveacid.text.quantities import parse_duration
 AVAILABLE_NOW = "available_now"
 # Prefix of Spark properties that are options of the source. Spark redacts "secret" ones.
 SECRET_OPTION = "spark.hiveacid.secret."
+_CLEAN, _ARCHIVE = "cleansource", "sourcearchivedir"
+# Options of sources of files with their locations, or with what happens to the files.
+LOCATION_OPTIONS = PATH_OPTIONS | {_CLEAN, _ARCHIVE}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -53,6 +57,21 @@ class StreamSource:
     format: PathFormat | Literal["kafka", "text", "rate"] | str
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
+
+    @property
+    def paths_read(self) -> tuple[str, ...]:
+        """The files, if it is a source of files."""
+        return tuple(self._values(PATH_OPTIONS))
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The files that the source moves or deletes when it has read them."""
+        moves = any(value.lower() != "off" for value in self._values({_CLEAN}))
+        return (*(self.paths_read if moves else ()), *self._values({_ARCHIVE}))
+
+    def _values(self, names: Container[str]) -> Iterator[str]:
+        """Yield the values of options, whose names may be written in any case."""
+        yield from (value for name, value in self.options.items() if name.lower() in names)
 
     def __repr__(self) -> str:
         """Return the source without secrets, as the text may be logged."""
@@ -109,6 +128,11 @@ class StreamJob(StatementsJob):
     trigger: str = "10 s"
     run_for: str | None = None
     reset_query: str | None = None
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The checkpoint."""
+        return (self.checkpoint,)
 
     @property
     def transaction(self) -> TransactionJob:

@@ -68,7 +68,7 @@ class TableFolders:
         self.folders = [PartitionFolder(None, table.folder, table.folder, "")]
         if table.partition_keys:
             self.folders = [folder_of(table.folder, *named) for named in sorted(locations.items())]
-        self._places_of = _resolver()
+        self._places_of = place_resolver()
         root = self._places_of(table.folder)
         places_of_partitions = {
             f"{table.ref}/{folder.partition}": (folder.location, self._places_of(folder.location))
@@ -80,9 +80,9 @@ class TableFolders:
         for name, (location, found) in places_of_partitions.items():
             # Partitions lie inside the folder of their table, never at it or around it.
             if any(place.may_be_inside(partition) for place in root for partition in found):
-                raise _shared(name, table.ref.full_name, location)
+                raise shared_location(name, table.ref.full_name, location)
             if (neighbor := own.overlapping(found, besides=name)) is not None:
-                raise _shared(name, neighbor, location)
+                raise shared_location(name, neighbor, location)
         self._own = OwnPlaces([(table.ref.full_name, root), *partitions.items()])
 
     def of_partitions(self, partitions: Sequence[str] | None) -> list[PartitionFolder]:
@@ -121,7 +121,7 @@ class TableFolders:
         """
         for other, location in others:
             if (overlapping := self._own.overlapping(self._places_of(location))) is not None:
-                raise _shared(overlapping, other, location)
+                raise shared_location(overlapping, other, location)
 
 
 def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequence[str]) -> None:
@@ -136,18 +136,18 @@ def require_own_folders(client: MetastoreClient, table: HiveTable, dropped: Sequ
         SharedLocation: Another table, or a partition that remains, may have its files in a folder,
             around it or inside it.
     """
-    places_of = _resolver()
+    places_of = place_resolver()
     locations = partition_locations(client, table)
     removed = {name: places_of(locations.pop(name)) for name in dropped if name in locations}
     root = places_of(table.folder)
     for name, found in removed.items():
         if any(place.may_be_inside(partition) for place in root for partition in found):
-            raise _shared(f"{table.ref}/{name}", table.ref.full_name, table.folder)
+            raise shared_location(f"{table.ref}/{name}", table.ref.full_name, table.folder)
     own = OwnPlaces((f"{table.ref}/{name}", found) for name, found in removed.items())
     kept = ((f"{table.ref}/{name}", location) for name, location in locations.items())
     for other, location in chain(kept, other_locations(client, table)):
         if (overlapping := own.overlapping(places_of(location))) is not None:
-            raise _shared(overlapping, other, location)
+            raise shared_location(overlapping, other, location)
 
 
 def folder_of(table: str, partition: str | None, location: str) -> PartitionFolder:
@@ -155,7 +155,7 @@ def folder_of(table: str, partition: str | None, location: str) -> PartitionFold
     return PartitionFolder(partition, location, *split_location(table, location))
 
 
-def _resolver() -> Callable[[str], frozenset[Place]]:
+def place_resolver() -> Callable[[str], frozenset[Place]]:
     """Return a function that lists every directory that a location may mean."""
     mounts = MountTables(hadoop_properties())
     # Most partitions lie in few directories, whose links are followed once.
@@ -174,5 +174,6 @@ def _resolver() -> Callable[[str], frozenset[Place]]:
     return lambda location: places(location, mounts, resolve)
 
 
-def _shared(one: str, other: str, where: str) -> SharedLocation:
+def shared_location(one: str, other: str, where: str) -> SharedLocation:
+    """Return the error that two names have, or may have, files in one directory."""
     return SharedLocation(f"{one} and {other} have, or may have, files in one directory: {where}.")

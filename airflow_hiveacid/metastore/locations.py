@@ -28,6 +28,19 @@ def other_locations(client: MetastoreClient, besides: HiveTable) -> Iterator[tup
     return _locations_of_tables(client, besides.raw.catName, besides.ref)
 
 
+def all_locations(client: MetastoreClient, *, partitions: bool = True) -> Iterator[tuple[str, str]]:
+    """Find the locations of all tables of all databases, and of their partitions.
+
+    Args:
+        client: The metastore; see ``other_locations``.
+        partitions: Whether to list partitions; without them no call is made for a single table.
+
+    Yields:
+        "database.table" or "database.table/partition" with its location; views are skipped.
+    """
+    return _locations_of_tables(client, None, partitions=partitions)
+
+
 class Locations:
     """The locations of all tables, listed once when they are first needed, by any thread."""
 
@@ -65,7 +78,11 @@ class Locations:
 
 
 def _locations_of_tables(
-    client: MetastoreClient, catalog: str, besides: TableRef | None = None
+    client: MetastoreClient,
+    catalog: str | None,
+    besides: TableRef | None = None,
+    *,
+    partitions: bool = True,
 ) -> Iterator[tuple[str, str]]:
     for database in client.get_databases():
         for table in projected_tables(client, database, client.get_tables(database)):
@@ -73,7 +90,7 @@ def _locations_of_tables(
             if ref == besides or not table.sd.location:
                 continue
             yield ref.full_name, table.sd.location
-            keys = [key.name for key in table.partitionKeys or ()]
+            keys = [key.name for key in table.partitionKeys or () if partitions]
             try:
                 found = _partition_locations(client, ref, catalog, keys) if keys else {}
             except TableNotFound:
@@ -101,7 +118,7 @@ def partition_locations(client: MetastoreClient, table: HiveTable) -> dict[str, 
 
 
 def _partition_locations(
-    client: MetastoreClient, ref: TableRef, catalog: str, keys: list[str]
+    client: MetastoreClient, ref: TableRef, catalog: str | None, keys: list[str]
 ) -> dict[str, str]:
     if not client.version.takes_requests:
         specs = client.call(

@@ -18,6 +18,7 @@ from airflow_hiveacid.hooks.task_failures import HiveAcidTaskFailure, task_failu
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.jobs.field_checks import before_rendering
 from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.operators.killable import KillableOperator, KillObserver
 from airflow_hiveacid.operators.outcome import outcome
 from airflow_hiveacid.progress import PhaseClock, PhaseObserver, watching
@@ -198,9 +199,11 @@ class HiveAcidJobOperator(KillableOperator, Generic[JobT]):
 
     def _connected(self, job: JobT) -> JobT:
         """Add the metastore to a job that names none itself."""
-        if job.metastore is not None:
-            return job
-        metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        if job.metastore is None:
+            metastore = HiveAcidMetastoreHook(self.metastore_conn_id).options()
+        else:
+            # The configuration limits the locations of this metastore, too.
+            metastore = MetastoreOptions.of(job.metastore)
         return dataclasses.replace(job, metastore=metastore)
 
     def _prepare(self, context: "Context") -> JobT:

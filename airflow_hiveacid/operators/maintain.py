@@ -9,13 +9,14 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorization import audit, require_job_access
 from airflow_hiveacid.authorizer import require_access, user_of
 from airflow_hiveacid.cluster.abort import abort_run
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import AccessRefused, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_failures import task_failure
 from airflow_hiveacid.hooks.task_metrics import emit_failure, emit_success
 from airflow_hiveacid.hooks.template_fields import rendered_setting
+from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.field_checks import is_template
-from airflow_hiveacid.jobs.job import Access, Job
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance import Maintenance, MaintenanceReport
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -135,7 +136,7 @@ class HiveAcidMaintainOperator(KillableOperator):
                 client,
                 maintenance,
                 watching([KillObserver(self._require_active)]),
-                _audited_jobs(context),
+                _audited_jobs(context, self._metastore),
                 task_token(ti, ti.run_id),
             )
             self._require_active()
@@ -173,7 +174,7 @@ class HiveAcidMaintainOperator(KillableOperator):
         self.log.info("%s, %s", report.summary, duration_in_words(seconds))
 
 
-def _audited_jobs(context: "Context") -> "JobObserver":
+def _audited_jobs(context: "Context", metastore: MetastoreOptions) -> "JobObserver":
     """Return an observer that checks the accesses of each job, and writes its audit record."""
     from airflow_hiveacid.compaction.warehouse import JobObserver
 
@@ -181,8 +182,13 @@ def _audited_jobs(context: "Context") -> "JobObserver":
         """Checks accesses, writes audit records, and emits metrics."""
 
         def admit(self, table: TableRef) -> None:
-            wanted = [Access(table.full_name, None, job.tag) for job in (CompactJob, CleanJob)]
-            require_access(user_of(context["ti"].dag_id), wanted)
+            for kind in (CompactJob, CleanJob):
+                job = kind(target=table.full_name, metastore=metastore)
+                try:
+                    require_access(user_of(context["ti"].dag_id), accesses_of(job))
+                except AccessRefused as error:
+                    audit(job, context, error=error)
+                    raise
 
         def begin(self, job: Job) -> None:
             require_job_access(job, context)

@@ -22,7 +22,7 @@ from airflow_hiveacid.history.entries import HistoryEntry
 from airflow_hiveacid.jobs.job import SHOW, Access
 from airflow_hiveacid.jobs.options.run_token import dag_of
 from airflow_hiveacid.maintenance.health_score import TableHealth
-from airflow_hiveacid.plugin.dag_tables import tables_of_dag
+from airflow_hiveacid.plugin.dag_tables import DagTables, tables_of_dag
 from airflow_hiveacid.plugin.measuring import Measured
 from airflow_hiveacid.plugin.metastores import instance_id
 from airflow_hiveacid.records.mirror_notes import KnownMirror
@@ -61,8 +61,9 @@ class PageAccess:
     def sees(self, table: str) -> bool:
         """Return whether the user may see a table.
 
-        Every asset of the table has to be readable, and one of the DAGs that work on it, if there
-        are any. The authorizer has to allow it, too.
+        Every asset of the table has to be readable, and one of the DAGs that work on it. If none is
+        known, the table may be one of a DAG that determines its tables at run time: all such DAGs
+        have to be readable. The authorizer has to allow it, too.
 
         Args:
             table: "database.table".
@@ -71,10 +72,18 @@ class PageAccess:
             return False
         dags = [
             dag_id
-            for dag_id, patterns in self._tables_of_dags.items()
-            if any(fnmatchcase(table, pattern) for pattern in patterns)
+            for dag_id, tables in self._tables_of_dags.items()
+            if any(fnmatchcase(table, pattern) for pattern in tables.patterns)
         ]
-        if dags and not any(map(self._reads_dag, dags)):
+        if dags:
+            readable = any(map(self._reads_dag, dags))
+        else:
+            readable = all(
+                self._reads_dag(dag_id)
+                for dag_id, tables in self._tables_of_dags.items()
+                if not tables.complete
+            )
+        if not readable:
             return False
         return may_access(f"user:{self._user.get_name()}", Access(table, (), SHOW))
 
@@ -160,8 +169,8 @@ class PageAccess:
         return found
 
     @cached_property
-    def _tables_of_dags(self) -> dict[str, list[str]]:
-        """The names and patterns of tables that each DAG works on."""
+    def _tables_of_dags(self) -> dict[str, DagTables]:
+        """The tables that each DAG works on."""
         with create_session() as session:
             wanted = (
                 select(SerializedDagModel.dag_id, SerializedDagModel.dag_hash)
@@ -174,8 +183,8 @@ class PageAccess:
 
 
 @lru_cache(maxsize=10_000)
-def _tables_of(dag_id: str, _version: str) -> list[str]:
-    return tables_of_dag(dag_id) or []
+def _tables_of(dag_id: str, _version: str) -> DagTables:
+    return tables_of_dag(dag_id) or DagTables()
 
 
 def _page_access(request: Request, user: GetUserDep) -> PageAccess:

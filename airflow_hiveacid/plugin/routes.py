@@ -120,7 +120,8 @@ Known = Annotated[Measured, Depends(_known)]
 
 
 def _of_dag(dag_id: str, query: WantedTables) -> TableQuery:
-    return replace(query, patterns=tables_of_dag(dag_id))
+    tables = tables_of_dag(dag_id)
+    return replace(query, patterns=list(tables.patterns) or None if tables else None)
 
 
 WantedTablesOfDag = Annotated[TableQuery, Depends(_of_dag)]

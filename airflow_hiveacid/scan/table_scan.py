@@ -8,10 +8,10 @@ import pyarrow as pa  # noqa: TID253
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.errors import UnknownColumn, UserError
-from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
@@ -64,8 +64,9 @@ class TableScan:
         if columns is not None and not columns:
             raise UserError("Rows without any column cannot be counted.", remedy="Name one.")
         self.ref = TableRef.parse(name)
-        require_access(program_user(), [Access(self.ref.full_name, None, READ)])
         self._metastore = MetastoreOptions.of(metastore)
+        with MetastoreClient(self._metastore) as client:
+            require_job_access(client, program_user(), self.ref)
         self._columns = columns
         self._partitions = partitions
         self._as_of = AsOf.of(as_of_write_id, as_of_time)

@@ -108,7 +108,7 @@ class HiveAcidMirrorFreshSensor(PatientSensor):
         job = self._job(all_catalog_options(given, self.catalog_conn_id))
         version = self._required_version()
         job.validate()
-        self._require_access([self.target])
+        self._require_access([self.target, job.subject])
         options = HiveAcidMetastoreHook(self.metastore_conn_id).options()
         with MetastoreClient(options) as client:
             lag = lag_of_mirror(client, replace(job, metastore=options), version)

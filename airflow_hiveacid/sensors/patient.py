@@ -127,11 +127,11 @@ class PatientSensor(NamedTemplateFields, BaseSensorOperator):
     def _require_access(self, tables: Iterable[str]) -> None:
         """Ask the authorizer whether the DAG may read tables.
 
-        :param tables: The tables, each ``database.table``.
+        :param tables: The tables, each ``database.table``; a pattern may match none.
         :raises AccessRefused: It may not.
         """
-        reads = [Access(table.lower(), None, READ) for table in tables]
-        require_access(user_of(self.dag_id), reads)
+        if reads := [Access(table.lower(), None, READ) for table in tables]:
+            require_access(user_of(self.dag_id), reads)
 
     def _patience_in(self, context: "Context") -> Patience:
         if self._patience is None:

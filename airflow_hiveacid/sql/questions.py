@@ -1,14 +1,14 @@
 """Statements that only ask something: SHOW, DESCRIBE and SELECT."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
-from airflow_hiveacid.jobs.job import ScriptedJob
+from airflow_hiveacid.jobs.job import EVERYTHING, READ, SHOW, Access, ScriptedJob
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.sql.definitions import DATABASE
@@ -29,6 +29,10 @@ class ShowDatabases:
 
     pattern: str | None = None
 
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all databases."""
+        yield Access(EVERYTHING, (), SHOW)
+
 
 @dataclass(frozen=True, slots=True)
 class ShowTables:
@@ -37,6 +41,10 @@ class ShowTables:
     database: str
     pattern: str | None = None
 
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, (), SHOW)
+
 
 @dataclass(frozen=True, slots=True)
 class ShowViews:
@@ -44,6 +52,10 @@ class ShowViews:
 
     database: str
     pattern: str | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, (), SHOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +92,21 @@ class ShowCreateTable:
 class ShowTransactions:
     """SHOW TRANSACTIONS."""
 
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables: transactions name their users and runs."""
+        yield Access(EVERYTHING, (), SHOW)
+
 
 @dataclass(frozen=True, slots=True)
 class ShowLocks:
     """SHOW LOCKS [table]."""
 
     table: TableRef | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables, unless there is a table."""
+        if self.table is None:
+            yield Access(EVERYTHING, (), SHOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,11 @@ class ShowCompactions:
 
     database: str | None = None
     table: TableRef | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database, or one to all tables, unless there is a table."""
+        if self.table is None:
+            yield Access(self.database or EVERYTHING, (), SHOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +162,10 @@ class DescribeDatabase:
     database: str
     extended: bool = False
 
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database."""
+        yield Access(self.database, None, READ)
+
 
 @dataclass(frozen=True, slots=True)
 class DescribeDetail:
@@ -160,6 +190,11 @@ class Select:
     table: TableSource | None = None
     columns: tuple[str, ...] | None = None
     limit: int | None = None
+
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield one access to all tables, unless the query has inputs, which are accesses."""
+        if not self.query.inputs:
+            yield Access(EVERYTHING, (), READ)
 
 
 @dataclass(frozen=True, slots=True)

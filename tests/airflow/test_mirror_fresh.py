@@ -28,6 +28,11 @@ pytestmark = pytest.mark.parametrize(
 SOON = 0.02
 
 
+def refuse_iceberg(*, table: str, action: str, **_: object) -> bool:
+    assert action == "read"
+    return not table.startswith("iceberg:sqlite:")
+
+
 class Watched(LakeCase):
     """A table with one version, and its mirror."""
 
@@ -280,6 +285,16 @@ def test_wrong_parameters_are_refused_while_the_dag_is_parsed(
 ) -> None:
     with pytest.raises(InvalidJob, match=message):
         mirror.sensor(**more)
+
+
+def test_the_sensor_asks_for_both_tables(
+    mirror: Watched, context: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse_iceberg")
+    with DAG("d"):
+        sensor = mirror.sensor()
+    with pytest.raises(HiveAcidTaskRefused, match="may not read iceberg:sqlite:"):
+        sensor.poke(context)
 
 
 def test_templates_are_accepted_while_the_dag_is_parsed(mirror: Watched) -> None:

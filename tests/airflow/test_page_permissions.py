@@ -147,6 +147,56 @@ def test_each_of_two_users_sees_permitted_tables_and_runs_alone(browser, user, o
         assert {each["run_token"] for each in found} == {None, own_run}
 
 
+SQL_DAGS = """
+from airflow.sdk import DAG
+from airflow_hiveacid import HiveAcidSqlOperator
+with DAG("sql_of_john", params={"table": "shop.sold"}) as dag:
+    HiveAcidSqlOperator(task_id="t", sql="DELETE FROM {} WHERE id = 1")
+"""
+
+
+@pytest.fixture
+def sql_of_john(request, two_dags, tmp_path):
+    """Another DAG of John, with a statement on a table."""
+    (tmp_path / "sql").mkdir()
+    (tmp_path / "sql" / "sql_dags.py").write_text(SQL_DAGS.replace("{}", request.param))
+    with create_session() as session:
+        session.merge(DagBundleModel(name="sql"))
+        session.commit()
+        sync_bag_to_db(DagBag(tmp_path / "sql"), "sql", None, session=session)
+    yield
+    with create_session() as session:
+        for dag in session.query(DagModel).filter(DagModel.bundle_name == "sql"):
+            dag.is_stale = True
+
+
+@pytest.mark.usefixtures("two_teams")
+@pytest.mark.parametrize(
+    "sql_of_john", ["shop.other", "{{ params.table }}"], indirect=True, ids=["known", "unknown"]
+)
+def test_a_table_of_a_hidden_statement_is_hidden(browser, sql_of_john, monkeypatch):
+    """If it is unknown, every table may be the table of the statement that no other DAG works on."""
+
+    def reads_dag(*, user, details=None, **_):
+        return details is None or details.id in (
+            f"of_{user.get_name()}",
+            f"sql_of_{user.get_name()}",
+        )
+
+    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", reads_dag)
+    seen = {
+        user: [
+            row["table"]
+            for row in browser.get("/hiveacid/api/tables", headers=bearer("viewer", user)).json()[
+                "rows"
+            ]
+        ]
+        for user in ("jane", "john")
+    }
+    assert seen["jane"] == ["shop.orders"]
+    assert sorted(seen["john"]) == ["shop.other", "shop.returns"]
+
+
 @pytest.mark.usefixtures("two_teams")
 def test_a_table_needs_the_right_to_read_its_asset(browser, monkeypatch):
     with create_session() as session:

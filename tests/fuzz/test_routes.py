@@ -15,6 +15,7 @@ from airflow_hiveacid.errors import MetastoreUnreachable
 from airflow_hiveacid.maintenance.health_score import TableHealth
 from airflow_hiveacid.plugin import routes as page_routes
 from airflow_hiveacid.plugin.access import PageAccess
+from airflow_hiveacid.plugin.dag_tables import DagTables
 from airflow_hiveacid.plugin.measuring import Measured
 from tests.fuzz.driver import INPUTS, WORDS, Source, fuzz
 
@@ -82,7 +83,7 @@ def get():
         for module in (routing, utils):
             patch.setattr(module, "run_in_threadpool", here)
         patch.setattr(utils, "get_dependant", known)
-        patch.setattr(page_routes, "tables_of_dag", lambda dag_id: ["shop.*"])
+        patch.setattr(page_routes, "tables_of_dag", lambda dag_id: DagTables(("shop.*",)))
         # There is no database of Airflow's.
         for catalog in ("_assets", "_tables_of_dags"):
             patch.setattr(PageAccess, catalog, {})

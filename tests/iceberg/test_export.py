@@ -202,6 +202,27 @@ def test_a_folder_that_both_tables_would_share_is_refused(case: ExportCase, wher
     assert case.table() is None
 
 
+@pytest.mark.parametrize("where", ["", "/delta_0000001_0000001_0000", "/.."])
+def test_no_export_is_written_into_the_folder_of_any_table(case: ExportCase, where: str) -> None:
+    """Neither the first one, nor an update of a mirror in a folder that has become a table's."""
+    folder = case.folder / "salaries" / "t"
+    table = HiveTable.new(
+        TableRef("default", "salaries"), [HiveColumn("id", "int")], location=f"file:{folder}"
+    )
+    case.client.create_table(table)
+    with pytest.raises(SharedLocation, match=r"would share files with default\.salaries"):
+        case.run(location=f"file:{folder}{where}")
+    assert case.table() is None
+    assert list(folder.iterdir()) == []
+    case.client.drop_table(table.ref)
+    case.run(location=f"file:{folder}{where}")
+    folder.mkdir(parents=True, exist_ok=True)
+    case.client.create_table(table)
+    with pytest.raises(SharedLocation, match=r"default\.salaries"):
+        case.run()
+    case.client.drop_table(table.ref, delete_data=False)
+
+
 def test_columns_that_iceberg_lacks_are_rejected_with_reasons(case: ExportCase) -> None:
     table = HiveTable.new(
         TableRef("default", "odd"),

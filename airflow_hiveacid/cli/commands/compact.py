@@ -6,11 +6,13 @@ from contextlib import closing
 from typing import get_args
 
 from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import local_spark, policy, target
 from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import outcome_counts, print_report
 from airflow_hiveacid.cli.terminal import print_table
+from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionMode, CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionReport
 from airflow_hiveacid.text.quantities import bytes_in_words
@@ -81,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         conflict_policy=arguments.conflict_policy,
     )
     job.validate()
+    require_access(system_user(), accesses_of(job))
     report = _compacted(job, arguments.master)
     if not arguments.json:
         _print(report)

@@ -3,6 +3,7 @@
 import argparse
 from contextlib import closing
 
+from airflow_hiveacid.authorizer import system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
@@ -31,6 +32,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compare both tables, print the partitions that differ, and return 1 if there are any."""
     from airflow_hiveacid.iceberg.run import compare_with_iceberg
+    from airflow_hiveacid.maintenance.location_owners import require_job_access
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     job = IcebergCompareJob(
@@ -39,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         as_of_write_id=arguments.as_of_write_id,
         **catalog_fields(arguments),
     )
+    with closing(MetastoreClient(job.connection)) as client:
+        require_job_access(client, system_user(), job)
     with (
         progress_on_stderr(f"comparing {job.target}") as observers,
         closing(MetastoreClient(job.connection)) as client,

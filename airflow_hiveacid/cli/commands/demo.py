@@ -62,4 +62,5 @@ COMMAND = Command(
     "needs Java 17 to 23; all of its files are in one folder.",
     configure=_configure,
     run=run,
+    action="demo",
 )

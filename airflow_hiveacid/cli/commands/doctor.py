@@ -93,6 +93,7 @@ COMMAND = Command(
     "cluster may run on another machine, as another user.",
     configure=_configure,
     run=run,
+    action="doctor",
 )
 
 

@@ -85,6 +85,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    asks=True,
 )
 
 

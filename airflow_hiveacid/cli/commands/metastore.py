@@ -75,4 +75,5 @@ COMMAND = Command(
     "for trials and tests only.",
     configure=_configure,
     run=run,
+    action="metastore",
 )

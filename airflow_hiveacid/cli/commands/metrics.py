@@ -116,6 +116,7 @@ COMMAND = Command(
     "Metrics that Hive also exports have Hive's names.",
     configure=_configure,
     run=run,
+    asks=True,
 )
 
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.authorizer import require_access, system_user
+from airflow_hiveacid.authorizer import authorizer_path, require_access, system_user
 from airflow_hiveacid.cli import local_spark, target
 from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
@@ -87,7 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if not steps:
         raise InvalidJob("The script has no statement.")
-    require_access(system_user(), [each for step in steps for each in accesses_of(step)])
+    for step in steps:
+        require_access(system_user(), accesses_of(step))
+    if authorizer_path():
+        from airflow_hiveacid.maintenance.location_owners import require_job_access
+        from airflow_hiveacid.metastore.client import MetastoreClient
+
+        with MetastoreClient(target.metastore(arguments)) as client:
+            require_job_access(client, system_user(), steps)
     results: list[dict[str, Any]] = []
     try:
         return _run_steps(steps, arguments, results)
@@ -127,6 +134,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    asks=True,
     hidden=("sql", "param"),
 )
 

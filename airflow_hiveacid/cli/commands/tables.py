@@ -89,6 +89,7 @@ COMMAND = Command(
     "policy. The score begins at 100; --json lists the reasons for lost points.",
     configure=_configure,
     run=run,
+    asks=True,
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, get_args
 
+from airflow_hiveacid.authorizer import system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.bar import progress_on_stderr
 from airflow_hiveacid.cli.command import Command
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Export the table, or plan the export, and print the result."""
     from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
     from airflow_hiveacid.iceberg.run import export_to_iceberg
+    from airflow_hiveacid.maintenance.location_owners import require_job_access
     from airflow_hiveacid.metastore.client import MetastoreClient
 
     job = IcebergExportJob(
@@ -102,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         location=arguments.location,
         dry_run=arguments.dry_run,
     )
+    with closing(MetastoreClient(job.connection)) as client:
+        require_job_access(client, system_user(), job)
     with (
         progress_on_stderr(f"exporting {job.target}") as observers,
         closing(MetastoreClient(job.connection)) as client,

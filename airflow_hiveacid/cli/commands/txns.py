@@ -8,11 +8,13 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_hiveacid.authorizer import require_access, system_user
 from airflow_hiveacid.cli import target
 from airflow_hiveacid.cli.command import Command
 from airflow_hiveacid.cli.output import age_in_words, iso_time
 from airflow_hiveacid.cli.terminal import print_table
 from airflow_hiveacid.errors import InvalidJob
+from airflow_hiveacid.jobs.job import EVERYTHING, SHOW, Access
 from airflow_hiveacid.jobs.options.run_token import unmarked_token
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ COMMAND = Command(
     configure=_configure,
     run=run,
     changes=True,
+    action=SHOW,
 )
 
 
@@ -92,6 +95,7 @@ def _list(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
 def _abort(client: "MetastoreClient", arguments: argparse.Namespace) -> int:
     from airflow_hiveacid.metastore.thrift.answers import TxnLiveness
 
+    require_access(system_user(), [Access(EVERYTHING, None, "abort_txn")])
     txn_id, reason = arguments.txn_id, arguments.reason.strip()
     if not reason:
         raise InvalidJob("The reason is empty.")

@@ -18,11 +18,11 @@ from pyspark.sql.types import StructType
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.engine.spark_versions import python_data_sources
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.thrift.answers import TxnType
@@ -111,7 +111,8 @@ class HiveAcidDataSource(DataSource):
     @property
     def _ref(self) -> TableRef:
         ref = TableRef.parse(self._required("table"))
-        require_access(program_user(), [Access(ref.full_name, None, READ)])
+        with MetastoreClient(self._metastore) as client:
+            require_job_access(client, program_user(), ref)
         return ref
 
     @property

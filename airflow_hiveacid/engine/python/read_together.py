@@ -7,13 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import in_session, reading_session
-from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.metastore.txn.transaction import Transaction
@@ -45,8 +45,8 @@ def read_together(
     sources = [TableSource(table) if isinstance(table, str) else table for table in tables]
     for source in sources:
         source.validate()
-    require_access(program_user(), accesses_of(sources))
     with MetastoreClient(MetastoreOptions.of(metastore)) as client:
+        require_job_access(client, program_user(), sources)
         known = [existing_table(client, TableRef.parse(source.name)) for source in sources]
         for table in known:
             check_kind(table, Operation.SELECT)

@@ -7,14 +7,14 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.locks import Operation
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.engine.read.table_reader import RowQuery, TableReader
 from airflow_hiveacid.engine.rows.table_support import check_readable
 from airflow_hiveacid.engine.session import end_reads_on_stop, in_session, reading_session
 from airflow_hiveacid.errors import UserError
-from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.sources import TableSource
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.many_tables import tables_of
@@ -141,7 +141,7 @@ class RegisteredTables:
         for name, source in self._named():
             for ref in tables_of(self._client, source.name):
                 try:
-                    require_access(program_user(), [Access(ref.full_name, None, READ)])
+                    require_job_access(self._client, program_user(), ref)
                     table = self._client.get_table(ref)
                     check_kind(table, Operation.SELECT)
                     check_readable(self._spark, table)

@@ -14,7 +14,7 @@ from airflow_hiveacid.acid.compaction import CompactionTypeName
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.analysis.analyze import analyze
-from airflow_hiveacid.authorizer import program_user, require_access
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.engine.compaction.table import compact_table
 from airflow_hiveacid.engine.read.flat_snapshot import text_counter
@@ -34,7 +34,7 @@ from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import (
     Statement,
     WriteOptions,
-    accesses_of_statements,
+    require_statement_access,
 )
 from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.history.table_history import table_history
@@ -47,7 +47,6 @@ from airflow_hiveacid.jobs.iceberg_job import (
     IcebergExportJob,
     IcebergFileFormat,
 )
-from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.maintenance_jobs import CompactionPlace, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.parameters import Parameters
@@ -55,6 +54,7 @@ from airflow_hiveacid.jobs.reports.analyze_report import AnalyzeReport
 from airflow_hiveacid.jobs.reports.iceberg_report import IcebergCompareReport, IcebergExportReport
 from airflow_hiveacid.jobs.reports.report import CompactReport, PartitionDifference, RunReport
 from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.maintenance.table_detail import TableDetail, table_detail
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
@@ -108,8 +108,8 @@ class AcidTable(TableChanges[RunReport]):
     ) -> None:
         options = options or WriteOptions()
         super().__init__(name, spark, options.orc_codec)
-        self._require_access(READ)
         self._client = MetastoreClient(MetastoreOptions.of(metastore))
+        self._require_access(self.ref)
         self._options = options
         self._observers = observers
         self._reads: list[OpenRead] = []
@@ -379,7 +379,7 @@ class AcidTable(TableChanges[RunReport]):
             rows_only=rows_only,
             **self._options.options,
         )
-        self._require_access("analyze")
+        self._require_access(job)
         return analyze(self._client, job, phases=PhaseClock(self._observers))
 
     def to_iceberg(
@@ -422,7 +422,7 @@ class AcidTable(TableChanges[RunReport]):
             dry_run=dry_run,
             **self._options.options,
         )
-        self._require_access(READ)
+        self._require_access(job)
         with WorkerScheduler() as scheduler:
             return export_to_iceberg(
                 self._client, job, scheduler, phases=PhaseClock(self._observers)
@@ -442,7 +442,7 @@ class AcidTable(TableChanges[RunReport]):
             table=table,
             **{**self._options.options, **options},
         )
-        self._require_access(READ)
+        self._require_access(job)
         return compare_with_iceberg(self._client, job, phases=PhaseClock(self._observers))
 
     def compact(
@@ -480,17 +480,17 @@ class AcidTable(TableChanges[RunReport]):
             **self._options.options,
         )
         job.validate()
-        self._require_access("compact")
+        self._require_access(job)
         report = compact_table(lambda: self._spark, self._client, job, self._observers)
         if report.error is not None:
             raise report.error.exception()
         return report
 
-    def _require_access(self, action: str) -> None:
-        require_access(program_user(), [Access(self.ref.full_name, None, action)])
+    def _require_access(self, job: object) -> None:
+        require_job_access(self._client, program_user(), job)
 
     def _run(self, statement: Statement) -> RunReport:
-        require_access(program_user(), accesses_of_statements([statement]))
+        require_statement_access(self._client, [statement])
         return run_statements(
             self._spark, self._client, self._options, self._observers, [statement]
         )

@@ -6,13 +6,12 @@ from typing import Self
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.authorizer import program_user, require_access
 from airflow_hiveacid.engine.statements.methods import TableChanges
 from airflow_hiveacid.engine.write.atomic_write import run_statements
 from airflow_hiveacid.engine.write.statement import (
     Statement,
     WriteOptions,
-    accesses_of_statements,
+    require_statement_access,
 )
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.options.run_options import OrcCodec
@@ -90,7 +89,7 @@ class AcidTransaction:
     ) -> None:
         with self._client:
             if kind is None and self._statements:
-                require_access(program_user(), accesses_of_statements(self._statements))
+                require_statement_access(self._client, self._statements)
                 self.report = run_statements(
                     self._spark, self._client, self._options, self._observers, self._statements
                 )

@@ -1,11 +1,12 @@
-"""Refusal of SQL that runs a script, calls Java or reads files by their paths.
+"""Refusal of SQL that runs a script, calls Java or a stored function, or reads files by their paths.
 
-Otherwise any author of a job's condition or query could run programs with the rights of Spark. The
-check uses Spark's own tree, since Spark runs exactly this tree: unknown parts are also refused.
+Otherwise any author of a job's condition or query could run programs with the rights of Spark. So
+could everybody who may create a function in the metastore, whose Java class Spark would load. The check
+uses Spark's own tree, since Spark runs exactly this tree: unknown parts are also refused.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
@@ -18,10 +19,11 @@ from airflow_hiveacid.engine.read.spark_trees import parsed
 from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import UntrustedSql
+from airflow_hiveacid.text.spelling import did_you_mean
 
 _REMEDY = (
-    "Name the files as a PathSource among the inputs, or set trusted=True where the author of the "
-    "SQL may run programs with the rights of Spark."
+    "Name the files as a PathSource among the inputs, call functions that are built into Spark, or set"
+    " trusted=True where the author of the SQL may run programs with the rights of Spark."
 )
 # Harmful expressions contain one of these: a script, a Java call, a computed name, or a subquery
 # that reads something.
@@ -72,20 +74,57 @@ _PLANS = frozenset(
         "WithWindowDefinition",
     ]
 )
+_ANALYSIS = f"{_SPARK}catalyst.analysis."
+_builtin: set[str] = set()
+# Words before a bracket that call no function, and signs that no name ends with.
+_KEYWORDS = frozenset(
+    [
+        "all",
+        "and",
+        "any",
+        "between",
+        "by",
+        "case",
+        "else",
+        "exists",
+        "filter",
+        "having",
+        "in",
+        "is",
+        "like",
+        "not",
+        "on",
+        "or",
+        "over",
+        "rlike",
+        "some",
+        "then",
+        "using",
+        "when",
+        "where",
+        "within",
+    ]
+)
+_SIGNS = frozenset("=<>!+-*/%,(&|^~[:")
+_WITH_COMMENTS_OR_QUOTES = re.compile(r"--|/\*|`")
 _HIDDEN = frozenset({"ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier"})
 
 
 def check_expression(spark: SparkSession, text: str) -> None:
     """Refuse a condition or a value that does more than compute.
 
+    Temporary functions of the user's session are permitted, as its owner has registered them.
+
     Raises:
-        UntrustedSql: The text runs a script, calls Java or reads files by their path.
+        UntrustedSql: The text runs a script, calls Java or a function that is stored in a catalog, or
+            reads files by their path.
         BadCondition: The text is invalid.
     """
-    if _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA):
+    harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
+    if harmful or not _calls_only_known(text, _builtin_functions(spark)):
         # Parse it as it will be run, without variables of the user's session.
         session = scan_session(spark)
-        _Check(session, f"The expression {text!r}").require(parsed(session, text))
+        _Check(session, f"The expression {text!r}", spark).require(parsed(session, text))
 
 
 def check_query(session: SparkSession, text: str) -> None:
@@ -96,9 +135,29 @@ def check_query(session: SparkSession, text: str) -> None:
     _Check(session, "The source query").require(tree)
 
 
+def _calls_only_known(text: str, known: Container[str]) -> bool:
+    """Return whether each call in a text is surely one of a known function; else a tree decides."""
+    if _WITH_COMMENTS_OR_QUOTES.search(text):
+        return "(" not in text
+    for bracket in (at for at, sign in enumerate(text) if sign == "("):
+        end = bracket
+        while end and text[end - 1].isspace():
+            end -= 1
+        start = end
+        while start and (text[start - 1].isalnum() or text[start - 1] in "_."):
+            start -= 1
+        word = text[start:end].lower()
+        if word in _KEYWORDS or word in known:
+            continue
+        if word or (end and text[end - 1] not in _SIGNS):
+            return False
+    return True
+
+
 class _Check:
-    def __init__(self, spark: SparkSession, what: str) -> None:
+    def __init__(self, spark: SparkSession, what: str, user: SparkSession | None = None) -> None:
         self._spark = spark
+        self._user = user or spark
         self._session: Any = spark._jsparkSession
         self._what = what
 
@@ -140,12 +199,23 @@ class _Check:
 
     def _require_function(self, node: Any, kind: str) -> None:
         if kind == "UnresolvedGenerator":
-            function = str(node.name().funcName())
+            parts = str(node.name().unquotedString()).split(".")
         else:
-            parts = node.nameParts() if kind == "UnresolvedFunction" else node.name()
-            function = str(parts.last())
+            names = node.nameParts() if kind == "UnresolvedFunction" else node.name()
+            parts = [str(name) for name in _elements(names.iterator())]
+        *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
+        known = _builtin_functions(self._spark)
+        if where or not (
+            function.lower() in known
+            or _is_temporary(self._spark, function)
+            or _is_temporary(self._user, function)
+        ):
+            name = ".".join(parts)
+            self._refuse(
+                f"calls {name}(), which is no function of Spark", did_you_mean(name, known)
+            )
 
     def _require_table(self, node: Any) -> None:
         """Refuse names that Spark resolves as files: a format, then a path."""
@@ -160,8 +230,23 @@ class _Check:
                 return  # It is the name of a database.
         self._refuse(f"reads files by their path, {node.name()}")
 
-    def _refuse(self, what: str) -> None:
-        raise UntrustedSql(f"{self._what} {what}.", remedy=_REMEDY)
+    def _refuse(self, what: str, similar: str = "") -> None:
+        raise UntrustedSql(f"{self._what} {what}.", remedy=similar or _REMEDY)
+
+
+def _builtin_functions(spark: SparkSession) -> frozenset[str]:
+    """Return the names of Spark's functions, in lower case; they are the same in every session."""
+    if not _builtin:
+        for registry in ("FunctionRegistry", "TableFunctionRegistry"):
+            functions = java_class(spark, f"{_ANALYSIS}{registry}").builtin().listFunction()
+            _builtin.update(str(functions.mkString("\n")).lower().split("\n"))
+    return frozenset(_builtin)
+
+
+def _is_temporary(spark: SparkSession, function: str) -> bool:
+    name = java_class(spark, f"{_SPARK}catalyst.FunctionIdentifier")(function)
+    session: Any = spark._jsparkSession
+    return bool(session.sessionState().catalog().isTemporaryFunction(name))
 
 
 def _elements(iterator: Any) -> Iterator[Any]:

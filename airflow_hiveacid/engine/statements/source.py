@@ -21,6 +21,7 @@ from airflow_hiveacid.engine.statements.bound_parameters import bound_query
 from airflow_hiveacid.engine.statements.path_rows import path_rows
 from airflow_hiveacid.engine.statements.refused_sql import check_query
 from airflow_hiveacid.errors import InvalidJob, NotTransactional, UnsupportedTable
+from airflow_hiveacid.jobs.accesses import paths_of
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -105,6 +106,8 @@ class SourceInputs:
         self._client = client
         self._inputs = inputs
         self._batch = batch
+        for path in paths_of(tuple(inputs.values())):
+            client.allowed_locations.require(path)
         known = definitions or _Definitions(client)
         self._tables = {
             given.name: known.table(given.name)
@@ -260,6 +263,8 @@ class HiveView:
         """Return the rows of the view, with the columns as defined in the metastore."""
         if reader is not None:
             reader.confirmed(self._table)
+        # Another version of Spark may lack a function, whose name a catalog may have.
+        check_query(self._spark, self._sql)
         self._inputs.register(reader, shared, frames)
         fields = spark_struct(self._table.columns, lengths=self._lengths).fields
         with translated_spark_errors(f"The view {self._table.ref.full_name}"):

@@ -25,16 +25,24 @@ from airflow_hiveacid.engine.write.statement import WriteOptions
 from airflow_hiveacid.errors import (
     CheckpointMismatch,
     ConflictError,
+    InvalidJob,
     MetastoreError,
     StorageError,
     StreamOvertaken,
 )
+from airflow_hiveacid.jobs.accesses import paths_of, paths_written
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.options.run_token import marked_token
 from airflow_hiveacid.jobs.reports.report import RunReport
 from airflow_hiveacid.jobs.reports.stream_report import StreamReport
 from airflow_hiveacid.jobs.schema_text import header_options
-from airflow_hiveacid.jobs.stream_job import SECRET_OPTION, StreamJob, stream_token
+from airflow_hiveacid.jobs.stream_job import (
+    LOCATION_OPTIONS,
+    SECRET_OPTION,
+    StreamJob,
+    stream_token,
+)
+from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 from airflow_hiveacid.progress import PROGRESS, FaultInjector, Phase, PhaseLog, PhaseObserver
@@ -81,7 +89,9 @@ class StreamRun:
         """Look up the first table and its state of the stream.
 
         Raises:
+            AccessRefused: A location is not allowed.
             CheckpointMismatch: The table's state does not match the checkpoint.
+            SharedLocation: A table is registered where the stream writes or removes files.
         """
         self._spark = scan_session(spark)
         self._spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", _PROGRESS_KEPT)
@@ -93,6 +103,9 @@ class StreamRun:
         self._metastore = metastore
         self._fault = FaultInjector.from_environment()
         with MetastoreClient(metastore) as client:
+            for path in paths_of(job):
+                client.allowed_locations.require(path)
+            require_free(client, paths_written(job), f"The stream {job.name}")
             self._home = client.get_table(TableRef.parse(job.target))
             tables = (client.get_table(TableRef.parse(name)) for name in dict.fromkeys(job.tables))
             self._storages = [Storage.of(table.folder) for table in tables]
@@ -367,11 +380,17 @@ class _Fence(PhaseObserver):
 
 def _secret_options(spark: SparkSession) -> dict[str, str]:
     """Source options that were submitted as application properties, outside of the job."""
-    return {
+    secrets = {
         name.removeprefix(SECRET_OPTION): value
         for name, value in spark.sparkContext.getConf().getAll()
         if name.startswith(SECRET_OPTION)
     }
+    if named := sorted(name for name in secrets if name.lower() in LOCATION_OPTIONS):
+        raise InvalidJob(
+            f"The property {SECRET_OPTION}{named[0]} sets a location, which nobody could check.",
+            remedy=f"Set the option {named[0]} of the source.",
+        )
+    return secrets
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from airflow_hiveacid.acid.constraints import WriteRules
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.authorizer import program_user
 from airflow_hiveacid.engine.rows.table_support import check_readable, check_writable
 from airflow_hiveacid.engine.session import scan_session
 from airflow_hiveacid.engine.write.context import Counts, WriteContext
@@ -21,6 +22,7 @@ from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.job import Access, Job
 from airflow_hiveacid.jobs.options.run_options import OrcCodec, RunOptions
 from airflow_hiveacid.jobs.reports.report import ChangesRange
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
@@ -191,12 +193,21 @@ class Statement(ABC):
         return codec
 
 
-def accesses_of_statements(statements: Sequence[Statement]) -> list[Access]:
-    """List the accesses of statements that are not prepared yet, by the tables they name.
+def require_statement_access(client: MetastoreClient, statements: Sequence[Statement]) -> None:
+    """Ask the authorizer for all accesses of a program's statements, which are not prepared yet.
 
     Args:
+        client: The metastore.
         statements: The statements.
+
+    Raises:
+        AccessRefused: The authorizer refuses an access, or a location is not allowed.
     """
+    given = [tuple(vars(statement).values()) for statement in statements]
+    require_job_access(client, program_user(), given, _named_accesses(statements))
+
+
+def _named_accesses(statements: Sequence[Statement]) -> list[Access]:
     accesses = []
     for statement in statements:
         given = vars(statement)

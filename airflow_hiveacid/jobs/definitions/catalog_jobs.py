@@ -24,6 +24,10 @@ class DatabaseJob(CatalogJob):
         """No table: the target is a database."""
         return ()
 
+    def own_accesses(self) -> Iterator[Access]:
+        """Yield the access to the database; a DROP with CASCADE also accesses its tables."""
+        yield Access(self.target.lower(), None, self.tag)
+
     def _validate_target(self) -> None:
         require_text(self.target, "target")
         if not awaits_rendering(self.target):
@@ -52,6 +56,11 @@ class CreateDatabaseJob(DatabaseJob):
     managed_location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folders of the database."""
+        return tuple(path for path in (self.location, self.managed_location) if path)
 
     def _validate_own(self) -> None:
         return
@@ -104,6 +113,11 @@ class CreateTableLikeJob(CatalogJob):
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     if_not_exists: bool = False
+
+    @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folder of the table."""
+        return (self.location,) if self.location else ()
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield the access to both tables."""

@@ -85,6 +85,11 @@ class TableLayout(ScriptedJob):
     if_not_exists: bool = False
 
     @property
+    def paths_written(self) -> tuple[str, ...]:
+        """The folder of the table."""
+        return (self.location,) if self.location else ()
+
+    @property
     def layout(self) -> dict[str, Any]:
         """The fields of this class, for another job that creates a table."""
         inherited = {each.name for each in fields(ScriptedJob)}

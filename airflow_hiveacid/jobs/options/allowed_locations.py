@@ -40,6 +40,33 @@ class AllowedLocations:
             rules.append((match["scheme"], match["host"]))
         return cls(tuple(rules))
 
+    def __str__(self) -> str:
+        """The text that ``parse`` reads."""
+        return ", ".join(
+            scheme if host is None else f"{scheme}://{host}" for scheme, host in self.rules
+        )
+
+    def within(self, limit: Self) -> Self:
+        """Return the locations that a limit allows, too.
+
+        Raises:
+            InvalidJob: No location is left.
+        """
+        if not self.rules or not limit.rules:
+            return self if self.rules else limit
+        common = [
+            (scheme, hosts if other_hosts is None else other_hosts)
+            for scheme, hosts in self.rules
+            for other_scheme, other_hosts in limit.rules
+            if scheme == other_scheme and (hosts == other_hosts or None in (hosts, other_hosts))
+        ]
+        if not common:
+            raise InvalidJob(
+                f"The allowed_locations {self} are outside of those of the configuration: {limit}.",
+                remedy="Leave allowed_locations out of the options of the metastore.",
+            )
+        return type(self)(tuple(dict.fromkeys(common)))
+
     def require(self, location: str) -> None:
         """Refuse a location that is not allowed.
 

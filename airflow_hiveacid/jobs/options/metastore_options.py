@@ -11,6 +11,7 @@ from airflow_hiveacid.jobs.field_checks import (
     require_text,
 )
 from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.configuration import setting
 
 NO_PROOF, KERBEROS, DELEGATION_TOKEN = "NONE", "GSSAPI", "DIGEST-MD5"
 # The environment variable with the uris of a metastore for the command line.
@@ -61,7 +62,8 @@ class MetastoreOptions:
             replication and Impala. "auto" does so if the metastore's own configuration has
             listeners of transactions, or `hive.metastore.dml.events`.
         allowed_locations: The locations of tables and files that jobs may open: schemes, with hosts
-            or buckets, such as "hdfs://nn1:8020, s3a://bucket". None allows all.
+            or buckets, such as "hdfs://nn1:8020, s3a://bucket". None allows all that the
+            configuration of Airflow allows, which a job can only restrict further.
     """
 
     uris: str
@@ -83,9 +85,16 @@ class MetastoreOptions:
 
     @classmethod
     def of(cls, given: "str | MetastoreOptions") -> "MetastoreOptions":
-        """Return valid options from options or from a bare uri."""
+        """Return valid options from options or from a bare uri.
+
+        They allow no location that the configuration of this process forbids.
+        """
         options = cls(uris=given) if isinstance(given, str) else given
         options.validate()
+        if configured := setting("allowed_locations"):
+            limit = AllowedLocations.parse(configured)
+            allowed = AllowedLocations.parse(options.allowed_locations or "").within(limit)
+            options = replace(options, allowed_locations=str(allowed))
         return options
 
     def with_delegation_token(self, variable: str) -> "MetastoreOptions":

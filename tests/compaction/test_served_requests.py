@@ -1,0 +1,48 @@
+"""A worker of the queue claims no request of a table that it may not compact."""
+
+import pytest
+
+from airflow_hiveacid.acid.compaction import CompactionType
+from airflow_hiveacid.compaction.table import TableCompactor
+from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.reports.report import CompactReport
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.compaction.queue import INITIATED, CompactionQueue
+from tests.compaction.written_table import WrittenTable, twelve_deltas
+
+pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+
+
+def refuse_secret(*, table: str, **_: object) -> bool:
+    return not table.endswith(".secret")
+
+
+@pytest.fixture
+def tables(client: MetastoreClient, database: str) -> list[WrittenTable]:
+    return [twelve_deltas(client, f"{database}.{name}") for name in ("own", "secret", "other")]
+
+
+def served(client: MetastoreClient, table: WrittenTable) -> CompactReport:
+    job = CompactJob(target=str(table.ref), mode="worker", metastore=client.options)
+    with WorkerScheduler() as scheduler:
+        return TableCompactor(scheduler, client, job).run()
+
+
+def test_a_refused_request_is_not_claimed(
+    client: MetastoreClient, tables: list[WrittenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__AUTHORIZER", f"{__name__}.refuse_secret")
+    own, secret, other = tables
+    queue = CompactionQueue(client)
+    for table in (other, secret, own):
+        queue.request(table.ref, None, CompactionType.MAJOR)
+    before = secret.directories()
+    report = served(client, own)
+    assert [each.outcome for each in report.partitions] == ["compacted", "failed"]
+    assert report.error is not None
+    assert report.error.id == "AccessRefused"
+    assert secret.directories() == before
+    assert [each.state for each in queue.show(secret.ref)] == [INITIATED]
+    monkeypatch.delenv("AIRFLOW__HIVE_ACID__AUTHORIZER")
+    assert [each.outcome for each in served(client, own).partitions] == ["compacted"] * 2

@@ -1,0 +1,52 @@
+"""The locations that several limits allow together."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.errors import AccessRefused, InvalidJob
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+
+OPTIONS = MetastoreOptions(uris="thrift://hms:9083")
+
+
+@pytest.mark.parametrize(
+    ("own", "limit", "common"),
+    [
+        ("", "s3a://a, file", "s3a://a, file"),
+        ("s3a://a", "", "s3a://a"),
+        ("s3a", "s3a://a, s3a://b", "s3a://a, s3a://b"),
+        ("s3a://a, hdfs", "s3a, hdfs://nn1:8020", "s3a://a, hdfs://nn1:8020"),
+        ("s3a://a, file", "s3a://b, file", "file"),
+    ],
+)
+def test_both_limits_apply(own: str, limit: str, common: str) -> None:
+    found = AllowedLocations.parse(own).within(AllowedLocations.parse(limit))
+    assert str(found) == common
+    assert AllowedLocations.parse(str(found)) == found
+
+
+def test_limits_without_a_common_location_allow_nothing() -> None:
+    with pytest.raises(InvalidJob, match="outside of those of the configuration: s3a://b"):
+        AllowedLocations.parse("s3a://a").within(AllowedLocations.parse("s3a://b"))
+
+
+@pytest.mark.parametrize("given", ["thrift://hms:9083", OPTIONS])
+def test_options_of_a_program_are_within_the_configuration(
+    given: str | MetastoreOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MetastoreOptions.of(given) == OPTIONS
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "s3a://a, file")
+    assert MetastoreOptions.of(given) == replace(OPTIONS, allowed_locations="s3a://a, file")
+    narrower = MetastoreOptions.of(replace(OPTIONS, allowed_locations="file"))
+    assert narrower.allowed_locations == "file"
+
+
+def test_an_unreadable_configuration_allows_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.delenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", raising=False)
+    monkeypatch.setenv("AIRFLOW_CONFIG", str(tmp_path))
+    with pytest.raises(AccessRefused, match="cannot be read"):
+        MetastoreOptions.of("thrift://hms:9083")
