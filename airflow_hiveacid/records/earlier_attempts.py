@@ -177,15 +177,21 @@ class EarlierAttempts:
 
     def _search_directories(self, attempts: Sequence[Sequence[_Proof]], snapshot: Snapshot) -> None:
         """Report an attempt with an unreadable note if a directory proves that it was committed."""
-        for proof in (proof for proofs in attempts for proof in proofs):
-            found = proof.notes.evidence(proof.file, self._run_token, snapshot.write_ids)
-            if found is not None and (found.is_whole or not self._needs_report):
-                warning = (
-                    f"{proof.path} cannot be read. A directory of the table proves the commit."
-                )
-                raise AlreadyApplied(
-                    replace(found.report, warnings=(*found.report.warnings, warning))
-                )
+        for proofs in attempts:
+            evidence = [
+                each.notes.evidence(each.file, self._run_token, snapshot.write_ids)
+                for each in proofs
+            ]
+            found = [
+                each.report
+                for each in evidence
+                if each is not None and (each.is_whole or not self._needs_report)
+            ]
+            if found:
+                paths = " and ".join(proof.path for proof in proofs)
+                warning = f"{paths} cannot be read. A directory of the table proves the commit."
+                report = _joined(found)
+                raise AlreadyApplied(replace(report, warnings=(*report.warnings, warning)))
 
     def _unproven(self, proofs: Sequence[_Proof]) -> UnprovenRun:
         unproven = [proof for proof in proofs if proof.outcome is RunOutcome.UNPROVEN]
@@ -217,3 +223,17 @@ def _report_of(proofs: Sequence[_Proof]) -> RunReport:
     """Return the report of an applied attempt; all of its notes contain the same report."""
     notes = (proof.file.note for proof in proofs if proof.outcome is RunOutcome.APPLIED)
     return next(note.report for note in notes if note is not None)
+
+
+def _joined(reports: Sequence[RunReport]) -> RunReport:
+    """Join the reports of one run on some tables each."""
+    return replace(
+        reports[0],
+        write_ids={name: id_ for each in reports for name, id_ in each.write_ids.items()},
+        rows_inserted=sum(each.rows_inserted for each in reports),
+        rows_updated=sum(each.rows_updated for each in reports),
+        rows_deleted=sum(each.rows_deleted for each in reports),
+        files=sum(each.files for each in reports),
+        bytes=sum(each.bytes for each in reports),
+        tables=tuple(table for each in reports for table in each.tables),
+    )

@@ -81,12 +81,6 @@ class ScriptRun(Run):
     _creations = ("create_table", "create_table_req")
     _rename = "alter_table_with_environment_context"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # It replaces a table that was not created in the same second.
-        if isinstance(self.metastore, FakeMetastore):
-            self.metastore.let_tables_age()
-
     def _rows(self) -> Rows:
         names = {ref.name for ref in self.tables.both}
         return super()._rows() if "main" in names else {}

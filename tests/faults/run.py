@@ -79,6 +79,9 @@ class Run:
         self._operation = OPERATIONS[self.scenario.operation]
         self.tables = Tables(self.client, f"faults_{next(_NUMBERS)}", self.folder)
         self._operation.begin(self.tables)
+        if isinstance(self.metastore, FakeMetastore):
+            # Version 3 does not distinguish two creations within a second.
+            self.metastore.let_tables_age()
         self._job: Job = replace(
             self._operation.job(self.tables), metastore=self.client.options, run_token=TOKEN
         )
@@ -283,9 +286,6 @@ class Run:
         refs = self.tables.both
         ref = refs[self.scenario.fault.place % len(refs)]
         applied = self._is_applied()
-        if isinstance(self.metastore, FakeMetastore):
-            # Version 3 does not distinguish two creations within a second.
-            self.metastore.let_tables_age()
         self.client.drop_table(ref)
         self.tables.creations += 1
         with silently():
