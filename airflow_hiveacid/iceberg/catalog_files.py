@@ -28,7 +28,8 @@ LOCATIONS, ALLOWED, WAREHOUSE = "locations", "allowed-locations", "warehouse"
 # pyiceberg needs about 5 KB for an object in the metadata of a table.
 LARGEST_JSON, MOST_OBJECTS = 64 << 20, 100_000
 # These have another meaning for pyiceberg's parser of URLs than for file systems.
-_AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f?#]|^ |(?:^|/)\.\.?(?:/|$)")
+_AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f?#]|^ ")
+_PARENT = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _LONGEST_SHOWN = 300
 
 
@@ -55,7 +56,10 @@ class CatalogFiles(PyArrowFileIO):
             AccessRefused: The connection of the metastore does not allow it.
         """
         folders = folders_of(self.properties)
-        if _AMBIGUOUS.search(location) or not any(_contains(each, location) for each in folders):
+        is_strange = _AMBIGUOUS.search(location) or (
+            local_path(location) is None and _PARENT.search(location)
+        )
+        if is_strange or not any(_contains(each, location) for each in folders):
             raise IcebergRefused(
                 f"{location[:_LONGEST_SHOWN]!r} is outside of the folders of the catalog.",
                 remedy="If tables may have files there, add the folder to its option locations:"

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 from uuid import UUID
 
 from pyiceberg.catalog import Catalog
@@ -153,7 +152,7 @@ class Lake:
             raise _without_namespace(self._name, error) from error
         except HiveAcidError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
             failure = Failure.of(error, options_of(self._job))
             problem = f"{what} for {self._name}: {failure.text}"
             if _is_outage(error):
@@ -221,7 +220,7 @@ class ChangedTable(ABC):
                 snapshot: int = update.snapshot_id
         except HiveAcidError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
             failure = self._failure(error)
             raise IcebergRefused(
                 f"The metadata of {self._name} cannot be written: {failure.text}"

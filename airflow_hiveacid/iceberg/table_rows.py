@@ -139,7 +139,7 @@ class TableRows:
             yield
         except HiveAcidError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
             failure = Failure.of(error, self._table.catalog.properties)
             raise IcebergRefused(
                 f"pyiceberg cannot read {read}: {failure.text}",

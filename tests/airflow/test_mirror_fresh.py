@@ -114,7 +114,7 @@ def test_a_mirror_within_the_limits_is_fresh(mirror: Watched) -> None:
 def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     mirror: Watched, context: dict[str, Any]
 ) -> None:
-    options = {**sql_options(mirror.folder), "token": "{{ ti.task_id }}"}
+    options = {**sql_options(mirror.folder), "s3.session-token": "{{ ti.task_id }}"}
     with DAG("d"):
         sensor = mirror.sensor(catalog_options=options, table="ns.{{ ti.task_id }}")
     sensor.render_template_fields(context)
@@ -125,7 +125,7 @@ def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     sensor.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    assert deferred.value.trigger.serialize()[1]["catalog_options"]["token"] == "t"
+    assert deferred.value.trigger.serialize()[1]["catalog_options"]["s3.session-token"] == "t"
     assert "catalog_options" not in sensor.template_fields
 
 
