@@ -52,7 +52,7 @@ def open_catalog(job: IcebergJob) -> Catalog:
     own = {
         **options,
         LOCATIONS: ",".join(filter(None, (options.get(LOCATIONS), location))),
-        ALLOWED: job.connection.allowed_locations or "",
+        ALLOWED: (job.metastore and job.metastore.allowed_locations) or "",
         PY_IO_IMPL: f"{CatalogFiles.__module__}.{CatalogFiles.__name__}",
     }
     own.pop(TYPE, None)

@@ -88,11 +88,12 @@ class _Session(Session):
             content = bytearray()
             for chunk in response.iter_content(_CHUNK):
                 content += chunk
-                if len(content) > limit and not response.ok:
+                if len(content) > limit:
                     break
-                require_small_json(content)
                 if time.monotonic() > end:
                     raise TimeoutError(f"The answer takes more than {_ANSWER_SECONDS} s")
+        if response.ok:
+            require_small_json(bytes(content))
         response._content = bytes(content[:limit])
         response.encoding = "utf-8"
         return response

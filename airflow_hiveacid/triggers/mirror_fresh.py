@@ -1,6 +1,7 @@
 """HiveAcidMirrorFreshTrigger: the waiting for a mirror in Iceberg."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from airflow_hiveacid.acid.mirror_lag import LagLimits
 from airflow_hiveacid.jobs import codec
@@ -29,6 +30,7 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         *("target", "table", "catalog", "catalog_options"),
         *("version", "max_versions", "max_lag"),
     )
+    poll_seconds: ClassVar[float] = 120
 
     def __init__(
         self,
@@ -50,6 +52,12 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         self.version = version
         self.max_versions = max_versions
         self.max_lag = max_lag
+
+    @property
+    def server(self) -> str:
+        """The host of the catalog, or else its name."""
+        uri = self.catalog_options.get("uri", "")
+        return urlsplit(uri).netloc.rpartition("@")[2] or uri or self.catalog
 
     def prepare(self, options: "MetastoreOptions") -> Poll:
         """Return the poll of both tables."""
