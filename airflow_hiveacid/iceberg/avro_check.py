@@ -17,6 +17,8 @@ MAGIC = b"Obj\x01"
 _SYNC = 16
 _VARINT_BYTES = 10
 _CHUNK = 1 << 20
+# Writers begin another block after some entries.
+_LARGEST_BLOCK = 32 << 20
 _PARTITION_ID = 102
 # What a reader of a logical type expects in the file.
 _LOGICAL = {"date": "int", "time-micros": "long", "timestamp-micros": "long"}
@@ -118,7 +120,7 @@ def _header(data: bytes, position: int, budget: Budget) -> tuple[dict[str, bytes
 
 def _decompress(codec: str, block: bytes, budget: Budget) -> bytes:
     # One byte more, in order to recognize a block with further ones.
-    limit = budget.bytes + 1
+    limit = min(budget.bytes, _LARGEST_BLOCK) + 1
     if codec == "null":
         return block
     if codec == "deflate":
@@ -127,6 +129,8 @@ def _decompress(codec: str, block: bytes, budget: Budget) -> bytes:
         found = _decompress_zstandard(block, limit)
     else:
         raise AvroInvalid("its compression is not supported")
+    if len(found) > _LARGEST_BLOCK:
+        raise AvroInvalid("a block is too large")
     budget.spend(bytes=len(found))
     return found
 

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import ValidationError
 from airflow_hiveacid.iceberg.catalog_options import secrets_of
 
 _LONGEST = 1000
-# Their messages quote what they cannot parse.
+# The messages of their subclasses quote what cannot be parsed.
 _QUOTING = (ValueError, LookupError, TypeError, AttributeError)
 
 
@@ -46,4 +46,5 @@ class Failure:
 def _quotes(error: BaseException | None) -> bool:
     if isinstance(error, ValidationError):
         return _quotes(error.__cause__)
-    return isinstance(error, _QUOTING) and not isinstance(error, pa.ArrowException)
+    own = type(error) is ValueError or isinstance(error, pa.ArrowException)
+    return isinstance(error, _QUOTING) and not own

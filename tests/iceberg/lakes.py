@@ -12,10 +12,11 @@ from pyiceberg.table import Table
 
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.attempt import Attempt
-from airflow_hiveacid.iceberg.catalog_files import files_of
+from airflow_hiveacid.iceberg.catalog_files import CatalogFiles, files_of
 from airflow_hiveacid.iceberg.catalogs import KINDS
 from airflow_hiveacid.iceberg.change_plan import ChangePlan
 from airflow_hiveacid.iceberg.file_writing import WrittenFiles, write_files
+from airflow_hiveacid.iceberg.guarded_catalog import require_data_only
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
@@ -57,6 +58,12 @@ def sql_catalog(folder: Path) -> Catalog:
     catalog = load_catalog("lake", **sql_options(folder))
     catalog.create_namespace_if_not_exists("ns")
     return catalog
+
+
+def guarded(table: Table) -> Table:
+    """Open the files of a table as jobs do."""
+    table.io = CatalogFiles(table.catalog.properties)
+    return require_data_only(table)
 
 
 class Readable:
