@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 # Writers begin another block after some entries.
 _LARGEST_BLOCK = 32 << 20
 _PARTITION_ID = 102
-# What a reader of a logical type expects in the file.
+# The types in files that pyiceberg reads as logical types.
 _LOGICAL = {"date": "int", "time-micros": "long", "timestamp-micros": "long"}
 
 # Visits the value at a position, and returns the position behind it.

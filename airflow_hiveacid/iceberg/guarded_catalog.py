@@ -1,4 +1,4 @@
-"""What all catalogs have in common: properties of tables are data, and files are those of the catalog."""
+"""The rules of all catalogs: properties of tables are data, and files are in folders of the catalog."""
 
 from typing import Any, TypeVar
 

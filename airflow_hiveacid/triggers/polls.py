@@ -91,7 +91,8 @@ class PollThreads:
             async with asyncio.timeout_at(loop.time() + max(0, end - time.monotonic())):
                 return await result
         except TimeoutError:
-            if run.has_ended:
+            if not result.cancelled():
+                # The poll has raised it.
                 raise
             raise PollTimeout(f"A poll of {server.name} took more than {seconds:g} s.") from None
         finally:

@@ -1,4 +1,4 @@
-"""What a catalog must not achieve: imports, processes, connections, and files outside of the warehouse."""
+"""Effects that no catalog may have: imports, processes, connections, and files outside of the warehouse."""
 
 import ctypes
 import os
