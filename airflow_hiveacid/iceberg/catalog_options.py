@@ -18,6 +18,9 @@ FROM_SERVER = ("prefix", "namespace-separator")
 
 _BOOLEANS = ("true", "false")
 _DATABASE = re.compile(r"(?:sqlite|postgresql|mysql|mariadb)(?:\+[a-z0-9]+)?://")
+_SECRET = re.compile(r"secret|token|credential|key|password|^header[.]")
+# Shorter texts are parts of other words.
+_SHORTEST = 3
 _LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|::1")
 
 Check = Callable[[Any], bool]
@@ -177,21 +180,19 @@ def require_known(catalog: str, kind: str, options: Mapping[str, Any]) -> None:
 
 def secrets_of(options: Mapping[str, Any]) -> list[str]:
     """Return the texts in options that no message may contain."""
-    found = [str(value) for key, value in options.items() if _is_secret(key)]
-    found += [part for text in found for part in text.split(":", 1)]
+    found = [str(value) for key, value in options.items() if _SECRET.search(key)]
+    # A credential consists of a name and a secret.
+    found += [text.partition(":")[2] for text in found]
     found.append(urlsplit(str(options.get(URI) or "")).password or "")
     basic = options.get("auth")
     if isinstance(basic, Mapping) and isinstance(basic.get("basic"), Mapping):
         found.append(str(basic["basic"].get("password", "")))
-    return sorted({text for text in found if text}, key=len, reverse=True)
-
-
-def _is_secret(key: str) -> bool:
-    return key in ("credential", "token") or key.startswith(_HEADER) or "secret" in key
+    return sorted({text for text in found if len(text) > _SHORTEST}, key=len, reverse=True)
 
 
 def _require_private(catalog: str, options: Mapping[str, Any]) -> None:
-    is_secret = any(map(_is_secret, options)) or "auth" in options
+    sent = ("credential", "token", "auth")
+    is_secret = any(key in sent or key.startswith(_HEADER) for key in options)
     for key in (URI, "oauth2-server-uri"):
         address = urlsplit(options.get(key, ""))
         is_private = address.scheme == "https" or _LOOPBACK.fullmatch(address.hostname or "")
