@@ -458,15 +458,6 @@ class MetastoreUnreachable(MetastoreError):
     default_remedy = "Check the metastore uri, that the service runs and that the port is open."
 
 
-class PollTimeout(MetastoreError):
-    """A poll of a trigger did not end in time: a metastore, a catalog, or a storage does not answer."""
-
-    retryable = True
-    default_remedy = (
-        "Check that the service runs; the poll is repeated for the patience of the sensor."
-    )
-
-
 class UnsupportedMetastore(MetastoreError):
     """The server is not a supported Hive Metastore."""
 

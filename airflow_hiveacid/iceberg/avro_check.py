@@ -94,7 +94,7 @@ def _visit_file(data: bytes, budget: Budget) -> None:
         count, position = _integer(data, position)
         size, position = _integer(data, position)
         end = position + size
-        if count <= 0 or size < 0 or data[end : end + _SYNC] != sync:
+        if count < 0 or size < 0 or data[end : end + _SYNC] != sync:
             raise AvroInvalid("the length of a block is wrong")
         block = _decompress(codec, data[position:end], budget)
         if _items(count, block, 0, budget, visit) != len(block):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_hiveacid.errors import PollTimeout
+from airflow_hiveacid.errors import MetastoreUnreachable
 
 _Result = TypeVar("_Result")
 
@@ -63,12 +63,12 @@ class PollThreads:
         :param server: Its server.
         :param poll: The poll.
         :param seconds: The time limit, including the time until a thread is free.
-        :raises PollTimeout: The poll has not ended, or an earlier one of its server has not.
+        :raises MetastoreUnreachable: The poll has not ended, or an earlier one of its server has not.
         """
         end = time.monotonic() + seconds
         while not self._begins(server):
             if time.monotonic() >= end:
-                raise PollTimeout(f"No poll of {server.name} could begin within {seconds:g} s.")
+                raise _timeout(f"No poll of {server.name} could begin within {seconds:g} s.")
             await asyncio.sleep(_PAUSE)
         loop, run = asyncio.get_running_loop(), _Run()
         result: asyncio.Future[_Result] = loop.create_future()
@@ -94,7 +94,7 @@ class PollThreads:
             if not result.cancelled():
                 # The poll has raised it.
                 raise
-            raise PollTimeout(f"A poll of {server.name} took more than {seconds:g} s.") from None
+            raise _timeout(f"A poll of {server.name} took more than {seconds:g} s.") from None
         finally:
             self._leave(server, run)
 
@@ -121,6 +121,10 @@ class PollThreads:
                 self._abandoned[server] -= 1
             # Without the servers that no poll runs for.
             self._running, self._abandoned = +self._running, +self._abandoned
+
+
+def _timeout(problem: str) -> MetastoreUnreachable:
+    return MetastoreUnreachable(problem, remedy="Check that the service runs and answers.")
 
 
 def _set_result(future: "asyncio.Future[_Result]", found: _Result) -> None:
