@@ -21,6 +21,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 
 from airflow_hiveacid.errors import IcebergRefused, StorageError
+from airflow_hiveacid.iceberg.guarded_catalog import GuardedCatalog, require_data_only
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
 _METADATA = "metadata"
@@ -28,7 +29,7 @@ _HINT = "version-hint.text"
 _VERSION = re.compile(r"v([0-9]+)(\.gz)?\.metadata\.json(\.gz)?")
 
 
-class HadoopCatalog(MetastoreCatalog, NoopCatalog):
+class HadoopCatalog(GuardedCatalog, MetastoreCatalog, NoopCatalog):
     """A catalog in a folder, with the calls that exports and comparisons make.
 
     Args:
@@ -70,9 +71,7 @@ class HadoopCatalog(MetastoreCatalog, NoopCatalog):
         location = f"{folder}/{_METADATA}/{_file(version)}"
         io = self._load_file_io(location=location)
         metadata = FromInputFile.table_metadata(io.new_input(location))
-        return Table(
-            path, metadata, location, self._load_file_io(metadata.properties, location), self
-        )
+        return require_data_only(Table(path, metadata, location, self._load_file_io(), self))
 
     def commit_table(
         self,

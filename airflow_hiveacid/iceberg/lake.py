@@ -3,10 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 from uuid import UUID
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -26,7 +25,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.update import AssertTableUUID
-from pyiceberg.utils.config import Config
 from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.errors import (
@@ -38,24 +36,19 @@ from airflow_hiveacid.errors import (
     MirrorRefused,
 )
 from airflow_hiveacid.iceberg import database_failure
-from airflow_hiveacid.iceberg.catalog_files import CatalogFiles
-from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
-from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
+from airflow_hiveacid.iceberg.catalog_failure import Failure
+from airflow_hiveacid.iceberg.catalog_files import files_of
+from airflow_hiveacid.iceberg.catalogs import open_catalog, options_of
 from airflow_hiveacid.iceberg.schema import IcebergTableSchema, types_by_name
 from airflow_hiveacid.iceberg.snapshot_update import ChangedFiles, SnapshotUpdate
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
 
-_TYPE, _URI, _FILES = "type", "uri", "py-io-impl"
 # Files that Iceberg's engines write later are Parquet files. Their readers decode ORC files row by row
 # unless this property is set.
 _PROPERTIES = {
     "format-version": "2",
     "write.format.default": "parquet",
     "read.orc.vectorization.enabled": "true",
-}
-# Types of catalogs that Iceberg for Java names differently.
-_REMEDIES = {
-    "jdbc": "Set type=sql and the uri of SQLAlchemy: postgresql+psycopg2://user@host/database.",
 }
 # The commit surely had no effect.
 _REFUSALS = (
@@ -134,6 +127,8 @@ class Lake:
                 partition_spec=definition.spec,
                 properties={**_PROPERTIES, **self._job.properties},
             )
+            table = transaction._table
+            files_of(table.io).require(table.metadata.location)
         return NewTable(self._name, transaction)
 
     def existing_table(self, table: Table, definition: IcebergTableSchema) -> "ExistingTable":
@@ -157,11 +152,14 @@ class Lake:
             raise _without_namespace(self._name, error) from error
         except HiveAcidError:
             raise
-        except Exception as error:
-            problem = f"{what} for {self._name}: {type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
+            failure = Failure.of(error, options_of(self._job))
+            problem = f"{what} for {self._name}: {failure.text}"
             if _is_outage(error):
-                raise IcebergUnreachable(problem) from error
-            raise IcebergRefused(problem, remedy="Check the options of the catalog.") from error
+                raise IcebergUnreachable(problem) from failure.cause
+            raise IcebergRefused(problem, remedy="Check the options of the catalog.") from (
+                failure.cause
+            )
 
 
 class ChangedTable(ABC):
@@ -220,10 +218,13 @@ class ChangedTable(ABC):
         try:
             with SnapshotUpdate(self._transaction, files, summary, attempt) as update:
                 snapshot: int = update.snapshot_id
-        except Exception as error:
+        except HiveAcidError:
+            raise
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
+            failure = self._failure(error)
             raise IcebergRefused(
-                f"The metadata of {self._name} cannot be written: {type(error).__name__}: {error}"
-            ) from error
+                f"The metadata of {self._name} cannot be written: {failure.text}"
+            ) from failure.cause
         return snapshot
 
     def commit(self) -> None:
@@ -242,31 +243,35 @@ class ChangedTable(ABC):
         except NoSuchNamespaceError as error:
             raise _without_namespace(self._name, error) from error
         except _REFUSALS as error:
+            failure = self._failure(error)
             raise IcebergConflict(
-                f"{self._name} was not {self._done}: {error}",
+                f"{self._name} was not {self._done}: {failure.text}",
                 remedy=f"Look for another program that {self._change} the table, and run the job"
                 " again.",
-            ) from error
+            ) from failure.cause
         except _DENIALS as error:
-            raise self._denied(error) from error
+            raise self._denied(error) from self._failure(error).cause
         except Exception as error:
             if database_failure.is_without_effect(error):
-                raise self._denied(error) from error
+                raise self._denied(error) from self._failure(error).cause
             # A REST server may find out only now, and the library does not know this answer.
             if isinstance(error, RESTError) and str(error).startswith("NoSuchNamespace"):
                 raise _without_namespace(self._name, error) from error
+            failure = self._failure(error)
             raise CommitUncertain(
-                f"It is unknown whether {self._name} was {self._done}: {type(error).__name__}:"
-                f" {error}",
+                f"It is unknown whether {self._name} was {self._done}: {failure.text}",
                 remedy="Run the job again: it finds out.",
-            ) from error
+            ) from failure.cause
 
     def _denied(self, error: Exception) -> HiveAcidError:
         """Describe a failure of a commit that surely had no effect."""
-        problem = f"{self._name} was not {self._done}: {type(error).__name__}: {error}"
+        problem = f"{self._name} was not {self._done}: {self._failure(error).text}"
         if database_failure.is_outage(error):
             return IcebergUnreachable(problem, remedy="Run the job again.")
         return IcebergRefused(problem, remedy="Check the rights of the user of the catalog.")
+
+    def _failure(self, error: Exception) -> Failure:
+        return Failure.of(error, self._transaction._table.catalog.properties)
 
     @abstractmethod
     def _commit(self) -> None:
@@ -333,39 +338,3 @@ def _is_outage(error: Exception) -> bool:
     if isinstance(error, _OUTAGES):
         return not isinstance(error, _PERMANENT)
     return database_failure.is_outage(error)
-
-
-def open_catalog(job: IcebergJob) -> Catalog:
-    """Open the catalog of a job.
-
-    Without options and configuration, it is the metastore of the Hive table.
-
-    Args:
-        job: The export, or the comparison.
-
-    Raises:
-        IcebergRefused: pyiceberg does not support its type, or its store cannot keep concurrent
-            commits apart.
-    """
-    known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
-    options: dict[str, Any] = {**known, **job.catalog_options}
-    uri = options.get(_URI, job.connection.uris if not options else "")
-    kind = str(options.get(_TYPE, "")).lower()
-    is_java = uri.startswith("jdbc:")
-    if (remedy := _REMEDIES.get("jdbc" if is_java else kind)) is not None:
-        what = "a uri of JDBC" if is_java else f"the type {kind!r}"
-        raise IcebergRefused(
-            f"pyiceberg does not support {what} for the catalog {job.catalog}.", remedy=remedy
-        )
-    files = {_FILES: options.get(_FILES, f"{CatalogFiles.__module__}.{CatalogFiles.__name__}")}
-    is_metastore = kind == "hive" or uri.startswith("thrift:") or not options
-    if "py-catalog-impl" in options or (kind != "hadoop" and not is_metastore):
-        return load_catalog(job.catalog, **{**files, **job.catalog_options})
-    own = {**files, **{name: value for name, value in options.items() if name != _TYPE}}
-    if kind == "hadoop":
-        hadoop = HadoopCatalog(job.catalog, **own)
-        if isinstance(job, IcebergExportJob):
-            # Before any file is written, which the refused commit would leave unused.
-            hadoop.require_commits()
-        return hadoop
-    return MetastoreCatalog(job.catalog, **{_URI: job.connection.uris, **own})

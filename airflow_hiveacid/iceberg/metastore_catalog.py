@@ -5,6 +5,7 @@ since version 2.3.
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from hive_metastore import ThriftHiveMetastore
 from hive_metastore.ttypes import (
@@ -13,7 +14,7 @@ from hive_metastore.ttypes import (
     InvalidOperationException,
     MetaException,
 )
-from pyiceberg.catalog import URI
+from pyiceberg.catalog import LOCATION, URI, Catalog
 from pyiceberg.catalog.hive import (
     HIVE_KERBEROS_AUTH,
     HIVE_KERBEROS_AUTH_DEFAULT,
@@ -23,16 +24,38 @@ from pyiceberg.catalog.hive import (
     _HiveClient,
 )
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, RESTError, ServerError
+from pyiceberg.table import StagedTable, Table
 from pyiceberg.utils.properties import property_as_bool
 from thrift.protocol import TBinaryProtocol
+from thrift.transport import TSocket, TTransport
 
+from airflow_hiveacid.iceberg.catalog_files import LARGEST_JSON, LOCATIONS
+from airflow_hiveacid.iceberg.guarded_catalog import GuardedCatalog, require_data_only
+
+_SECONDS, _MOST_ITEMS = 600, 1_000_000
 _ANSWERS = (InvalidObjectException, InvalidOperationException, MetaException)
 # The answers of Hive's authorizers, and of file systems.
 _DENIED = ("Permission denied", "AccessControlException", "No privilege '")
 
 
-class MetastoreCatalog(HiveCatalog):
+class MetastoreCatalog(GuardedCatalog, HiveCatalog):
     """pyiceberg's catalog with a client for all supported versions."""
+
+    def _convert_hive_into_iceberg(self, table: Any) -> Table:
+        self._add_folder(table.dbName)
+        return require_data_only(super()._convert_hive_into_iceberg(table))
+
+    def _create_staged_table(self, identifier: Any, *arguments: Any, **options: Any) -> StagedTable:
+        self._add_folder(Catalog.identifier_to_tuple(identifier)[0])
+        return super()._create_staged_table(identifier, *arguments, **options)
+
+    def _add_folder(self, database: str) -> None:
+        """Permit files in the folder of a database."""
+        folder = self.load_namespace_properties(database).get(LOCATION) or ""
+        known = self.properties.get(LOCATIONS) or ""
+        # A text with a comma would be several folders.
+        if "," not in folder and folder not in known.split(","):
+            self.properties[LOCATIONS] = f"{known},{folder}"
 
     @staticmethod
     def _create_hive_client(properties: dict[str, str]) -> _HiveClient:
@@ -55,8 +78,21 @@ class MetastoreCatalog(HiveCatalog):
 
 
 class _Connection(_HiveClient):
+    def _init_thrift_transport(self) -> Any:
+        address = urlsplit(self._uri)
+        socket = TSocket.TSocket(address.hostname, address.port)
+        socket.setTimeout(_SECONDS * 1000)
+        if not self._kerberos_auth:
+            return TTransport.TBufferedTransport(socket)
+        return TTransport.TSaslClientTransport(
+            socket, host=address.hostname, service=self._kerberos_service_name
+        )
+
     def _client(self) -> Any:
-        client = _Client(TBinaryProtocol.TBinaryProtocol(self._transport))
+        protocol = TBinaryProtocol.TBinaryProtocol(
+            self._transport, string_length_limit=LARGEST_JSON, container_length_limit=_MOST_ITEMS
+        )
+        client = _Client(protocol)
         if self._ugi:
             client.set_ugi(*self._ugi)
         return client

@@ -11,12 +11,14 @@ from typing import Self, get_args
 
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from airflow_hiveacid.acid.table_identity import TableIdentity
 from airflow_hiveacid.acid.write_ids import ValidWriteIdList
 from airflow_hiveacid.errors import MalformedSnapshot, MirrorRefused, TableExists
 from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.iceberg.catalog_files import files_of
+from airflow_hiveacid.iceberg.guarded_catalog import require_finite
 from airflow_hiveacid.iceberg.position_delete_file import data_file_of
 from airflow_hiveacid.jobs.iceberg_job import IcebergFileFormat
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -126,11 +128,15 @@ class MirrorState:
 
         Raises:
             MirrorRefused: No export has written a delete file.
+            IcebergRefused: A file is outside of the folders of the catalog.
         """
+        files = files_of(table.io)
         found: dict[ManifestContent, list[DataFile]] = {each: [] for each in ManifestContent}
         for manifest in self.snapshot.manifests(table.io):
             entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-            found[manifest.content] += [entry.data_file for entry in entries]
+            for entry in entries:
+                files.require(entry.data_file.file_path)
+                found[manifest.content].append(entry.data_file)
         return (
             {file.file_path: file for file in found[ManifestContent.DATA]},
             {data_file_of(file): file for file in found[ManifestContent.DELETES]},
@@ -171,7 +177,13 @@ def read_state(table: Table) -> MirrorState:
 
 def lineage_of(table: Table) -> list[Snapshot]:
     """Return the current snapshot of a table, and those that it followed."""
-    return list(ancestors_of(table.current_snapshot(), table.metadata))
+    require_finite(".".join(table.name()), table.metadata)
+    snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
+    current, found = table.current_snapshot(), []
+    while current is not None:
+        found.append(current)
+        current = snapshots.get(current.parent_snapshot_id or -1)
+    return found
 
 
 def properties_of(snapshot: Snapshot) -> Mapping[str, str]:

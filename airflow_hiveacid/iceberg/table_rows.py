@@ -16,6 +16,8 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
 from airflow_hiveacid.errors import HiveAcidError, IcebergRefused
+from airflow_hiveacid.iceberg.catalog_failure import Failure
+from airflow_hiveacid.iceberg.catalog_files import files_of
 from airflow_hiveacid.iceberg.row_hash import TableSum
 from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -50,16 +52,22 @@ class TableRows:
         self._columns = TableColumns(hive.columns, hive.partition_keys)
         self._scan = table.scan()
         # The method for several files would keep all rows of a file in memory.
-        self._reader = ArrowScan(table.metadata, table.io, self._scan.projection(), AlwaysTrue())
+        self._files = files_of(table.io).data_files()
+        self._reader = ArrowScan(table.metadata, self._files, self._scan.projection(), AlwaysTrue())
 
     def files(self) -> list[FileScanTask]:
         """List the data files, with the files that delete some of their rows.
 
         Raises:
-            IcebergRefused: pyiceberg cannot read the metadata.
+            IcebergRefused: pyiceberg cannot read the metadata, or a file is outside of the folders of
+                the catalog.
         """
         with self._errors():
-            return list(self._scan.plan_files())
+            found = list(self._scan.plan_files())
+        for file in found:
+            for each in (file.file, *file.delete_files):
+                self._files.require(each.file_path)
+        return found
 
     def sum_of(
         self, file: FileScanTask, keys: Sequence[str], observed: Callable[[Batches], Batches]
@@ -87,7 +95,7 @@ class TableRows:
         return found
 
     def _batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
-        deletes = _read_all_delete_files(self._table.io, [file])
+        deletes = _read_all_delete_files(self._files, [file])
         return self._reader._record_batches_from_scan_tasks_and_deletes([file], deletes)
 
     def _own_batches(self, file: FileScanTask) -> Iterator[pa.RecordBatch]:
@@ -106,7 +114,7 @@ class TableRows:
     def _deleted(self, file: FileScanTask) -> pa.ChunkedArray:
         """Read the positions of the deleted rows of a file."""
         with self._errors(file):
-            found = _read_all_delete_files(self._table.io, [file]).get(file.file.file_path, [])
+            found = _read_all_delete_files(self._files, [file]).get(file.file.file_path, [])
         chunks = [chunk for positions in found for chunk in positions.chunks]
         return pa.chunked_array(chunks, pa.int64())
 
@@ -131,11 +139,12 @@ class TableRows:
             yield
         except HiveAcidError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - its message may contain a secret
+            failure = Failure.of(error, self._table.catalog.properties)
             raise IcebergRefused(
-                f"pyiceberg cannot read {read}: {type(error).__name__}: {error}",
+                f"pyiceberg cannot read {read}: {failure.text}",
                 remedy="Compare the tables with Spark, as docs/to-iceberg.md describes.",
-            ) from error
+            ) from failure.cause
 
 
 @contextmanager

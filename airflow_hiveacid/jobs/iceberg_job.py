@@ -14,6 +14,9 @@ from airflow_hiveacid.jobs.reports.iceberg_report import (
 )
 from airflow_hiveacid.jobs.reports.report import Report
 
+# Options and properties with the names of classes.
+_CODE = ("-impl", ".impl")
+
 IcebergFileFormat = Literal["orc", "parquet"]
 IcebergDeletes = Literal["apply", "positions"]
 _URI, _WAREHOUSE = "uri", "warehouse"
@@ -28,7 +31,8 @@ class IcebergJob(Job):
         catalog: The name of its catalog. The settings of pyiceberg, like the file .pyiceberg.yaml,
             may configure a catalog of this name.
         catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.
-            Without a type and a uri it is the metastore of the Hive table.
+            Without a type and a uri it is the metastore of the Hive table. The option ``locations``
+            lists folders, besides the warehouse, with files of its tables.
     """
 
     table: str
@@ -77,6 +81,11 @@ class IcebergJob(Job):
     @staticmethod
     def _require_texts(name: str, mapping: Mapping[str, str]) -> None:
         for key, value in mapping.items():
+            if key.endswith(_CODE):
+                raise InvalidJob(
+                    f"{name}[{key!r}] names code, which no catalog and no table may choose.",
+                    remedy="Omit it.",
+                )
             if not isinstance(value, str):
                 raise InvalidJob(f"{name}[{key!r}] must be a text, not {type(value).__name__}.")
 
@@ -117,7 +126,8 @@ class IcebergExportJob(IcebergJob):
         catalog: The name of its catalog. The settings of pyiceberg, like the file .pyiceberg.yaml,
             may configure a catalog of this name.
         catalog_options: Options of the catalog, as pyiceberg names them: ``{"type": "rest", "uri": "..."}``.
-            Without a type and a uri it is the metastore of the Hive table.
+            Without a type and a uri it is the metastore of the Hive table. The option ``locations``
+            lists folders, besides the warehouse, with files of its tables.
         format: The format of the data files. ORC files are copies of stripes. Parquet files contain
             decoded rows, for engines that read only Parquet. If None, it is the format of the
             existing table, and ORC for a new one.

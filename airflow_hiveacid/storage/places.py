@@ -26,6 +26,29 @@ def overlap(one: str, other: str) -> bool:
     return longer == shorter or longer.startswith(f"{shorter.rstrip('/')}/")
 
 
+def is_inside(location: str, folder: str) -> bool:
+    """Return whether a location is a folder, or inside of it.
+
+    A location without a host, whose host the configuration of Hadoop determines, is inside of a folder
+    with any host; but a location with a host is not inside of a folder without one.
+
+    Args:
+        location: A location; links are not resolved.
+        folder: A folder.
+    """
+    (kind, host, path), (folder_kind, folder_host, folder_path) = map(_parts, (location, folder))
+    is_default = kind in _HADOOP and not host
+    if kind != folder_kind or not (host == folder_host or is_default):
+        return False
+    return path == folder_path or path.startswith(f"{folder_path.rstrip('/')}/")
+
+
+def local_path(location: str) -> str | None:
+    """Return the path of a location on this machine; None if it is elsewhere."""
+    kind, host, path = _parts(location)
+    return path if kind == "file" and not host else None
+
+
 def _parts(location: str) -> tuple[str, str, str]:
     match = _LOCATION.fullmatch(location)
     assert match is not None

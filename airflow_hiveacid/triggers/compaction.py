@@ -24,6 +24,8 @@ class HiveAcidCompactionTrigger(WaitingTrigger):
     """
 
     parameters: ClassVar[tuple[str, ...]] = ("table", "partitions", "policy", "budget")
+    # A pattern may match thousands of tables.
+    poll_seconds: ClassVar[float] = 3600
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """HiveAcidMirrorFreshTrigger: the waiting for a mirror in Iceberg."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from asgiref.sync import sync_to_async
 
@@ -33,6 +34,7 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         *("target", "table", "catalog", "catalog_options", "catalog_conn_id"),
         *("version", "max_versions", "max_lag"),
     )
+    poll_seconds: ClassVar[float] = 120
 
     def __init__(
         self,
@@ -63,6 +65,12 @@ class HiveAcidMirrorFreshTrigger(WaitingTrigger):
         """Read the options of the catalog from its connection."""
         read = sync_to_async(all_catalog_options)
         self._all_options = await read(self.catalog_options, self.catalog_conn_id)
+
+    @property
+    def server(self) -> str:
+        """The host of the catalog, or else its name."""
+        uri = self.catalog_options.get("uri", "")
+        return urlsplit(uri).netloc.rpartition("@")[2] or uri or self.catalog
 
     def prepare(self, options: "MetastoreOptions") -> Poll:
         """Return the poll of both tables."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -13,6 +14,7 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.sources import ChangesSource
+from airflow_hiveacid.triggers.polls import THREADS, Server
 from airflow_hiveacid.triggers.waiting import Poll, WaitingTrigger, metastore_options
 
 if TYPE_CHECKING:
@@ -111,7 +113,11 @@ class HiveAcidNewDataEventTrigger(BaseEventTrigger):
         while True:
             try:
                 options = await metastore_options(self.metastore_conn_id)
-                newest, table = await asyncio.to_thread(self._newest_version, options)
+                newest, table = await THREADS.run(
+                    Server(self.metastore_conn_id, self.metastore_conn_id),
+                    partial(self._newest_version, options),
+                    WaitingTrigger.poll_seconds,
+                )
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for new versions failed, will try again: %s", error)

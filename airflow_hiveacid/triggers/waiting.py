@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
@@ -13,10 +14,12 @@ from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.triggers.polls import THREADS, Server
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 
+_Result = TypeVar("_Result")
 # Returns the fields of an event, or None without a result.
 Poll = Callable[[], dict[str, Any] | None]
 
@@ -31,6 +34,8 @@ class WaitingTrigger(BaseTrigger):
 
     # The names of the parameters of a subclass.
     parameters: ClassVar[tuple[str, ...]]
+    # The time limit of a poll.
+    poll_seconds: ClassVar[float] = 600
 
     def __init__(
         self,
@@ -58,9 +63,9 @@ class WaitingTrigger(BaseTrigger):
         try:
             await self.read_connections()
             options = await metastore_options(self.metastore_conn_id)
-            poll = await asyncio.to_thread(self.prepare, options)
+            poll = await self._in_thread(partial(self.prepare, options))
             patience = Patience(timedelta(seconds=self.patience))
-            while (found := await asyncio.to_thread(self._poll_once, poll, patience)) is None:
+            while (found := await self._poll_once(poll, patience)) is None:
                 await asyncio.sleep(self.poke_interval)
             event = {"status": "found", **found}
         except HiveAcidError as error:
@@ -77,9 +82,18 @@ class WaitingTrigger(BaseTrigger):
         """
         raise NotImplementedError
 
-    def _poll_once(self, poll: Poll, patience: Patience) -> dict[str, Any] | None:
+    @property
+    def server(self) -> str:
+        """The server that a poll waits for, besides the metastore."""
+        return self.metastore_conn_id
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        server = Server(self.metastore_conn_id, self.server)
+        return await THREADS.run(server, work, self.poll_seconds)
+
+    async def _poll_once(self, poll: Poll, patience: Patience) -> dict[str, Any] | None:
         try:
-            found = poll()
+            found = await self._in_thread(poll)
         except HiveAcidError as error:
             if not patience.tolerates(error):
                 raise

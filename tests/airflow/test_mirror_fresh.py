@@ -119,7 +119,7 @@ def test_a_mirror_within_the_limits_is_fresh(mirror: Watched) -> None:
 def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     mirror: Watched, context: dict[str, Any]
 ) -> None:
-    options = {**sql_options(mirror.folder), "scope": "{{ ti.task_id }}"}
+    options = {**sql_options(mirror.folder), "s3.region": "{{ ti.task_id }}"}
     with DAG("d"):
         sensor = mirror.sensor(catalog_options=options, table="ns.{{ ti.task_id }}")
     sensor.render_template_fields(context)
@@ -130,7 +130,7 @@ def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
     sensor.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context)
-    assert deferred.value.trigger.serialize()[1]["catalog_options"]["scope"] == "t"
+    assert deferred.value.trigger.serialize()[1]["catalog_options"]["s3.region"] == "t"
     assert "catalog_options" not in sensor.template_fields
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.iceberg.lake import open_catalog
+from airflow_hiveacid.iceberg.catalogs import open_catalog
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import ReadOnlyStorage

@@ -10,12 +10,11 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
-from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.golden_versions import adopted
 from tests.iceberg.case import ExportCase
-from tests.iceberg.lakes import ServedCatalog
+from tests.iceberg.lakes import Readable, ReadableMetastore, ServedCatalog
 from tests.iceberg.rest_catalog import RestCatalog
 from tests.live.postgres import Postgres
 
@@ -83,7 +82,7 @@ def hive4(hms4: EmbeddedMetastore, tmp_path: Path) -> Iterator[ServedCatalog]:
 def in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalog]:
     """Create a database of a metastore, which is dropped at the end."""
     options = {"type": "hive", "uri": hms.uri}
-    catalog = MetastoreCatalog("lake", uri=hms.uri)
+    catalog = ReadableMetastore("lake", uri=hms.uri)
     namespace = f"ns{next(_NUMBERS)}"
     catalog.create_namespace(namespace, {"location": f"file:{folder}/lake"})
     yield ServedCatalog(f"hive {hms.version}", options, catalog, namespace, folder / "lake")
@@ -91,7 +90,7 @@ def in_metastore(hms: EmbeddedMetastore, folder: Path) -> Iterator[ServedCatalog
         client.drop_database(namespace, cascade=True)
 
 
-class _Folder(HadoopCatalog):
+class _Folder(Readable, HadoopCatalog):
     """A catalog in a folder, whose tables tests create and drop as Iceberg for Java does."""
 
     def create_table(self, identifier: Any, schema: Any, *_: Any, **options: Any) -> Table:

@@ -1,18 +1,24 @@
 """Catalogs of Iceberg in a folder, and the rows of tables in them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from airflow_hiveacid.compaction.worker_scheduler import WorkerScheduler
 from airflow_hiveacid.iceberg.attempt import Attempt
+from airflow_hiveacid.iceberg.catalog_files import CatalogFiles, files_of
+from airflow_hiveacid.iceberg.catalogs import KINDS
 from airflow_hiveacid.iceberg.change_plan import ChangePlan
 from airflow_hiveacid.iceberg.file_writing import WrittenFiles, write_files
+from airflow_hiveacid.iceberg.guarded_catalog import require_data_only
 from airflow_hiveacid.iceberg.lake import Lake
+from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.schema import field_ids, schema_of
 from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergExportJob, IcebergFileFormat
 from airflow_hiveacid.scan.columns import TableColumns
@@ -52,6 +58,33 @@ def sql_catalog(folder: Path) -> Catalog:
     catalog = load_catalog("lake", **sql_options(folder))
     catalog.create_namespace_if_not_exists("ns")
     return catalog
+
+
+def guarded(table: Table) -> Table:
+    """Open the files of a table as jobs do."""
+    table.io = CatalogFiles(table.catalog.properties)
+    return require_data_only(table)
+
+
+class Readable:
+    """A catalog of this package whose tables can be read as a whole, by pyiceberg alone."""
+
+    def load_table(self, identifier: Any) -> Table:
+        table: Table = super().load_table(identifier)  # type: ignore[misc]
+        table.io = files_of(table.io).data_files()
+        return table
+
+
+class ReadableMetastore(Readable, MetastoreCatalog):
+    pass
+
+
+@contextmanager
+def opened_as(kind: str, catalog: type[Catalog]) -> Iterator[None]:
+    """Open the catalogs of a kind by another class."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(KINDS, kind, catalog)
+        yield
 
 
 def exported(

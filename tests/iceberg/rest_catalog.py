@@ -51,6 +51,7 @@ class RestCatalog:
             "uri": self.uri,
             "credential": f"{CLIENT}:{SECRET}",
             "oauth2-server-uri": f"{self.uri}/v1/oauth/tokens",
+            "locations": f"file:{self.folder}",
         }
 
     def revoke_tokens(self) -> None:

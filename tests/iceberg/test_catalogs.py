@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
@@ -16,13 +16,15 @@ from airflow_hiveacid.errors import (
     TableExists,
     TableReplaced,
 )
+from airflow_hiveacid.iceberg.catalogs import KINDS
+from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.lake import ChangedTable
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable
-from tests.iceberg.lakes import ServedCatalog
+from tests.iceberg.lakes import ServedCatalog, opened_as
 from tests.iceberg.rest_catalog import SECRET, RestCatalog
 from tests.iceberg.test_mirror import Mirror
 from tests.iceberg.test_paused_mirrors import create_again, paused
@@ -44,7 +46,7 @@ class _Lossy:
         raise ConnectionError("The answer was lost.")
 
 
-class LossySqlCatalog(_Lossy, SqlCatalog):
+class LossySqlCatalog(_Lossy, DatabaseCatalog):
     pass
 
 
@@ -66,6 +68,14 @@ class LossyHadoopCatalog(_Lossy, HadoopCatalog):
 
 class DeadHadoopCatalog(LossyHadoopCatalog):
     takes_effect = False
+
+
+# The classes whose commits take effect, and those whose commits do not.
+LOSSES: dict[str, tuple[type[Catalog], type[Catalog]]] = {
+    "sql": (LossySqlCatalog, DeadSqlCatalog),
+    "hive": (LossyMetastoreCatalog, DeadMetastoreCatalog),
+    "hadoop": (LossyHadoopCatalog, DeadHadoopCatalog),
+}
 
 
 class AtCommit(PhaseObserver):
@@ -174,19 +184,17 @@ def test_a_commit_whose_answer_is_lost_is_applied_once(
     if exists:
         mirror.update()
     mirror.hive.insert(4)
-    options = dict(mirror.options)
-    if served.kind == "rest":
+    kind = mirror.options["type"]
+    if kind == "rest":
         rest_catalog.fail_next_commit("answer" if takes_effect else "request", 0)
-    else:
-        kind = {"sql": "Sql", "hive": "Metastore", "hadoop": "Hadoop"}[options.pop("type")]
-        loss = "Lossy" if takes_effect else "Dead"
-        options["py-catalog-impl"] = f"{__name__}.{loss}{kind}Catalog"
-    if takes_effect:
-        mirror.update(catalog_options=options, run_token="run")
-    else:
-        with pytest.raises(CommitUncertain, match="unknown whether"):
-            mirror.run(catalog_options=options, run_token="run")
-        mirror.let_files_age()
+    loss = KINDS[kind] if kind == "rest" else LOSSES[kind][not takes_effect]
+    with opened_as(kind, loss):
+        if takes_effect:
+            mirror.update(run_token="run")
+        else:
+            with pytest.raises(CommitUncertain, match="unknown whether"):
+                mirror.run(run_token="run")
+    mirror.let_files_age()
     assert mirror.update(run_token="run").already_done == takes_effect
     assert len(mirror.iceberg.metadata.snapshots) == 1 + exists
 

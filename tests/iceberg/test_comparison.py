@@ -34,7 +34,7 @@ from airflow_hiveacid.scan.table_scan import TableScan
 from tests.compaction.written_table import WrittenTable
 from tests.golden import GoldenSnapshot
 from tests.iceberg.case import ExportCase, LakeCase
-from tests.iceberg.lakes import exported
+from tests.iceberg.lakes import exported, guarded
 from tests.iceberg.test_golden_exports import ORC
 from tests.iceberg.test_mirror import Mirror
 from tests.orc.orc_tables import flat_file
@@ -90,7 +90,7 @@ def test_exported_golden_tables_are_equal(snapshot: GoldenSnapshot, tmp_path: Pa
     for partition in visible.partitions:
         for _, batch in visible.part(partition).rows(columns):
             hive.add(batch)
-    rows = TableRows(table, visible.table)
+    rows = TableRows(guarded(table), visible.table)
     for file in rows.files():
         iceberg.merge(rows.sum_of(file, keys, lambda batches: batches))
     assert hive.rows == len(snapshot.rows)

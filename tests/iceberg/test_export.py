@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
@@ -20,9 +19,11 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnsupportedTable,
 )
+from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.iceberg.case import ExportCase
+from tests.iceberg.lakes import opened_as
 
 KILLED = -9
 NOTE = "_attempt.json"
@@ -46,7 +47,7 @@ class BreaksAt(PhaseObserver):
             raise Broken
 
 
-class AnswersAreLost(SqlCatalog):
+class AnswersAreLost(DatabaseCatalog):
     """A catalog whose commits fail after, or before, they have taken effect."""
 
     takes_effect = True
@@ -59,10 +60,6 @@ class AnswersAreLost(SqlCatalog):
 
 class NothingArrives(AnswersAreLost):
     takes_effect = False
-
-
-def implementation(catalog: type) -> str:
-    return f"{__name__}.{catalog.__name__}"
 
 
 def test_the_table_has_the_rows_and_the_snapshot_names_their_origin(case: ExportCase) -> None:
@@ -151,20 +148,17 @@ def test_a_run_that_was_killed_after_its_commit_is_found(case: ExportCase) -> No
 
 
 def test_a_commit_whose_answer_is_lost_is_looked_up(case: ExportCase) -> None:
-    options = case.job().catalog_options
-    lossy = {**options, "py-catalog-impl": implementation(AnswersAreLost)}
-    del lossy["type"]
-    report = case.run(catalog_options=lossy, run_token="run")
+    with opened_as("sql", AnswersAreLost):
+        report = case.run(run_token="run")
     assert report.snapshot_id is not None
     assert case.rows() == case.expected
     assert case.files() == case.used_files()
 
 
 def test_files_remain_while_the_outcome_of_a_commit_is_unknown(case: ExportCase) -> None:
-    lossy = {**case.job().catalog_options, "py-catalog-impl": implementation(NothingArrives)}
-    del lossy["type"]
-    with pytest.raises(CommitUncertain, match="Run the job again"):
-        case.run(catalog_options=lossy, run_token="run")
+    uncertain = pytest.raises(CommitUncertain, match="Run the job again")
+    with opened_as("sql", NothingArrives), uncertain:
+        case.run(run_token="run")
     assert case.table() is None
     assert case.files()
     case.let_files_age()
@@ -248,7 +242,7 @@ def test_a_missing_table_or_namespace_is_named(case: ExportCase) -> None:
         case.run(target="default.none")
     with pytest.raises(IcebergRefused, match="namespace"):
         case.run(table="none.t")
-    with pytest.raises(IcebergRefused, match="cannot be opened"):
+    with pytest.raises(IcebergRefused, match="the type 'unknown'"):
         case.run(catalog_options={"type": "unknown"})
 
 

@@ -11,7 +11,7 @@ from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.folder import Storage
 from tests.compaction.written_table import WrittenTable
-from tests.iceberg.lakes import ServedCatalog
+from tests.iceberg.lakes import ServedCatalog, opened_as
 from tests.iceberg.test_mirror import Mirror
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -68,10 +68,9 @@ class OvertakenCatalog(HadoopCatalog):
 
 def test_a_version_that_another_program_creates_meanwhile_remains(mirror: Mirror) -> None:
     mirror.hive.insert(4)
-    options = {**mirror.options, "py-catalog-impl": f"{__name__}.OvertakenCatalog"}
-    del options["type"]
-    with pytest.raises(IcebergConflict, match=r"v2\.metadata\.json exists"):
-        mirror.run(catalog_options=options, run_token="run")
+    conflict = pytest.raises(IcebergConflict, match=r"v2\.metadata\.json exists")
+    with opened_as("hadoop", OvertakenCatalog), conflict:
+        mirror.run(run_token="run")
     first, second = (metadata(mirror) / name for name in versions(mirror))
     assert second.read_bytes() == first.read_bytes() + b" "
     assert mirror.files() - mirror.used_files() == {"ns/t/metadata/v1.metadata.json"}

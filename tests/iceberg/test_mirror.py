@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.thrift import idl_tables
 from airflow_hiveacid.progress import Phase, PhaseObserver
 from tests.compaction.written_table import WrittenTable
 from tests.iceberg.case import LakeCase
-from tests.iceberg.lakes import ServedCatalog
+from tests.iceberg.lakes import ServedCatalog, opened_as
 from tests.iceberg.mirror_history import STEPS
 from tests.iceberg.test_export import (
     KILLED,
@@ -34,7 +34,6 @@ from tests.iceberg.test_export import (
     BreaksAt,
     Broken,
     NothingArrives,
-    implementation,
 )
 
 pytestmark = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -262,14 +261,13 @@ def test_the_files_of_a_killed_run_remain_although_its_snapshot_expires(mirror: 
 @pytest.mark.parametrize("lossy", [AnswersAreLost, NothingArrives])
 def test_an_update_whose_answer_is_lost_is_applied_once(mirror: Mirror, lossy: type) -> None:
     mirror.hive.insert(4)
-    options = {**mirror.job().catalog_options, "py-catalog-impl": implementation(lossy)}
-    del options["type"]
-    if lossy is NothingArrives:
-        with pytest.raises(CommitUncertain, match="unknown whether"):
-            mirror.run(catalog_options=options, run_token="run")
-        mirror.let_files_age()
-    else:
-        assert mirror.update(catalog_options=options, run_token="run").outcome == "updated"
+    with opened_as("sql", lossy):
+        if lossy is NothingArrives:
+            with pytest.raises(CommitUncertain, match="unknown whether"):
+                mirror.run(run_token="run")
+        else:
+            assert mirror.update(run_token="run").outcome == "updated"
+    mirror.let_files_age()
     report = mirror.update(run_token="run")
     assert report.already_done == (lossy is AnswersAreLost)
     assert len(mirror.iceberg.metadata.snapshots) == 2

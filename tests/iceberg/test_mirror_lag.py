@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
 
@@ -25,6 +24,7 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     VersionUnknown,
 )
+from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
 from airflow_hiveacid.iceberg.run import lag_of_mirror
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.maintenance.table_detail import table_detail
@@ -34,6 +34,7 @@ from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.records.mirror_notes import KnownMirror, MirrorNote, forget_mirror
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.compaction.written_table import WrittenTable
+from tests.iceberg.lakes import opened_as
 from tests.iceberg.test_export import BreaksAt, Broken
 from tests.iceberg.test_mirror import Mirror
 
@@ -300,7 +301,7 @@ def test_a_mirror_of_another_table_is_refused(mirror: Followed, database: str) -
         mirror.lag(target=str(other.ref))
 
 
-class Fails(SqlCatalog):
+class Fails(DatabaseCatalog):
     """A catalog that raises an error."""
 
     error: Exception = ConnectionError("No route to host")
@@ -319,16 +320,11 @@ class Forbids(Fails):
 def test_only_an_unreachable_catalog_may_answer_later(
     mirror: Followed, catalog: type, error: type[Exception]
 ) -> None:
-    options = {**mirror.job().catalog_options, "py-catalog-impl": implementation_of(catalog)}
-    del options["type"]
     for work in (mirror.lag, mirror.run):
-        with pytest.raises(error, match="cannot be asked") as raised:
-            work(catalog_options=options)
+        asked = pytest.raises(error, match="cannot be asked")
+        with opened_as("sql", catalog), asked as raised:
+            work()
         assert raised.value.retryable == (error is IcebergUnreachable)
-
-
-def implementation_of(catalog: type) -> str:
-    return f"{__name__}.{catalog.__name__}"
 
 
 def test_a_missing_library_is_an_error(mirror: Followed, monkeypatch: pytest.MonkeyPatch) -> None:

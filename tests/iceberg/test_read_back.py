@@ -13,13 +13,12 @@ from pyspark.sql import functions as f
 from airflow_hiveacid import AcidTable
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.jobs.iceberg_job import IcebergDeletes, IcebergFileFormat
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.sql.script import to_jobs
 from tests.golden import GoldenSnapshot, GoldenTable
-from tests.iceberg.lakes import exported, sql_catalog, sql_options
+from tests.iceberg.lakes import ReadableMetastore, exported, sql_catalog, sql_options
 from tests.iceberg.test_golden_exports import ORC
 from tests.scan.test_golden_tables import opened
 from tests.versions import VERSIONS
@@ -315,7 +314,7 @@ def test_the_metastore_is_the_catalog_by_default(created, spark, hms, client, da
     orders.delete("id = 3")
     updated = orders.to_iceberg(f"{database}.lake")
     assert (updated.outcome, updated.rows) == ("updated", 9)
-    table = MetastoreCatalog("lake", uri=hms.uri).load_table(f"{database}.lake")
+    table = ReadableMetastore("lake", uri=hms.uri).load_table(f"{database}.lake")
     assert table.scan().to_arrow().num_rows == 9
     if hms.version.startswith("3"):
         # Iceberg's catalog for Spark has the client of Hive 2.3, which version 4 refuses.

@@ -1,0 +1,68 @@
+"""The catalogs of jobs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.utils.config import Config
+
+from airflow_hiveacid.errors import IcebergRefused
+from airflow_hiveacid.iceberg.catalog_files import ALLOWED, LOCATIONS, CatalogFiles, folders_of
+from airflow_hiveacid.iceberg.catalog_options import TYPE, URI, kind_of, require_known
+from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
+from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
+from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
+from airflow_hiveacid.iceberg.rest_catalog import ServerCatalog
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
+
+KINDS: dict[str, type[Catalog]] = {
+    "hadoop": HadoopCatalog,
+    "hive": MetastoreCatalog,
+    "rest": ServerCatalog,
+    "sql": DatabaseCatalog,
+}
+
+
+def options_of(job: IcebergJob) -> dict[str, Any]:
+    """Return the options of the catalog of a job: its own ones, and those of pyiceberg's settings."""
+    known: Mapping[str, Any] = Config().get_catalog_config(job.catalog) or {}
+    return {**known, **job.catalog_options} or {TYPE: "hive"}
+
+
+def open_catalog(job: IcebergJob) -> Catalog:
+    """Open the catalog of a job.
+
+    Without options and configuration, it is the metastore of the Hive table.
+
+    Args:
+        job: The export, or the comparison.
+
+    Raises:
+        IcebergRefused: An option is refused, or the store cannot keep concurrent commits apart.
+    """
+    options = options_of(job)
+    kind = kind_of(job.catalog, options)
+    if kind == "hive":
+        options.setdefault(URI, job.connection.uris)
+    elif kind != "hadoop" and URI not in options:
+        raise IcebergRefused(f"The catalog {job.catalog} has no uri.", remedy="Set the option uri.")
+    require_known(job.catalog, kind, options)
+    location = job.location if isinstance(job, IcebergExportJob) else None
+    own = {
+        **options,
+        LOCATIONS: ",".join(filter(None, (options.get(LOCATIONS), location))),
+        ALLOWED: (job.metastore and job.metastore.allowed_locations) or "",
+        PY_IO_IMPL: f"{CatalogFiles.__module__}.{CatalogFiles.__name__}",
+    }
+    own.pop(TYPE, None)
+    if kind in ("rest", "sql") and not folders_of(own):
+        raise IcebergRefused(
+            f"The folders of the catalog {job.catalog} are unknown.",
+            remedy="Set the option warehouse, or locations, to folders with all files of its tables.",
+        )
+    catalog = KINDS[kind](job.catalog, **own)
+    if isinstance(catalog, HadoopCatalog) and isinstance(job, IcebergExportJob):
+        # Before any file is written, which the refused commit would leave unused.
+        catalog.require_commits()
+    return catalog
