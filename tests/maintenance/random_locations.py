@@ -112,7 +112,8 @@ class _Run:
         if isinstance(subject, int):
             subject = self._tables[subject % len(self._tables)]
         concerned = _concerned(kind, subject)
-        before = self._files(concerned)
+        foreign = [each.path for each in self._owned if not concerned(each.table)]
+        before = self._files(foreign)
         try:
             getattr(self, f"_{kind}")(subject)
         except (SharedLocation, AccessRefused) as error:
@@ -122,20 +123,17 @@ class _Run:
             event(f"{kind}: {type(error).__name__}")
         else:
             event(f"{kind}: done")
-        concerned = concerned if kind != "rename" else _either(concerned, subject)
-        after = self._files(concerned)
+        after = self._files(foreign)
         assert before <= after, (kind, subject)
         added = {path for path in after - before if "_hiveacid" not in path}
         assert not added, (kind, subject)
         self._owned = [each for each in self._owned if self._exists(each.table)]
 
-    def _files(self, concerned):
-        """The files in the folders of tables that a job does not concern."""
-        foreign = [each for each in self._owned if not concerned(each.table)]
+    def _files(self, folders):
         return {
             path
             for path in self._world.files()
-            if any(path.startswith(f"{each.path}/") for each in foreign)
+            if any(path.startswith(f"{folder}/") for folder in folders)
         }
 
     def _exists(self, table):
@@ -181,7 +179,8 @@ class _Run:
 
         def write(location):
             require_free(self._client, [location], "An export")
-            Storage.of(location).write_file("changes/part-0.parquet", b"rows")
+            self._created += 1
+            Storage.of(location).write_file(f"changes/part-{self._created}.parquet", b"rows")
 
         self._new_folder(spot, write)
 
@@ -236,11 +235,5 @@ def _concerned(kind, subject):
     if kind == "drop_database":
         return lambda table: table.startswith(f"{subject}.")
     if kind in ("drop", "rename", "drop_partitions", "clean"):
-        name = str(subject.ref)
-        return lambda table: table == name
+        return lambda table: table == str(subject.ref)
     return lambda _: False
-
-
-def _either(concerned, subject):
-    """Return the test for a table under its earlier and its present name."""
-    return lambda table: concerned(table) or table == str(subject.ref)
