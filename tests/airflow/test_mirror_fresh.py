@@ -137,7 +137,7 @@ def test_options_of_the_catalog_are_templates_that_airflow_does_not_show(
 def test_secrets_of_the_catalog_come_from_a_connection(
     mirror: Watched, context: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    extra = {**sql_options(mirror.folder), "token": "s3cret"}
+    extra = {**sql_options(mirror.folder), "s3.session-token": "s3cret"}
     connection = {"conn_type": "generic", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
     sensor = mirror.sensor(catalog_options=None, catalog_conn_id="lake", deferrable=True)
