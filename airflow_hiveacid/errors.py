@@ -32,8 +32,7 @@ class HiveAcidError(Exception):
     default_remedy: ClassVar[str] = ""
 
     def __init__(self, what: str, *, remedy: str | None = None) -> None:
-        # Libraries and servers quote what they were given, such as passwords.
-        self.what = without_secrets(what)
+        self.what = without_secrets(what)  # Servers quote what they were given, such as passwords.
         self.remedy = self.default_remedy if remedy is None else without_secrets(remedy)
         super().__init__(self.what)
 
@@ -327,7 +326,9 @@ class LockTimeout(ConflictError):
 class OverlapRefused(ConflictError):
     """Another writer committed first, and the job's conflict policy refuses both changes."""
 
-    default_remedy = "Nothing is visible; run the job again on the rows of the other transaction."
+    default_remedy = (
+        "Nothing of this job is visible; run it again on the rows of the other transaction."
+    )
 
 
 class IcebergConflict(ConflictError):
