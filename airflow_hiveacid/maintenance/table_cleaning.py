@@ -8,12 +8,19 @@ table, its partitions, and that no other table has files there; only then they a
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 
 from airflow_hiveacid.acid.cleaning import KeptPath
-from airflow_hiveacid.acid.names import SCRIPT_NOTES, Base, TableRef, parse_directory
+from airflow_hiveacid.acid.names import (
+    SCRIPT_NOTES,
+    Base,
+    TableRef,
+    parse_directory,
+    removal_identity,
+)
 from airflow_hiveacid.acid.retention import (
     CONSUMER_RETENTION,
     DEFAULT_CONSUMER_RETENTION,
@@ -274,7 +281,9 @@ class _Cleaner:
             removal.garbage.append(garbage)
             if removal.is_hidden(garbage):
                 self._confirm()
-                with self._phases(Phase.CLEAN):
+                # Files that an earlier process has hidden are counted when they are deleted.
+                is_first = removal_identity(garbage.path) is None
+                with self._phases(Phase.CLEAN) if is_first else nullcontext():
                     removal.hidden.hide(garbage.path)
 
     def _delete_from_stores(self) -> None:
@@ -323,8 +332,9 @@ class _Cleaner:
         for garbage in removal.garbage:
             if self._recycles(location, garbage):
                 recycle(self._client, f"{location.rstrip('/')}/{removal.path(garbage)}")
-        with self._phases(Phase.CLEAN):
-            removal.hidden.delete(self._txn.txn_id)
+        if any(map(removal.is_hidden, removal.garbage)):
+            with self._phases(Phase.CLEAN):
+                removal.hidden.delete(self._txn.txn_id)
         for garbage in removal.garbage:
             if garbage.is_public:
                 continue
