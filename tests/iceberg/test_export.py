@@ -213,7 +213,7 @@ def test_no_export_is_written_into_the_folder_of_any_table(case: ExportCase, whe
     folder.mkdir(parents=True, exist_ok=True)
     case.client.create_table(table)
     with pytest.raises(SharedLocation, match=r"default\.salaries"):
-        case.run()
+        case.run(location=f"file:{folder}{where}")
     case.client.drop_table(table.ref, delete_data=False)
 
 
