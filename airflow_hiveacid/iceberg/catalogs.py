@@ -30,16 +30,11 @@ def options_of(job: IcebergJob) -> dict[str, Any]:
     return {**known, **job.catalog_options} or {TYPE: "hive"}
 
 
-def open_catalog(job: IcebergJob) -> Catalog:
-    """Open the catalog of a job.
-
-    Without options and configuration, it is the metastore of the Hive table.
-
-    Args:
-        job: The export, or the comparison.
+def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the options of the catalog of a job, without opening it.
 
     Raises:
-        IcebergRefused: An option is refused, or the store cannot keep concurrent commits apart.
+        IcebergRefused: An option is refused, or a necessary one is missing.
     """
     options = options_of(job)
     kind = kind_of(job.catalog, options)
@@ -61,7 +56,22 @@ def open_catalog(job: IcebergJob) -> Catalog:
             f"The folders of the catalog {job.catalog} are unknown.",
             remedy="Set the option warehouse, or locations, to folders with all files of its tables.",
         )
-    catalog = KINDS[kind](job.catalog, **own)
+    return kind, own
+
+
+def open_catalog(job: IcebergJob) -> Catalog:
+    """Open the catalog of a job.
+
+    Without options and configuration, it is the metastore of the Hive table.
+
+    Args:
+        job: The export, or the comparison.
+
+    Raises:
+        IcebergRefused: An option is refused, or the store cannot keep concurrent commits apart.
+    """
+    kind, options = checked_options(job)
+    catalog = KINDS[kind](job.catalog, **options)
     if isinstance(catalog, HadoopCatalog) and isinstance(job, IcebergExportJob):
         # Before any file is written, which the refused commit would leave unused.
         catalog.require_commits()

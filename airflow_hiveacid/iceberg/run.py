@@ -108,7 +108,10 @@ def _secrets_hidden(job: IcebergJob, what: str) -> Iterator[None]:
     job.validate()
     if importlib.util.find_spec("pyiceberg") is None:
         raise IcebergLibraryMissing(f"{what} requires pyiceberg.")
+    from airflow_hiveacid.iceberg.catalogs import checked_options
+
     try:
+        checked_options(job)
         yield
     except HiveAcidError as error:
         error.what = without_secrets(error.what, secrets_of(_options(job)))

@@ -18,7 +18,7 @@ from airflow_hiveacid.errors import (
     NotTransactional,
     TableNotFound,
 )
-from airflow_hiveacid.iceberg import lake
+from airflow_hiveacid.iceberg import catalogs
 from airflow_hiveacid.iceberg.run import compare_with_iceberg, export_to_iceberg, lag_of_mirror
 from airflow_hiveacid.jobs.iceberg_job import IcebergCompareJob, IcebergExportJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
@@ -101,13 +101,18 @@ def test_errors_of_a_catalog_do_not_quote_its_secrets(
 ) -> None:
     """Servers quote what they were sent, in any form."""
     client.create_table(HiveTable.new(TableRef(database, "t"), [HiveColumn("id", "int")]))
-    options = {"type": "rest", "uri": "http://127.0.0.1:1", "credential": "client:s3/cr3t value"}
+    options = {
+        "type": "rest",
+        "uri": "http://127.0.0.1:1",
+        "credential": "client:s3/cr3t value",
+        "warehouse": f"file:{tmp_path}",
+    }
 
     def refuse(name: str, **given: str) -> None:
         secret = given["credential"].partition(":")[2]
         raise ValueError(f"invalid_client: {secret} or s3%2Fcr3t%20value or s3%2Fcr3t+value")
 
-    monkeypatch.setattr(lake, "load_catalog", refuse)
+    monkeypatch.setitem(catalogs.KINDS, "rest", refuse)
     job = {
         "target": f"{database}.t",
         "table": "ns.t",
