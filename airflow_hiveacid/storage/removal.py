@@ -48,10 +48,12 @@ class Removal:
         """
         # Each time: a DROP may remove it, and a later cleaning may take it from a process that slept.
         self._storage.make_directory(self._hidden)
-        is_hidden = _rename(self._storage, self._public(name), self.path(name))
-        if is_hidden:
+        if _rename(self._storage, self._public(name), self.path(name)):
             self._names.append(name)
-        return is_hidden
+            return True
+        if not self._names:
+            self._storage.delete_directory(self._hidden)
+        return False
 
     def path(self, name: str) -> str:
         """Return the path of a hidden file or directory, below the location."""

@@ -186,6 +186,13 @@ def test_the_next_cleaning_puts_back_what_was_judged_for_an_earlier_table(folder
     assert (removed(folders.clean()), hidden(folders)) == ([], [])
 
 
+def test_a_missing_file_leaves_no_hidden_folder(folders):
+    before = folders.tree()
+    removal = Removal(Storage.of(folders.table.folder), folders.table.identity)
+    assert not removal.hide("delta_0000001_0000001_0000")
+    assert folders.tree() == before
+
+
 def test_a_process_that_sleeps_while_another_cleaning_takes_its_files_deletes_nothing_else(
     folders, aborted, age
 ):
