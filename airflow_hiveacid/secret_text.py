@@ -83,6 +83,9 @@ def options_without_secrets(options: _Value) -> _Value | dict[str, object]:
 def secrets_of(options: Mapping[str, object]) -> Iterator[str]:
     """Yield the secrets in options: the values of secret names, and passwords in addresses."""
     for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from secrets_of(value)
+            continue
         text = str(value)
         if _SECRET_NAME.search(name):
             yield text

@@ -7,7 +7,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyiceberg.exceptions import ValidationError
 
-from airflow_hiveacid.iceberg.catalog_options import secrets_of
+from airflow_hiveacid.secret_text import secrets_of, without_secrets
 
 _LONGEST = 1000
 # The messages of their subclasses quote what cannot be parsed.
@@ -37,9 +37,9 @@ class Failure:
         name, message = type(error).__name__, str(error)
         if _quotes(error):
             return cls(f"{name}: the answer, or the file, is invalid", None)
-        shown = message
-        for secret in secrets_of(options):
-            shown = shown.replace(secret, "***")
+        # A header may have any name, and a secret in it.
+        headers = [str(text) for key, text in options.items() if key.startswith("header.")]
+        shown = without_secrets(message, [*secrets_of(options), *headers])
         return cls(f"{name}: {shown[:_LONGEST]}", error if shown == message else None)
 
 

@@ -18,9 +18,6 @@ FROM_SERVER = ("prefix", "namespace-separator")
 
 _BOOLEANS = ("true", "false")
 _DATABASE = re.compile(r"(?:sqlite|postgresql|mysql|mariadb)(?:\+[a-z0-9]+)?://")
-_SECRET = re.compile(r"secret|token|credential|key|password|^header[.]")
-# Shorter texts are parts of other words.
-_SHORTEST = 3
 _LOOPBACK = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|::1")
 
 Check = Callable[[Any], bool]
@@ -176,18 +173,6 @@ def require_known(catalog: str, kind: str, options: Mapping[str, Any]) -> None:
             raise IcebergRefused(f"The option {key} of the catalog {catalog} is invalid.")
     if kind == "rest":
         _require_private(catalog, options)
-
-
-def secrets_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the texts in options that no message may contain."""
-    found = [str(value) for key, value in options.items() if _SECRET.search(key)]
-    # A credential consists of a name and a secret.
-    found += [text.partition(":")[2] for text in found]
-    found.append(urlsplit(str(options.get(URI) or "")).password or "")
-    basic = options.get("auth")
-    if isinstance(basic, Mapping) and isinstance(basic.get("basic"), Mapping):
-        found.append(str(basic["basic"].get("password", "")))
-    return sorted({text for text in found if len(text) > _SHORTEST}, key=len, reverse=True)
 
 
 def _require_private(catalog: str, options: Mapping[str, Any]) -> None:
