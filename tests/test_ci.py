@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MAKEFILE = (ROOT / "Makefile").read_text()
 RECIPES = dict(re.findall(r"^([a-z0-9]+): .*\n((?:\t.*\n)*)", MAKEFILE, re.M))
+# A make around these tests would let the inner ones print their folder.
+OWN_ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -184,6 +186,7 @@ def test_the_installer_of_all_packages_is_pinned_with_its_hashes(tmp_path: Path)
     made = subprocess.run(
         ["make", f"VENV={tmp_path}", str(python.with_name("uv"))],
         cwd=ROOT,
+        env=OWN_ENVIRONMENT,
         capture_output=True,
         text=True,
         check=True,
@@ -206,10 +209,8 @@ def test_pip_installs_nothing_without_a_hash() -> None:
 
 def test_the_help_has_a_line_for_every_target() -> None:
     targets = re.findall(r"^([a-z][a-z0-9]*):", MAKEFILE, re.M)
-    # A make around this test would let the inner one print its folder.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     shown = subprocess.run(
-        ["make", "help"], cwd=ROOT, env=own, check=True, capture_output=True, text=True
+        ["make", "help"], cwd=ROOT, env=OWN_ENVIRONMENT, check=True, capture_output=True, text=True
     )
     lines = [line.split(maxsplit=2) for line in shown.stdout.splitlines()]
     assert [line[1] for line in lines] == targets

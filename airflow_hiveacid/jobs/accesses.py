@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.errors import AccessRefused
-from airflow_hiveacid.jobs.job import READ, Access, Job
+from airflow_hiveacid.jobs.job import READ, Access
 from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 
 
@@ -17,8 +16,8 @@ def accesses_of(job: object) -> tuple[Access, ...]:
     Args:
         job: The job or the question.
 
-    Raises:
-        AccessRefused: A part of the job has no access, so that nobody can permit it.
+    Returns:
+        The accesses; none for a job that is not complete yet; nobody can permit it.
     """
     return tuple(dict.fromkeys(_accesses(job)))
 
@@ -54,13 +53,7 @@ def _accesses(job: object) -> Iterator[Access]:
         elif isinstance(part, TableRef):
             yield Access(part.full_name, None, READ)
         elif (own_accesses := getattr(part, "own_accesses", None)) is not None:
-            own = tuple(own_accesses())
-            # All accesses of statements are those of the statements.
-            if isinstance(part, Job) and not own and not getattr(part, "statements", ()):
-                raise AccessRefused(
-                    f"{type(part).__name__} works on nothing that has a name, so nobody can permit it."
-                )
-            yield from own
+            yield from own_accesses()
 
 
 def _parts(value: object) -> Iterator[object]:

@@ -38,10 +38,14 @@ def need(partition=None, table="shop.orders", **more):
 
 @pytest.fixture
 def compacted(spark_submit):
-    """spark-submit, which reports one partition that was compacted."""
-    partition = {"table": "shop.orders", "outcome": "compacted", "reason": "12 delta directories."}
-    spark_submit.will(report={"job": "compact", "target": "shop.orders", "partitions": [partition]})
+    """spark-submit, which reports one partition of shop.days that was compacted."""
+    report_compaction(spark_submit, "shop.days")
     return spark_submit
+
+
+def report_compaction(spark_submit, table):
+    partition = {"table": table, "outcome": "compacted", "reason": "12 delta directories."}
+    spark_submit.will(report={"job": "compact", "target": table, "partitions": [partition]})
 
 
 def test_a_compact_job_is_submitted_as_it_is(compacted, context):
@@ -79,6 +83,7 @@ def test_a_compact_job_is_submitted_as_it_is(compacted, context):
 def test_the_result_of_a_sensor_determines_the_compaction(
     needs, target, partitions, compacted, context
 ):
+    report_compaction(compacted, target)
     job = CompactJob(target="shop.*", parallel=5, orc_codec="zstd", run_in="spark")
     operator = HiveAcidCompactOperator(task_id="t", job=job, need=needs)
     operator.render_template_fields(context)

@@ -42,6 +42,9 @@ def two_dags(airflow, tmp_path):
     """A DAG of Jane on shop.orders, and one of John on shop.returns."""
     (tmp_path / "two_dags.py").write_text(TWO_DAGS)
     with create_session() as session:
+        # A DAG of another test, whose tables are unknown, would hide all tables.
+        for dag in session.scalars(select(DagModel)):
+            dag.is_stale = True
         session.merge(DagBundleModel(name="two"))
         session.commit()
         sync_bag_to_db(DagBag(tmp_path), "two", None, session=session)

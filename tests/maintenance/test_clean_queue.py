@@ -9,7 +9,12 @@ import pytest
 from airflow_hiveacid.acid.compaction import CompactionType
 from airflow_hiveacid.acid.names import SIDECAR_FILE, STAGING_PREFIX, Base
 from airflow_hiveacid.acid.sidecar import WrittenFile, directory_note
-from airflow_hiveacid.errors import MetastoreCallFailed, PermissionRefused, TransactionAborted
+from airflow_hiveacid.errors import (
+    MetastoreCallFailed,
+    PermissionRefused,
+    TableReplaced,
+    TransactionAborted,
+)
 from airflow_hiveacid.metastore.compaction.compaction_transaction import CompactionTransaction
 from airflow_hiveacid.metastore.compaction.queue import READY_FOR_CLEANING, CompactionQueue
 from airflow_hiveacid.metastore.thrift.idl_tables import MetaException
@@ -17,7 +22,7 @@ from airflow_hiveacid.progress import Phase
 from airflow_hiveacid.storage.folder import LocalStorage
 from tests.fakes.compactions import Compactions
 from tests.maintenance.acid_folders import AcidFolders, kept, removed
-from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock
+from tests.maintenance.test_paused_cleaner import clean_asleep, lose_lock, recreate
 
 REAL = pytest.mark.parametrize("hms", ["4.0.1"], indirect=True)
 FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
@@ -150,9 +155,18 @@ def test_no_request_is_ended_when_the_lock_is_lost(folders):
     folders.insert()
     compact(folders)
     with pytest.raises(TransactionAborted):
-        clean_asleep(folders, Phase.REGISTER, 1, lambda: lose_lock(folders))
+        clean_asleep(folders, Phase.CLEAN, 1, lambda: lose_lock(folders))
     assert set(states(folders).values()) == {READY_FOR_CLEANING}
     assert len(folders.clean().requests_cleaned) == 1
+
+
+@REAL
+def test_no_request_is_ended_for_a_table_that_was_created_again(folders):
+    folders.insert()
+    compact(folders)
+    with pytest.raises(TableReplaced):
+        clean_asleep(folders, Phase.REGISTER, 1, lambda: recreate(folders, []))
+    assert "succeeded" not in states(folders).values()
 
 
 @REAL

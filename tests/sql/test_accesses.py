@@ -4,6 +4,7 @@ import typing
 
 import pytest
 
+from airflow_hiveacid.authorizer import require_access
 from airflow_hiveacid.errors import AccessRefused
 from airflow_hiveacid.jobs.accesses import accesses_of
 from airflow_hiveacid.jobs.job import Access, Job, ScriptedJob
@@ -105,8 +106,8 @@ def test_a_job_that_names_nothing_is_refused() -> None:
         def own_accesses(self) -> typing.Iterator[Access]:
             yield from ()
 
-    with pytest.raises(AccessRefused, match="Nameless works on nothing that has a name"):
-        accesses_of([Nameless(target="hr.t")])
+    with pytest.raises(AccessRefused, match="on nothing that has a name"):
+        require_access("user:jane", accesses_of([Nameless(target="hr.t")]))
 
 
 def test_a_query_without_inputs_may_read_anything() -> None:
