@@ -44,6 +44,7 @@ def test_a_driver_in_the_worker_has_no_pages(spark_submit: Any, context: Any) ->
 
 
 @pytest.mark.server
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("settings", "shown"), [("", False), ("spark.ui.enabled true", True)])
 def test_a_setting_of_the_user_enables_the_pages(
     tmp_path: Path, settings: str, shown: bool

@@ -29,23 +29,23 @@ def test_a_harmless_server_is_read(lakehouse: Lakehouse, server: RestServer) -> 
     lakehouse.watch.require_nothing()
 
 
+@pytest.mark.sampled(30)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_property_of_a_server_is_more_than_data(
-    lakehouse: Lakehouse, server: RestServer
+    lakehouse: Lakehouse, server: RestServer, name: str
 ) -> None:
     options = rest_options(lakehouse, server)
     metadata = dict(server.table["metadata"])
-    for name in NAMES:
-        for value in lakehouse.values(name):
-            served = {name: value}
-            texts = {name: str(value)}
-            server.config = served
-            lakehouse.read(options)
-            server.config = {}
-            server.table["config"] = texts
-            server.table["storage-credentials"] = [{"prefix": "file:", "config": texts}]
-            server.table["metadata"] = {**metadata, "properties": texts}
-            lakehouse.read(options)
-            server.table.update({"config": {}, "storage-credentials": [], "metadata": metadata})
+    for value in lakehouse.values(name):
+        texts = {name: str(value)}
+        server.config = {name: value}
+        lakehouse.read(options)
+        server.config = {}
+        server.table["config"] = texts
+        server.table["storage-credentials"] = [{"prefix": "file:", "config": texts}]
+        server.table["metadata"] = {**metadata, "properties": texts}
+        lakehouse.read(options)
+        server.table.update({"config": {}, "storage-credentials": [], "metadata": metadata})
     lakehouse.watch.require_nothing()
     assert set(server.tokens) == {"Bearer t0ken"}
 
