@@ -108,9 +108,32 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
     if unknown:
         raise UnknownColumn(
             f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
-            remedy=_columns_there(unknown, known.values()),
+            remedy=columns_there(unknown, known.values()),
         )
     return [known[name.strip("`").lower()] for name in names]
+
+
+def require_all_columns(
+    table: HiveTable, names: Sequence[str], what: str, *, some: bool = False
+) -> None:
+    """Reject a source without one of the columns of a table.
+
+    Args:
+        table: The table.
+        names: The columns of the source.
+        what: The name of the operation, at the beginning of the message.
+        some: Require only the partition keys.
+
+    Raises:
+        UnknownColumn: The source lacks a column.
+    """
+    have = {name.lower() for name in names}
+    wanted = [key.name for key in table.partition_keys] if some else column_names(table)
+    if missing := [name for name in wanted if name.lower() not in have]:
+        raise UnknownColumn(
+            f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
+            remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
+        )
 
 
 def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
@@ -133,7 +156,7 @@ def require_columns(text: str, alias: str, known: Collection[str], what: str) ->
     if unknown and alias.lower() not in have:
         named = ", ".join(f"{alias}.{name}" for name in unknown)
         raise UnknownColumn(
-            f"{what} names an unknown column: {named}.", remedy=_columns_there(unknown, known)
+            f"{what} names an unknown column: {named}.", remedy=columns_there(unknown, known)
         )
 
 
@@ -344,7 +367,8 @@ def column_names(table: HiveTable) -> list[str]:
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 
-def _columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+def columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+    """Return the remedy for unknown columns: similar ones, and all that exist."""
     meant = did_you_mean(unknown[0].strip("`"), known) if len(unknown) == 1 else ""
     return f"{meant} The columns are {', '.join(known)}.".strip()
 

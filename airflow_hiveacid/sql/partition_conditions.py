@@ -151,9 +151,9 @@ def condition_tree(condition: str) -> exp.Expr | None:
     """Return the syntax tree of a condition or an expression; None if only Spark can read it."""
     try:
         tree = SqlStatement.of(f"SELECT 1 WHERE {condition}", "").parse()
-    except SqlError:
+        where: exp.Expr = tree.args["where"].this
+    except (SqlError, RecursionError, AttributeError, LookupError, TypeError, ValueError):
         return None
-    where: exp.Expr = tree.args["where"].this
     return where
 
 

@@ -201,7 +201,7 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
         "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')": "SHARED_READ on the table",
         "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a')": "EXCLUSIVE on the table",
         "ANALYZE TABLE t COMPUTE STATISTICS": "SHARED_READ on the table",
-        "RESTORE TABLE t TO VERSION AS OF 1": "EXCL_WRITE on the table",
+        "RESTORE TABLE t TO VERSION AS OF 0": "EXCL_WRITE on the table",
         "TRUNCATE TABLE t": "EXCLUSIVE on the table",
     }
     for statement, lock in locks.items():
