@@ -47,7 +47,7 @@ from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.preflight.checks import Preflight
@@ -81,6 +81,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
                     TableRef("shop", name), COLUMNS, partition_keys=keys, kind=kind
                 )
                 client.create_table(table)
+            keys = [HiveColumn("day", "date"), HiveColumn("n", "int")]
+            days = HiveTable.new(TableRef("shop", "days"), COLUMNS, partition_keys=keys)
+            client.create_table(days)
+            partition = HivePartition.new(days, ["2026-01-01", "7"])
+            client.add_partitions(days.ref, [partition])
             fields = [HiveColumn("id", "int"), HiveColumn("t", "struct<ref:int>")]
             client.create_table(HiveTable.new(TableRef("shop", "nested"), fields))
         yield metastore
@@ -114,6 +119,10 @@ UPDATE = UpdateJob(target="shop.orders", set={"status": "upper(t.status)"}, wher
 DELETE = DeleteJob(target="shop.orders", where="t.id = 1")
 INSERT = InsertJob(target="shop.log", source=TableSource("shop.feed"))
 QUERY = QuerySource("SELECT id, status FROM f", {"f": TableSource("shop.feed")})
+FEED_CHANGES = QuerySource(
+    "SELECT max(id) AS id FROM c WHERE _change_type = 'insert' HAVING id > 1",
+    {"c": ChangesSource("shop.orders", "0", "0")},
+)
 STREAM = StreamJob(
     name="feed",
     source=StreamSource("rate"),
@@ -143,15 +152,22 @@ STREAM = StreamJob(
             by_position=True,
         ),
         replace(INSERT, source=PathSource("s3a://b/f", "csv", schema="id int, STATUS string")),
-        TruncateJob(target="shop.orders", partition={"DAY": "1"}),
+        TruncateJob(target="shop.days", partition={"DAY": "2026-01-01"}),
+        TruncateJob(target="shop.days", partition={"n": "07"}),
+        replace(INSERT, target="shop.days", static={"day": "2026-1-2", "n": " 7 "}),
         replace(MERGE, when=[MatchedUpdate({"`Status`": "T.`STATUS`"})]),
         replace(MERGE, when=[MatchedUpdate({"new": "s.new"})], merge_schema=True),
-        replace(MERGE, source=QUERY, on="t.id = s.whatever"),
+        replace(MERGE, source=QuerySource("SELECT x.* FROM x"), on="t.id = s.whatever"),
         # A field of the source's column t, as Spark resolves it.
         replace(
             MERGE, source=TableSource("shop.nested"), on="t.id = t.ref", when=[MatchedDelete()]
         ),
-        replace(MERGE, source=QuerySource("SELECT named_struct('ref', 1) AS t"), on="t.id = t.ref"),
+        replace(
+            MERGE,
+            source=QuerySource("SELECT named_struct('ref', 1) AS t"),
+            on="t.id = t.ref",
+            when=[MatchedDelete()],
+        ),
         replace(MERGE, source=PathSource("s3a://bucket/feed", "json"), on="t.id = t.ref"),
         replace(
             DELETE,
@@ -159,6 +175,13 @@ STREAM = StreamJob(
             inputs={"n": TableSource("shop.nested")},
         ),
         replace(DELETE, where="exists(array(1), t -> t.x = 1) OR t._metadata.file_size > 0"),
+        replace(DELETE, where="day = current_date OR exists(array(1), x -> x > id)"),
+        replace(DELETE, where="datediff(DAY, tags, status) > 1 AND tags.field.deeper = 1"),
+        replace(
+            DELETE, where="id IN (SELECT x FROM n)", inputs={"n": PathSource("s3a://b", "orc")}
+        ),
+        replace(UPDATE, set={"status": "DEFAULT", "tags": "status"}),
+        replace(INSERT, source=FEED_CHANGES, by_position=True, columns=["id"]),
         replace(INSERT, source=PathSource("/nowhere/*.json", "json")),
         replace(INSERT, source=PathSource("hdfs://nn/nowhere", "json")),
         replace(INSERT, source=PathSource("file://host/nowhere", "json")),
@@ -333,6 +356,77 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
             "The source file:///no",
         ),
         (TransactionJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
+        (
+            replace(DELETE, where="idd = 1"),
+            UnknownColumn,
+            r"^The condition 'idd = 1' names an unknown column: idd\. Did you mean id\?",
+        ),
+        (
+            replace(
+                DELETE,
+                where="EXISTS (SELECT 1 FROM f AS u WHERE u.idd = t.id)",
+                inputs={"f": TableSource("shop.feed")},
+            ),
+            UnknownColumn,
+            r"names an unknown column: u\.idd\.",
+        ),
+        (
+            replace(UPDATE, set={"status": "statsu"}),
+            UnknownColumn,
+            r"the value of column status names an unknown column: statsu\.",
+        ),
+        (replace(MERGE, source=QUERY, on="t.id = s.whatever"), UnknownColumn, r"s\.whatever"),
+        (
+            replace(INSERT, source=replace(QUERY, sql="SELECT id FROM f WHERE nope = 1")),
+            UnknownColumn,
+            r"^The query names an unknown column: nope\. The columns are id, status, tags\.",
+        ),
+        (
+            replace(INSERT, source=replace(QUERY, sql="SELECT id, status AS nope FROM f")),
+            UnknownColumn,
+            "The insert into shop.log sets nope",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedInsert()]),
+            UnknownColumn,
+            "^The merge takes all columns from the source, which has no day",
+        ),
+        (
+            replace(MERGE, source=QUERY, when=[MatchedUpdate()]),
+            UnknownColumn,
+            "takes all columns from the source, which has no tags, day",
+        ),
+        (
+            replace(INSERT, source=ChangesSource("shop.gone", "0")),
+            TableNotFound,
+            "shop.gone does not exist",
+        ),
+        (
+            replace(INSERT, source=ChangesSource("shop.log", "2026-02-02", "2026-02-01")),
+            VersionUnknown,
+            "would begin after 2026-02-02 00:00:00.* and end earlier, at 2026-02-01",
+        ),
+        (
+            TruncateJob(target="shop.days", partition={"n": "8"}),
+            UserError,
+            "shop.days has no partition where n = '8'",
+        ),
+        (
+            TruncateJob(target="shop.days", partition={"n": "seven"}),
+            UserError,
+            "'seven' is not a value of the partition key n, which is a int",
+        ),
+        *(
+            (
+                replace(INSERT, target="shop.days", **{field: value}),
+                UserError,
+                "shop.days has no partition where day is '2026-02-30': that is no date",
+            )
+            for field, value in (
+                ("static", {"day": "2026-02-30"}),
+                ("partitions", [{"day": "2026-02-30", "n": "1"}]),
+            )
+        ),
     ],
 )
 def test_errors_of_spark_are_found_before_it_starts(
@@ -472,6 +566,46 @@ def test_objects_created_by_the_script_are_not_required(check: Check) -> None:
     check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
     grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
     check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
+
+
+def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None:
+    insert = replace(INSERT, target="shop.days", partitions=[{"day": "2026-01-02", "n": "8"}])
+    later = [
+        TruncateJob(target="shop.days", partition={"n": "8"}),
+        CompactJob(target="shop.days", partitions=["day=2026-01-02/n=8"]),
+        RestoreJob(target="shop.days", as_of="1"),
+        replace(INSERT, source=ChangesSource("shop.days", "0", "1"), by_position=True),
+    ]
+    check(script(insert, *later))
+    for statement in later:
+        with pytest.raises(UserError, match=r"^Statement 1 of 1"):
+            check(script(statement))
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("SELECT id FROM f", None, ""),
+        ("SELECT idd FROM f", UnknownColumn, r"^The query names an unknown column: idd\."),
+        ("SELECT id FROM g", TableNotFound, "shop.gone does not exist"),
+        ("SELECT * FROM c", VersionUnknown, "shop.log has no version 2"),
+    ],
+)
+def test_a_query_is_checked(
+    client: MetastoreClient, query: str, error: type[HiveAcidError] | None, message: str
+) -> None:
+    inputs = {
+        "f": TableSource("shop.feed"),
+        "g": ChangesSource("shop.gone", "0"),
+        "c": ChangesSource("shop.log", "2", "1"),
+    }
+    given = QuerySource(query, {query[-1]: inputs[query[-1]]})
+    preflight = Preflight(client, DriverFiles(), print)
+    if error is None:
+        preflight.check_query(given)
+        return
+    with pytest.raises(error, match=message):
+        preflight.check_query(given)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from airflow_hiveacid.metastore.table_rules import (
     specified_partitions,
 )
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
+from airflow_hiveacid.metastore.txn.writer_queue import ticket_components
 from airflow_hiveacid.sql.partition_conditions import (
     KeyScope,
     partitions_of_change,
@@ -99,7 +100,7 @@ def describe_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[s
     for ref, target in targets.items():
         type_ = lock_components(client.version, target.operation, ref, False)[0].type
         own = [effect for effect in effects if effect.target.ref == ref]
-        locks[ref.full_name] = f"{type_.name} {_locked(target, own)}"
+        locks[ref.full_name] = f"{type_.name} {_locked(target, own, alone=len(effects) == 1)}"
     for read in _reads(targets, effects):
         locks[read.full_name] = f"{LockType.SHARED_READ.name} on the table"
     return locks
@@ -109,8 +110,10 @@ def blocking_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[s
     """Describe the locks that the statements of one transaction would wait for at the moment."""
     targets = joined_targets(effect.target for effect in effects)
     reads = _reads(targets, effects)
-    asked = transaction_components(client.version, targets.values(), reads)
-    locks = [lock for each in sorted({*targets, *reads}) for lock in client.show_locks(each)]
+    asked = [*transaction_components(client.version, targets.values(), reads)]
+    asked += ticket_components(asked)
+    refs = sorted({TableRef(each.database, each.table) for each in asked})
+    locks = [lock for each in refs for lock in client.show_locks(each)]
     waits = [lock for lock in locks if collides(client.version, lock, asked)]
     return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
 
@@ -139,13 +142,13 @@ def _reads(targets: Iterable[TableRef], effects: Sequence[Effect]) -> list[Table
     return sorted(ref for ref in acid if ref not in written)
 
 
-def _locked(target: Target, effects: Sequence[Effect]) -> str:
+def _locked(target: Target, effects: Sequence[Effect], *, alone: bool) -> str:
     if any(not effect.where and effect.target.partitions is None for effect in effects):
         return "on the table"
     if wheres := [effect.where for effect in effects if effect.where]:
         return "; ".join(dict.fromkeys(wheres))
     assert target.partitions is not None
-    if len(effects) == 1 and {*target.partitions} == {*effects[0].touched}:
+    if alone and {*target.partitions} == {*effects[0].touched}:
         return "on the partitions below"
     return f"on the partitions {first_names(target.partitions)}"
 
