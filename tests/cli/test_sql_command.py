@@ -189,6 +189,17 @@ def test_an_explanation_lists_the_partitions_that_may_change(hiveacid, client, d
     assert told(named) == ("SHARED_READ on the partitions p=9/s=x", [], [])
 
 
+def test_a_drop_of_many_partitions_locks_the_table(hiveacid, client, database) -> None:
+    ref = TableRef(database, "t")
+    assert hiveacid("sql", f"CREATE TABLE {ref} (id int) PARTITIONED BY (n int)")[0] == 0
+    table = client.get_table(ref)
+    client.add_partitions(ref, [HivePartition.new(table, [str(n)]) for n in range(102)])
+    for condition, where in (("n > 1", "partitions below"), ("n > 0", "table")):
+        drop = f"ALTER TABLE {ref} DROP PARTITION ({condition})"
+        told = json.loads(hiveacid("sql", f"EXPLAIN {drop}", "--json")[1])
+        assert told["locks"] == {ref.full_name: f"EXCLUSIVE on the {where}"}
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
