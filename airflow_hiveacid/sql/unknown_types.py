@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 TYPES = (
     *("boolean", "tinyint", "smallint", "int", "integer", "bigint", "float", "real", "double"),
     *("decimal", "dec", "numeric", "string", "char", "varchar", "binary", "date", "timestamp"),
-    *("timestamp_ltz", "timestamp_ntz", "timestamplocaltz", "interval", "void", "variant"),
+    *("timestamplocaltz", "void"),
     *("array", "map", "struct", "uniontype"),
 )
 _OPENING = (TokenType.L_PAREN, TokenType.COMMA)

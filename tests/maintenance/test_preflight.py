@@ -356,77 +356,6 @@ def test_possibly_valid_jobs_pass_silently(job: Job, check: Check) -> None:
             "The source file:///no",
         ),
         (TransactionJob(statements=[INSERT, replace(DELETE, where="t.x")]), UnknownColumn, "t.x"),
-        (
-            replace(DELETE, where="idd = 1"),
-            UnknownColumn,
-            r"^The condition 'idd = 1' names an unknown column: idd\. Did you mean id\?",
-        ),
-        (
-            replace(
-                DELETE,
-                where="EXISTS (SELECT 1 FROM f AS u WHERE u.idd = t.id)",
-                inputs={"f": TableSource("shop.feed")},
-            ),
-            UnknownColumn,
-            r"names an unknown column: u\.idd\.",
-        ),
-        (
-            replace(UPDATE, set={"status": "statsu"}),
-            UnknownColumn,
-            r"the value of column status names an unknown column: statsu\.",
-        ),
-        (replace(MERGE, source=QUERY, on="t.id = s.whatever"), UnknownColumn, r"s\.whatever"),
-        (
-            replace(INSERT, source=replace(QUERY, sql="SELECT id FROM f WHERE nope = 1")),
-            UnknownColumn,
-            r"^The query names an unknown column: nope\. The columns are id, status, tags\.",
-        ),
-        (
-            replace(INSERT, source=replace(QUERY, sql="SELECT id, status AS nope FROM f")),
-            UnknownColumn,
-            "The insert into shop.log sets nope",
-        ),
-        (
-            replace(MERGE, when=[NotMatchedInsert()]),
-            UnknownColumn,
-            "^The merge takes all columns from the source, which has no day",
-        ),
-        (
-            replace(MERGE, source=QUERY, when=[MatchedUpdate()]),
-            UnknownColumn,
-            "takes all columns from the source, which has no tags, day",
-        ),
-        (
-            replace(INSERT, source=ChangesSource("shop.gone", "0")),
-            TableNotFound,
-            "shop.gone does not exist",
-        ),
-        (
-            replace(INSERT, source=ChangesSource("shop.log", "2026-02-02", "2026-02-01")),
-            VersionUnknown,
-            "would begin after 2026-02-02 00:00:00.* and end earlier, at 2026-02-01",
-        ),
-        (
-            TruncateJob(target="shop.days", partition={"n": "8"}),
-            UserError,
-            "shop.days has no partition where n = '8'",
-        ),
-        (
-            TruncateJob(target="shop.days", partition={"n": "seven"}),
-            UserError,
-            "'seven' is not a value of the partition key n, which is a int",
-        ),
-        *(
-            (
-                replace(INSERT, target="shop.days", **{field: value}),
-                UserError,
-                "shop.days has no partition where day is '2026-02-30': that is no date",
-            )
-            for field, value in (
-                ("static", {"day": "2026-02-30"}),
-                ("partitions", [{"day": "2026-02-30", "n": "1"}]),
-            )
-        ),
     ],
 )
 def test_errors_of_spark_are_found_before_it_starts(
@@ -566,46 +495,6 @@ def test_objects_created_by_the_script_are_not_required(check: Check) -> None:
     check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
     grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
     check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
-
-
-def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None:
-    insert = replace(INSERT, target="shop.days", partitions=[{"day": "2026-01-02", "n": "8"}])
-    later = [
-        TruncateJob(target="shop.days", partition={"n": "8"}),
-        CompactJob(target="shop.days", partitions=["day=2026-01-02/n=8"]),
-        RestoreJob(target="shop.days", as_of="1"),
-        replace(INSERT, source=ChangesSource("shop.days", "0", "1"), by_position=True),
-    ]
-    check(script(insert, *later))
-    for statement in later:
-        with pytest.raises(UserError, match=r"^Statement 1 of 1"):
-            check(script(statement))
-
-
-@pytest.mark.parametrize(
-    ("query", "error", "message"),
-    [
-        ("SELECT id FROM f", None, ""),
-        ("SELECT idd FROM f", UnknownColumn, r"^The query names an unknown column: idd\."),
-        ("SELECT id FROM g", TableNotFound, "shop.gone does not exist"),
-        ("SELECT * FROM c", VersionUnknown, "shop.log has no version 2"),
-    ],
-)
-def test_a_query_is_checked(
-    client: MetastoreClient, query: str, error: type[HiveAcidError] | None, message: str
-) -> None:
-    inputs = {
-        "f": TableSource("shop.feed"),
-        "g": ChangesSource("shop.gone", "0"),
-        "c": ChangesSource("shop.log", "2", "1"),
-    }
-    given = QuerySource(query, {query[-1]: inputs[query[-1]]})
-    preflight = Preflight(client, DriverFiles(), print)
-    if error is None:
-        preflight.check_query(given)
-        return
-    with pytest.raises(error, match=message):
-        preflight.check_query(given)
 
 
 @pytest.mark.parametrize(

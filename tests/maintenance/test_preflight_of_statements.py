@@ -1,0 +1,163 @@
+"""Names, partitions, and versions in statements and queries, checked before the start of Spark."""
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_hiveacid.acid.merge import MatchedUpdate, NotMatchedInsert
+from airflow_hiveacid.errors import (
+    HiveAcidError,
+    TableNotFound,
+    UnknownColumn,
+    UserError,
+    VersionUnknown,
+)
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
+from airflow_hiveacid.jobs.write_jobs import RestoreJob
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.preflight.checks import Preflight
+from airflow_hiveacid.preflight.driver_files import DriverFiles
+from tests.maintenance.test_preflight import (  # noqa: F401
+    DELETE,
+    INSERT,
+    MERGE,
+    QUERY,
+    UPDATE,
+    Check,
+    check,
+    client,
+    script,
+    shop,
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "error", "message"),
+    [
+        (
+            replace(DELETE, where="idd = 1"),
+            UnknownColumn,
+            r"^The condition 'idd = 1' names an unknown column: idd\. Did you mean id\?",
+        ),
+        (
+            replace(
+                DELETE,
+                where="EXISTS (SELECT 1 FROM f AS u WHERE u.idd = t.id)",
+                inputs={"f": TableSource("shop.feed")},
+            ),
+            UnknownColumn,
+            r"names an unknown column: u\.idd\.",
+        ),
+        (
+            replace(UPDATE, set={"status": "statsu"}),
+            UnknownColumn,
+            r"the value of column status names an unknown column: statsu\.",
+        ),
+        (replace(MERGE, source=QUERY, on="t.id = s.whatever"), UnknownColumn, r"s\.whatever"),
+        (
+            replace(INSERT, source=replace(QUERY, sql="SELECT id FROM f WHERE nope = 1")),
+            UnknownColumn,
+            r"^The query names an unknown column: nope\. The columns are id, status, tags\.",
+        ),
+        (
+            replace(INSERT, source=replace(QUERY, sql="SELECT id, status AS nope FROM f")),
+            UnknownColumn,
+            "The insert into shop.log sets nope",
+        ),
+        (
+            replace(MERGE, when=[NotMatchedInsert()]),
+            UnknownColumn,
+            "^The merge takes all columns from the source, which has no day",
+        ),
+        (
+            replace(MERGE, source=QUERY, when=[MatchedUpdate()]),
+            UnknownColumn,
+            "takes all columns from the source, which has no tags, day",
+        ),
+        (
+            replace(INSERT, source=ChangesSource("shop.gone", "0")),
+            TableNotFound,
+            "shop.gone does not exist",
+        ),
+        (
+            replace(INSERT, source=ChangesSource("shop.log", "2026-02-02", "2026-02-01")),
+            VersionUnknown,
+            "would begin after 2026-02-02 00:00:00.* and end earlier, at 2026-02-01",
+        ),
+        (
+            TruncateJob(target="shop.days", partition={"n": "8"}),
+            UserError,
+            "shop.days has no partition where n = '8'",
+        ),
+        (
+            TruncateJob(target="shop.days", partition={"n": "seven"}),
+            UserError,
+            "'seven' is not a value of the partition key n, which is a int",
+        ),
+        *(
+            (
+                replace(INSERT, target="shop.days", **{field: value}),
+                UserError,
+                "shop.days has no partition where day is '2026-02-30': that is no date",
+            )
+            for field, value in (
+                ("static", {"day": "2026-02-30"}),
+                ("partitions", [{"day": "2026-02-30", "n": "1"}]),
+            )
+        ),
+    ],
+)
+def test_a_statement_that_certainly_fails_is_refused(
+    job: Job,
+    error: type[HiveAcidError],
+    message: str,
+    check: Check,  # noqa: F811
+) -> None:
+    with pytest.raises(error, match=message):
+        check(job)
+
+
+def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None:  # noqa: F811
+    insert = replace(INSERT, target="shop.days", partitions=[{"day": "2026-01-02", "n": "8"}])
+    later = [
+        TruncateJob(target="shop.days", partition={"n": "8"}),
+        CompactJob(target="shop.days", partitions=["day=2026-01-02/n=8"]),
+        RestoreJob(target="shop.days", as_of="1"),
+        replace(INSERT, source=ChangesSource("shop.days", "0", "1"), by_position=True),
+    ]
+    check(script(insert, *later))
+    for statement in later:
+        with pytest.raises(UserError, match=r"^Statement 1 of 1"):
+            check(script(statement))
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("SELECT id FROM f", None, ""),
+        ("SELECT idd FROM f", UnknownColumn, r"^The query names an unknown column: idd\."),
+        ("SELECT id FROM g", TableNotFound, "shop.gone does not exist"),
+        ("SELECT * FROM c", VersionUnknown, "shop.log has no version 2"),
+    ],
+)
+def test_a_query_is_checked(
+    client: MetastoreClient,
+    query: str,
+    error: type[HiveAcidError] | None,
+    message: str,  # noqa: F811
+) -> None:
+    inputs = {
+        "f": TableSource("shop.feed"),
+        "g": ChangesSource("shop.gone", "0"),
+        "c": ChangesSource("shop.log", "2", "1"),
+    }
+    given = QuerySource(query, {query[-1]: inputs[query[-1]]})
+    preflight = Preflight(client, DriverFiles(), print)
+    if error is None:
+        preflight.check_query(given)
+        return
+    with pytest.raises(error, match=message):
+        preflight.check_query(given)
