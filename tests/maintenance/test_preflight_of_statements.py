@@ -1,6 +1,7 @@
 """Names, partitions, and versions in statements and queries, checked before the start of Spark."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,14 +13,19 @@ from airflow_hiveacid.errors import (
     UserError,
     VersionUnknown,
 )
-from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
+from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CompactJob
+from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import ChangesSource, QuerySource, TableSource
 from airflow_hiveacid.jobs.write_jobs import RestoreJob
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.preflight.checks import Preflight
 from airflow_hiveacid.preflight.driver_files import DriverFiles
+from airflow_hiveacid.records.script_note import ScriptNote
+from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from tests.maintenance.test_preflight import (  # noqa: F401
     DELETE,
     INSERT,
@@ -29,7 +35,6 @@ from tests.maintenance.test_preflight import (  # noqa: F401
     Check,
     check,
     client,
-    script,
     shop,
 )
 
@@ -120,6 +125,51 @@ def test_a_statement_that_certainly_fails_is_refused(
         check(job)
 
 
+def script(*statements: Any) -> ScriptJob:
+    return ScriptJob.of(statements)
+
+
+CREATE = CreateTableJob(target="shop.new", columns=[ColumnSpec("a", "int")])
+
+
+def test_a_view_need_not_exist_and_its_tables_must(check: Check) -> None:  # noqa: F811
+    view = CreateViewJob(target="shop.ids", text="", expanded="", reads=["shop.orders"])
+    check(script(view))
+    check(script(CREATE, replace(view, reads=["shop.new"])))
+    with pytest.raises(TableNotFound, match=r"^Statement 1 of 1: shop.gone does not exist"):
+        check(script(replace(view, reads=["shop.orders", "shop.gone"])))
+
+
+def test_a_statement_of_a_script_is_identified_by_its_number(check: Check) -> None:  # noqa: F811
+    with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
+        check(script(DELETE, replace(DELETE, where="t.x")))
+
+
+def test_inputs_of_a_script_may_be_missing_after_an_earlier_attempt(
+    check: Check,  # noqa: F811
+    client: MetastoreClient,  # noqa: F811
+) -> None:
+    dropped = DropTableJob(target="shop.gone")
+    again = replace(script(replace(DELETE, target="shop.gone"), dropped), run_token="d/r/t/-1")
+    with pytest.raises(TableNotFound, match=r"^Statement 1 of 2"):
+        check(again)
+    home = script_home(client, again)
+    assert home is not None
+    ScriptNoteFile(home, "d/r/t/-1").write(ScriptNote(run_token="d/r/t/-1"))
+    assert "may find the work done" in check(again)[0]
+
+
+def test_objects_created_by_the_script_are_not_required(check: Check) -> None:  # noqa: F811
+    made = replace(DELETE, target="shop.new", where="t.a = 1")
+    check(script(CREATE, made, replace(MERGE, source=TableSource("shop.new"))))
+    with pytest.raises(TableNotFound, match=r"Statement 1 of 2: shop.new does not exist"):
+        check(script(made, CREATE))
+    check(script(DropTableJob(target="shop.orders"), replace(DELETE, where="t.x = 1")))
+    check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
+    grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
+    check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
+
+
 def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None:  # noqa: F811
     insert = replace(INSERT, target="shop.days", partitions=[{"day": "2026-01-02", "n": "8"}])
     later = [
@@ -144,10 +194,10 @@ def test_a_script_may_need_what_its_earlier_statements_add(check: Check) -> None
     ],
 )
 def test_a_query_is_checked(
-    client: MetastoreClient,
+    client: MetastoreClient,  # noqa: F811
     query: str,
     error: type[HiveAcidError] | None,
-    message: str,  # noqa: F811
+    message: str,
 ) -> None:
     inputs = {
         "f": TableSource("shop.feed"),
