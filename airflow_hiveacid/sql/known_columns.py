@@ -75,6 +75,8 @@ _WORDS = frozenset(
         "yearofweek",
     ]
 )
+# Columns that Spark adds for the functions of these names.
+_WINDOWS = frozenset({"window", "session_window"})
 # Clauses behind a table that change its columns, or add others.
 _OTHER_COLUMNS = ("joins", "laterals", "pivots", "match_recognize")
 # Clauses that can name the columns that a SELECT returns.
@@ -157,7 +159,8 @@ def _unknown(tree: exp.Expr, tables: Columns) -> Iterator[UnknownName]:
         parts = [part.name.lower() for part in column.parts]
         if isinstance(column.this, exp.Star) or any(part.startswith("_") for part in parts):
             continue  # A name that begins with an underscore may be a column that Spark adds.
-        if len(parts) == 1 and (parts[0] in _WORDS or parts[0].startswith("sql_tsi_")):
+        is_word = parts[0] in _WORDS or parts[0].startswith("sql_tsi_")
+        if parts[0] in _WINDOWS or (len(parts) == 1 and is_word):
             continue
         if _is_defined(column, parts[0]):
             continue

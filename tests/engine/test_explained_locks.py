@@ -18,7 +18,11 @@ from airflow_hiveacid.acid.merge import (
 )
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.cli.main import main
-from airflow_hiveacid.engine.read.pruning import tied_partition_columns
+from airflow_hiveacid.engine.read.pruning import (
+    Scope,
+    matching_partitions,
+    tied_partition_columns,
+)
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.jobs.sources import TableSource
@@ -28,6 +32,7 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from airflow_hiveacid.metastore.txn.writer_queue import queue_of
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.sql.partition_conditions import KeyScope, selected_partitions
 from airflow_hiveacid.sql.script import to_script
 from airflow_hiveacid.sql.tied_partitions import ties_partitions
 from tests.observers import At
@@ -99,6 +104,43 @@ def test_a_name_without_an_alias_may_be_of_either_side() -> None:
     for on, told in (("day = s.day AND t.n = s.n", None), ("t.id = id", None), ("t.id = 1", False)):
         job = MergeJob(target="db.t", source=TableSource("db.s"), on=on, when=[MatchedDelete()])
         assert ties_partitions(job, ["id", "a"], KEYS, SOURCE) is told
+
+
+KEYED = HiveTable.new(
+    TableRef("db", "t"),
+    [HiveColumn("id", "int")],
+    partition_keys=[HiveColumn("day", "date"), HiveColumn("n", "int"), HiveColumn("s", "string")],
+)
+PARTITIONS = [
+    f"day={day}/n={n}/s={s}"
+    for day in ("2026-01-01", "2026-01-02", "__HIVE_DEFAULT_PARTITION__")
+    for n in ("-1", "02", "10", "__HIVE_DEFAULT_PARTITION__")
+    for s in ("2", "10", "é", "Z", "__HIVE_DEFAULT_PARTITION__")
+]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "n = 2 AND id > 0",
+        "n = '2' OR s > 'Z'",
+        "n < -0 AND s <= '2'",
+        "n > 2 AND day = '2026-01-02'",
+        "day < DATE '2026-01-02' OR n IN (2, 10)",
+        "n NOT IN (2, 10)",
+        "n NOT IN (2, NULL)",
+        "NOT (n BETWEEN 2 AND 9 OR s IS NULL)",
+        "s IN ('é', '10') AND n IS NOT NULL",
+        "n <=> NULL OR NOT day >= '2026-01-02'",
+        "NOT s <=> 'Z' AND t.n IS DISTINCT FROM 10",
+        "3 > n AND (day = '2026-01-01') AND (id = 1 OR n = 7)",
+        "n != 10 OR s <> '2' AND day IS NULL",
+    ],
+)
+def test_partitions_are_selected_as_by_spark(spark: SparkSession, condition: str) -> None:
+    selected = selected_partitions(condition, KeyScope("t", KEYED.key_types, ["id"]), PARTITIONS)
+    assert selected.certain
+    assert selected.names == matching_partitions(spark, condition, Scope(KEYED, "t"), PARTITIONS)
 
 
 ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)

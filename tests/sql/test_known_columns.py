@@ -79,6 +79,8 @@ def test_a_name_that_means_no_column_is_found(query: str, name: str) -> None:
         "SELECT id, grouping__id FROM s GROUP BY ALL ORDER BY ALL",
         "SELECT /*+ BROADCAST(s), REPARTITION(3, zz) */ id FROM s",
         "SELECT _metadata.file_path, s._metadata FROM s",
+        "SELECT window.start FROM s GROUP BY window(a, '1 day')",
+        "SELECT session_window.start FROM s GROUP BY session_window(a, '1 day')",
         "SELECT * EXCEPT (a) FROM s TABLESAMPLE (5 PERCENT)",
         "FROM s |> EXTEND id + 1 AS k |> WHERE k > 1",
         'SELECT id FROM s WHERE a = "nope"',
