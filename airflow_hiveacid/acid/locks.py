@@ -1,6 +1,6 @@
 """Locks of each operation for each version of the metastore, and conflicts between locks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Self
@@ -93,6 +93,9 @@ class LockComponent:
     is_dynamic_partition_write: bool
 
 
+# With more partitions than this, the whole table is locked: each lock is a row in the metastore.
+MAX_PARTITION_LOCKS = 256
+
 _STRENGTH = (
     Operation.SELECT,
     Operation.INSERT,
@@ -125,6 +128,43 @@ _BLOCKED_BY: dict[MetastoreVersion, dict[LockType, frozenset[LockType]]] = {
         LockType.EXCLUSIVE: frozenset(LockType),
     },
 }
+
+
+def partitions_to_lock(partitions: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the partitions that a statement locks; None means the whole table.
+
+    Args:
+        partitions: The names of all partitions that may be touched, if known in advance.
+    """
+    few = partitions and len(partitions) <= MAX_PARTITION_LOCKS
+    return partitions if few else None
+
+
+def joined_targets(targets: Iterable[Target]) -> dict[TableRef, Target]:
+    """Return one target for each table of a transaction; see ``Target.joined``."""
+    joined: dict[TableRef, Target] = {}
+    for target in sorted(targets, key=lambda target: target.ref):
+        known = joined.get(target.ref)
+        joined[target.ref] = target if known is None else known.joined(target)
+    return joined
+
+
+def transaction_components(
+    version: MetastoreVersion, targets: Iterable[Target], reads: Iterable[TableRef]
+) -> tuple[LockComponent, ...]:
+    """Return the locks of a transaction.
+
+    Args:
+        version: The metastore's generation.
+        targets: The tables that it writes, one for each table.
+        reads: The other transactional tables that it reads.
+    """
+    components = [each for read in reads for each in read_lock_components(read, True)]
+    for target in targets:
+        components += lock_components(
+            version, target.operation, target.ref, target.partitioned, target.partitions
+        )
+    return tuple(components)
 
 
 def lock_components(

@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -21,6 +21,9 @@ INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 INTEGER = re.compile("[+-]?[0-9]{1,19}")
 DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 BOOLEANS = {"true": True, "false": False}
+DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_SPARKS_BOOLEANS = frozenset(["true", "t", "yes", "y", "1", "false", "f", "no", "n", "0"])
+_SPARKS_DAY = re.compile("[+-]?[0-9]{4,7}(-[0-9]{1,2}(-[0-9]{1,2}([ T].*)?)?)?$", re.DOTALL)
 _WORDS_OF_FLOATS = re.compile("NaN|[+-]?Infinity")
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?: ([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?)?")
 # The significant digits that distinguish all values.
@@ -60,6 +63,21 @@ def texts_in_rows(values: Sequence[str | None], types: Mapping[str, str]) -> tup
     )
 
 
+def values_by_name(
+    names: Iterable[str], types: Mapping[str, str]
+) -> dict[str, dict[str, str | None]]:
+    """Return the values of the keys of each partition, by its name.
+
+    Args:
+        names: The names of partitions.
+        types: The types of the partition keys by their names, in order.
+    """
+    return {
+        name: dict(zip(types, (value for _, value in parse_partition_name(name)), strict=True))
+        for name in names
+    }
+
+
 def canonical_partition(name: str, types: Mapping[str, str]) -> str:
     """Return the name of a partition with the canonical texts of its values.
 
@@ -86,6 +104,50 @@ def named_partition(values: Sequence[str | None], types: Mapping[str, str]) -> s
     """
     texts = [canonical_text(*each) for each in zip(values, types.values(), strict=False)]
     return partition_name([*types], texts + [None] * (len(values) - len(texts)))
+
+
+def has_one_meaning(text: str | None, type_: str) -> bool:
+    """Return whether ``canonical_text`` returns the text that Spark would write for a value.
+
+    Args:
+        text: A text of the value; None is null.
+        type_: The type of the partition key.
+    """
+    if text is None or have_one_text([type_]):
+        return text is None or type_ != "date" or is_day(text)
+    with suppress(ValueError, InvalidOperation, OverflowError, HiveAcidError):
+        parsed = _parsed(type_)
+        exact = isinstance(parsed, schema.Char | schema.Decimal)
+        return bool((exact or type_ in (*INTEGERS, "boolean")) and _written(text, parsed))
+    return False
+
+
+def is_invalid(text: str, type_: str) -> bool:
+    """Return whether a text is certainly not a value of a type, in any spelling that Spark reads.
+
+    Args:
+        text: The text.
+        type_: The type of the partition key.
+    """
+    plain = text.strip()
+    if type_ in INTEGERS:
+        limit = 1 << INTEGERS[type_] - 1
+        digits = re.fullmatch("([+-]?)0*([0-9]{1,19})", plain)
+        return digits is None or not -limit <= int(digits[1] + digits[2]) < limit
+    if type_ == "boolean":
+        return plain.lower() not in _SPARKS_BOOLEANS
+    if type_ == "date":
+        return _SPARKS_DAY.match(plain) is None or (
+            DAY.fullmatch(plain) is not None and not is_day(plain)
+        )
+    return type_.startswith("decimal") and not any(map(str.isdigit, plain))
+
+
+def is_day(text: str) -> bool:
+    """Return whether a text is a day of the form 2026-01-31."""
+    with suppress(ValueError):
+        return DAY.fullmatch(text) is not None and bool(date.fromisoformat(text))
+    return False
 
 
 def have_one_text(types: Iterable[str]) -> bool:

@@ -8,13 +8,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from airflow_hiveacid.cli.bar import Bar
 from airflow_hiveacid.cluster.java_start import NO_PAGES
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.reports.report import Report
 from airflow_hiveacid.text.printable import print_lines
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.preflight.checks import Preflight
 
 
 def add_master(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +55,18 @@ def run_on_spark(job: Job, master: str, name: str) -> Report:
 
 def _check_early(job: Job, master: str) -> None:
     from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(job.connection) as client:
+        preflight(client, master).check(job)
+
+
+def preflight(client: "MetastoreClient", master: str) -> "Preflight":
+    """Return the checks before Spark starts; those that are left to Spark are noted on stderr."""
     from airflow_hiveacid.preflight.checks import Preflight
     from airflow_hiveacid.preflight.driver_files import DriverFiles
 
     files = DriverFiles(here=master.startswith("local"))
-    with MetastoreClient(job.connection) as client:
-        Preflight(client, files, lambda text: print(text, file=sys.stderr)).check(job)
+    return Preflight(client, files, lambda text: print(text, file=sys.stderr))
 
 
 @contextmanager

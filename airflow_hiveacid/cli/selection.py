@@ -101,6 +101,10 @@ def _scanned(question: "Select", metastore: "MetastoreOptions", limit: int) -> "
 
 
 def _queried(question: "Select", metastore: "MetastoreOptions", limit: int, master: str) -> "Table":
+    from airflow_hiveacid.metastore.client import MetastoreClient
+
+    with MetastoreClient(metastore) as client:
+        local_spark.preflight(client, master).check_query(question.query)
     with local_spark.a_spark(master, "hiveacid sql") as spark:
         from airflow_hiveacid.engine.query import query_rows
 

@@ -5,8 +5,20 @@ from contextlib import suppress
 
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.acid.partition_filter import canonical_name, find_partitions
-from airflow_hiveacid.acid.partition_keys import equal_partitions, have_one_text
+from airflow_hiveacid.acid.partition_filter import (
+    KeyComparison,
+    canonical_name,
+    find_partitions,
+    matching_partitions,
+)
+from airflow_hiveacid.acid.partition_keys import (
+    equal_partitions,
+    has_one_meaning,
+    have_one_text,
+    is_invalid,
+    named_partition,
+    values_by_name,
+)
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
     HiveAcidError,
@@ -96,9 +108,32 @@ def find_columns(table: HiveTable, names: Sequence[str], what: str) -> list[str]
     if unknown:
         raise UnknownColumn(
             f"{what} sets {', '.join(unknown)}, but {table.ref.full_name} has no such column.",
-            remedy=_columns_there(unknown, known.values()),
+            remedy=columns_there(unknown, known.values()),
         )
     return [known[name.strip("`").lower()] for name in names]
+
+
+def require_all_columns(
+    table: HiveTable, names: Sequence[str], what: str, *, some: bool = False
+) -> None:
+    """Reject a source without one of the columns of a table.
+
+    Args:
+        table: The table.
+        names: The columns of the source.
+        what: The name of the operation, at the beginning of the message.
+        some: Require only the partition keys.
+
+    Raises:
+        UnknownColumn: The source lacks a column.
+    """
+    have = {name.lower() for name in names}
+    wanted = [key.name for key in table.partition_keys] if some else column_names(table)
+    if missing := [name for name in wanted if name.lower() not in have]:
+        raise UnknownColumn(
+            f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
+            remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
+        )
 
 
 def require_columns(text: str, alias: str, known: Collection[str], what: str) -> None:
@@ -121,7 +156,7 @@ def require_columns(text: str, alias: str, known: Collection[str], what: str) ->
     if unknown and alias.lower() not in have:
         named = ", ".join(f"{alias}.{name}" for name in unknown)
         raise UnknownColumn(
-            f"{what} names an unknown column: {named}.", remedy=_columns_there(unknown, known)
+            f"{what} names an unknown column: {named}.", remedy=columns_there(unknown, known)
         )
 
 
@@ -190,6 +225,110 @@ def equal_partitions_of(
     return equal_partitions(names, client.get_partition_names(table.ref), keys)
 
 
+def specified_partitions(
+    table: HiveTable,
+    partitions: Sequence[Mapping[str, str | None]] | None,
+    static: Mapping[str, str | None] | None,
+) -> Sequence[Mapping[str, str | None]] | None:
+    """Return the values of the partitions that an insert names; None if its rows determine them.
+
+    Args:
+        table: The table.
+        partitions: The values of all keys of each partition.
+        static: The values of some keys, or of all.
+    """
+    if partitions is None and static:
+        given = {key.lower() for key in static}
+        return [static] if given == table.key_types.keys() else None
+    return partitions
+
+
+def names_of_partitions(
+    table: HiveTable, specs: Iterable[Mapping[str, str | None]]
+) -> list[str] | None:
+    """Return the canonical names of partitions that are given by the values of all their keys.
+
+    Args:
+        table: The table.
+        specs: The values of each partition, by the names of the keys.
+
+    Returns:
+        None if only Spark can read a value.
+
+    Raises:
+        UserError: A key is missing or unknown, or a value is certainly invalid for its type.
+    """
+    keys = table.key_types
+    names: list[str] | None = []
+    for spec in specs:
+        require_partition_keys(table, spec)
+        given = {key.lower(): value for key, value in spec.items()}
+        for key, type_ in keys.items():
+            require_value(table, key, given[key])
+            if not has_one_meaning(given[key], type_):
+                names = None
+        if names is not None:
+            names.append(named_partition([given[key] for key in keys], keys))
+    return names and list(dict.fromkeys(names))
+
+
+def require_value(table: HiveTable, key: str, text: str | None) -> None:
+    """Reject a text that is certainly not a value of a partition key.
+
+    Raises:
+        UserError: It is not.
+    """
+    if text and is_invalid(text, table.key_types[key.lower()]):
+        raise invalid_value(table, key, text)
+
+
+def invalid_value(table: HiveTable, key: str, text: str) -> UserError:
+    """Return the error for a text that is not a value of a partition key."""
+    type_ = table.key_types[key.lower()]
+    return UserError(
+        f"{table.ref.full_name} has no partition where {key} is {text!r}: that is no {type_}."
+    )
+
+
+def partitions_of_insert(
+    client: MetastoreClient, table: HiveTable, names: Sequence[str], *, replaces: bool
+) -> list[str]:
+    """Return the partitions that an insert into some partitions writes, and locks.
+
+    Args:
+        client: The metastore.
+        table: The table.
+        names: The canonical names of the partitions.
+        replaces: Whether it replaces all rows of all partitions with equal values; otherwise it adds
+            rows to the first.
+    """
+    equal = equal_partitions_of(client, table, names)
+    most = None if replaces else 1
+    return [each for name in names for each in equal[name][:most] or [name]]
+
+
+def partitions_to_truncate(
+    client: MetastoreClient, table: HiveTable, partition: Mapping[str, str | None] | None
+) -> list[str]:
+    """Return the partitions with some values of partition keys; by default, all partitions.
+
+    Raises:
+        UserError: A key is unknown, a value is invalid, or no partition has the values.
+    """
+    keys = table.key_types
+    if unknown := {key.lower() for key in partition or ()} - keys.keys():
+        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+    names = client.get_partition_names(table.ref) if keys else []
+    if not partition:
+        return names
+    clause = [KeyComparison(key, value) for key, value in partition.items()]
+    (chosen,) = matching_partitions([clause], keys, values_by_name(names, keys))
+    if not chosen:
+        wanted = " AND ".join(map(str, clause))
+        raise UserError(f"{table.ref.full_name} has no partition where {wanted}.")
+    return chosen
+
+
 def require_insert_keys(
     table: HiveTable, static: Iterable[str], dynamic: Sequence[str], what: str
 ) -> None:
@@ -228,7 +367,8 @@ def column_names(table: HiveTable) -> list[str]:
     return [column.name for column in (*table.columns, *table.partition_keys)]
 
 
-def _columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+def columns_there(unknown: Sequence[str], known: Collection[str]) -> str:
+    """Return the remedy for unknown columns: similar ones, and all that exist."""
     meant = did_you_mean(unknown[0].strip("`"), known) if len(unknown) == 1 else ""
     return f"{meant} The columns are {', '.join(known)}.".strip()
 

@@ -7,6 +7,7 @@ which repeats all checks.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import singledispatchmethod
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.merge import (
@@ -27,7 +28,6 @@ from airflow_hiveacid.errors import (
     TableNotFound,
     UnknownColumn,
     UnsupportedMetastore,
-    UserError,
 )
 from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
 from airflow_hiveacid.jobs.definitions.ddl_jobs import CatalogJob, TruncateJob
@@ -44,6 +44,7 @@ from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
     PATH_FORMATS,
     ChangesSource,
+    Input,
     PathSource,
     QuerySource,
     Source,
@@ -57,6 +58,7 @@ from airflow_hiveacid.jobs.write_jobs import (
     MergeJob,
     RestoreJob,
     RowJob,
+    SourceJob,
     UpdateJob,
 )
 from airflow_hiveacid.maintenance.survey import require_compactable
@@ -65,17 +67,22 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import (
     check_kind,
     column_names,
+    columns_there,
     existing_table,
     find_columns,
+    names_of_partitions,
+    partitions_to_truncate,
     requested_partitions,
+    require_all_columns,
     require_columns,
     require_insert_keys,
-    require_partition_keys,
+    require_value,
 )
 from airflow_hiveacid.metastore.txn.owner import find_open_transactions
 from airflow_hiveacid.preflight.driver_files import DriverFiles
 from airflow_hiveacid.preflight.versions import (
     require_known_version,
+    require_order,
     require_partitions,
     require_version,
 )
@@ -83,6 +90,12 @@ from airflow_hiveacid.records.run_note_folder import RunNoteFolder
 from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 from airflow_hiveacid.text.sql_tokens import names_in, values_per_row
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.sql.known_columns import UnknownName
+
+# Beside the columns of the table.
+_OF_CHANGES = ("_change_type", "_write_id", "_row_id")
 
 
 class Preflight:
@@ -103,6 +116,8 @@ class Preflight:
         self._tables: dict[str, HiveTable] = {}
         # Those that an earlier statement of a script may make or change.
         self._changing: set[str] = set()
+        # Those that it may give versions and partitions.
+        self._written: set[str] = set()
 
     def check(self, job: Job) -> None:
         """Raise the error that the job would fail with, if it is certain.
@@ -119,6 +134,12 @@ class Preflight:
             raise
         except MetastoreError as error:
             self._note(f"Left to the job, as the metastore did not answer: {error.what}")
+
+    def check_query(self, query: QuerySource) -> None:
+        """Raise the error that a query would fail with, if it is certain."""
+        for source in query.inputs.values():
+            self._check_source(source)
+        self._check_columns_of_query(query)
 
     @singledispatchmethod
     def _check(self, job: Job) -> None:
@@ -164,6 +185,7 @@ class Preflight:
                 error.what = f"Statement {number} of {len(script.statements)}: {error.what}"
                 raise
             self._changing.update(table.lower() for table in job.defines or ())
+            self._written.update(table.lower() for table in job.tables)
 
     def _has_begun(self, script: ScriptJob) -> bool:
         """Whether an earlier attempt of a script has begun; true if that is unknown."""
@@ -184,7 +206,7 @@ class Preflight:
             return
         table = self._table(job.target)
         require_compactable(table)
-        if job.partitions is not None:
+        if job.partitions is not None and job.target.lower() not in self._written:
             names = requested_partitions(self._client, table, job.partitions)
             require_partitions(self._client, table, names)
 
@@ -199,6 +221,8 @@ class Preflight:
                 raise TableExists(f"{table.ref.full_name} is there already.")
         for source in job.insert.inputs_read.values():
             self._check_source(source)
+        if job.insert.query is not None:
+            self._check_columns_of_query(job.insert.query)
 
     @_check.register(RowJob)
     @_check.register(TruncateJob)
@@ -242,9 +266,13 @@ class Preflight:
             self._check_source(source)
         table = self._table(job.target)
         check_kind(table, job.operation)
-        if isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
+        known = job.target.lower() not in self._written
+        if known and isinstance(job, RestoreJob) and not awaits_rendering(job.as_of):
             require_version(self._client, table, AsOf.parse(job.as_of))
         self._check_names(job, table)
+        query = job.query if isinstance(job, SourceJob) else None
+        if query is not None:
+            self._check_columns_of_query(query)
 
     @singledispatchmethod
     def _check_names(self, job: Job, table: HiveTable) -> None:
@@ -252,9 +280,8 @@ class Preflight:
 
     @_check_names.register
     def _(self, job: TruncateJob, table: HiveTable) -> None:
-        known = {key.name.lower() for key in table.partition_keys}
-        if unknown := {key.lower() for key in job.partition or ()} - known:
-            raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
+        if job.partition is not None and job.target.lower() not in self._written:
+            partitions_to_truncate(self._client, table, job.partition)
 
     def _check_source(self, source: Source) -> None:
         if isinstance(source, PathSource):
@@ -266,11 +293,14 @@ class Preflight:
             versions = isinstance(source, ChangesSource) or source.as_of is not None
             if versions and table.kind is TableKind.NOT_ACID:
                 raise NotTransactional(f"{source.name} is not transactional: it has no versions.")
+            if source.name.lower() in self._written:
+                return
             if isinstance(source, TableSource):
                 require_version(self._client, table, source.version)
             else:
                 for version in source.versions:
                     require_known_version(self._client, table, version)
+                require_order(self._client, table, source)
 
     @_check_names.register(UpdateJob)
     @_check_names.register(DeleteJob)
@@ -278,21 +308,49 @@ class Preflight:
         known, alias = column_names(table), job.target_alias
         # In a subquery, an apparent column of the table may be a field of an input's column.
         own = not any(self._may_name(each, alias.lower()) for each in job.inputs.values())
-        if own and job.where is not None:
-            require_columns(job.where, alias, known, f"The condition {job.where!r}")
+        if job.where is not None:
+            what = f"The condition {job.where!r}"
+            if own:
+                require_columns(job.where, alias, known, what)
+            self._check_columns(job.where, job, table, what)
         if isinstance(job, UpdateJob):
             what = f"The update of {table.ref.full_name}"
             for name, column in zip(job.set, find_columns(table, list(job.set), what), strict=True):
+                value = f"{what}: the value of column {column}"
                 if own:
-                    value = f"{what}: the value of column {column}"
                     require_columns(job.set[name], alias, known, value)
+                self._check_columns(job.set[name], job, table, value)
+
+    def _check_columns(
+        self, text: str, job: UpdateJob | DeleteJob, table: HiveTable, what: str
+    ) -> None:
+        """Refuse an expression with a name that certainly means no column."""
+        from airflow_hiveacid.sql.known_columns import unknown_name_of_condition
+
+        inputs = self._columns_by_name(job.inputs)
+        _refuse_name(
+            unknown_name_of_condition(text, job.target_alias, column_names(table), inputs), what
+        )
+
+    def _check_columns_of_query(self, query: QuerySource) -> None:
+        """Refuse a query with a name that certainly means no column."""
+        from airflow_hiveacid.sql.known_columns import unknown_name
+
+        # Common queries are views of Spark, whose columns it knows alone.
+        tables = self._columns_by_name(query.inputs)
+        for text in (*query.common.values(), query.sql):
+            _refuse_name(unknown_name(text, tables), "The query")
+
+    def _columns_by_name(self, inputs: Mapping[str, Input]) -> dict[str, Sequence[str] | None]:
+        return {name.lower(): self._columns(source) for name, source in inputs.items()}
 
     @_check_names.register
     def _(self, job: InsertJob, table: HiveTable) -> None:
         what = f"The insert into {table.ref.full_name}"
-        for spec in job.partitions or ():
-            require_partition_keys(table, spec)
         require_insert_keys(table, job.static or (), job.dynamic, what)
+        names_of_partitions(table, job.partitions or ())
+        for key, value in (job.static or {}).items():
+            require_value(table, key, value)
         if job.columns is not None:
             find_columns(table, list(job.columns), what)
         elif isinstance(job.source, QuerySource) and job.by_position:
@@ -301,8 +359,8 @@ class Preflight:
             names = job.source.schema and columns_of_schema(job.source.schema)
             if names and not job.by_position and not job.merge_schema:
                 find_columns(table, names, what)
-        elif (names := self._columns(job.source)) and not job.by_position and not job.merge_schema:
-            find_columns(table, names, what)
+        elif (given := self._columns(job.source)) and not job.by_position and not job.merge_schema:
+            find_columns(table, given, what)
 
     @_check_names.register
     def _(self, job: MergeJob, table: HiveTable) -> None:
@@ -324,6 +382,8 @@ class Preflight:
             if clause.condition is not None and not inserts:
                 require(clause.condition, "A condition of the merge")
             given = _given(clause)
+            if given is None:
+                self._require_all_columns(clause, job, table)
             if given is not None:
                 find_columns(table, list(given), what)
             for name, value in (given or {}).items():
@@ -332,11 +392,27 @@ class Preflight:
             if isinstance(clause, NotMatchedInsert):
                 _require_row(clause, table)
 
-    def _columns(self, source: Source) -> list[str] | None:
+    def _require_all_columns(self, clause: Clause, job: MergeJob, table: HiveTable) -> None:
+        """Refuse UPDATE SET * and INSERT * if the source lacks a column."""
+        takes_all = isinstance(clause, MatchedUpdate) or (
+            isinstance(clause, NotMatchedInsert) and clause.row is None
+        )
+        source = self._columns(job.source)
+        if takes_all and source is not None:
+            require_all_columns(table, source, "The merge")
+
+    def _columns(self, source: Source) -> Sequence[str] | None:
         """Return the columns of a source; None if they are unknown."""
-        if not isinstance(source, TableSource) or source.name.lower() in self._changing:
+        if isinstance(source, QuerySource):
+            from airflow_hiveacid.sql.known_columns import columns_of_query
+
+            return columns_of_query(source.sql, self._columns_by_name(source.inputs))
+        if not isinstance(source, TableSource | ChangesSource):
             return None
-        return column_names(self._table(source.name))
+        if source.name.lower() in self._changing:
+            return None
+        names = column_names(self._table(source.name))
+        return names if isinstance(source, TableSource) else [*names, *_OF_CHANGES]
 
     def _may_name(self, source: Source, name: str) -> bool:
         """Whether a source may have a column of a name, with fields that look like columns."""
@@ -379,6 +455,15 @@ def _require_values(job: InsertJob, source: QuerySource, table: HiveTable) -> No
             f"The insert into {table.ref.full_name} has {values - len(job.defaults)} values for"
             f" {len(names)} columns: {', '.join(names)}.",
             remedy="Give a value for each of them, in this order, or name the columns.",
+        )
+
+
+def _refuse_name(unknown: "UnknownName | None", what: str) -> None:
+    if unknown is not None:
+        known = dict.fromkeys(unknown.known)
+        raise UnknownColumn(
+            f"{what} names an unknown column: {unknown.name}.",
+            remedy=columns_there([unknown.name.rpartition(".")[2]], known),
         )
 
 

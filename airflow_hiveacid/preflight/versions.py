@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 
 from airflow_hiveacid.acid.as_of import AsOf
 from airflow_hiveacid.acid.schema import TableKind
-from airflow_hiveacid.errors import UserError
+from airflow_hiveacid.acid.versions import as_of_write_id, check_order
+from airflow_hiveacid.errors import UserError, VersionUnknown
 from airflow_hiveacid.history.table_history import version_of
+from airflow_hiveacid.jobs.sources import ChangesSource
 from airflow_hiveacid.layout.listing import list_files, versions_of
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -48,6 +50,27 @@ def require_version(client: MetastoreClient, table: HiveTable, as_of: AsOf | Non
         storage = ReadOnlyStorage.of(folder)
         files = list_files(storage, missing_ok=True)
         versions_of(storage, files, now, snapshot.txns, flat=flat).files_of(version)
+
+
+def require_order(client: MetastoreClient, table: HiveTable, source: ChangesSource) -> None:
+    """Refuse changes up to a version that precedes the first one.
+
+    Raises:
+        VersionUnknown: Both are write ids or both are times, in the wrong order.
+    """
+    after, up_to = source.versions
+    if up_to is None:
+        return
+    if after.write_id is not None and up_to.write_id is not None:
+        now = _now(client, table).write_ids[table.ref.full_name]
+        first, last = (as_of_write_id(now, each) for each in (after.write_id, up_to.write_id))
+        check_order(table.ref.full_name, first, last)
+    elif after.time is not None and up_to.time is not None and after.time > up_to.time:
+        raise VersionUnknown(
+            f"{table.ref.full_name}: the changes would begin after {after.time} and end earlier, "
+            f"at {up_to.time}.",
+            remedy="Write the earlier time first.",
+        )
 
 
 def require_partitions(client: MetastoreClient, table: HiveTable, names: Sequence[str]) -> None:

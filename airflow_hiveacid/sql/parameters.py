@@ -11,7 +11,8 @@ from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, UpdateJob
 from airflow_hiveacid.sql.questions import Select
-from airflow_hiveacid.text.sql_tokens import parameters_of
+from airflow_hiveacid.sql.statement import SqlStatement
+from airflow_hiveacid.text.sql_tokens import parameter_places, parameters_of
 
 StepT = TypeVar("StepT")
 
@@ -28,6 +29,24 @@ def require_used(text: str, params: Parameters) -> None:
             f"The parameter {unused[0]} is not used.",
             remedy=f"Write :{unused[0]} in the SQL, outside of quotes, or remove the value.",
         )
+
+
+def require_bound(statement: SqlStatement) -> None:
+    """Refuse a parameter of a statement without a value.
+
+    Raises:
+        SqlError: A value is missing; the message contains the position of the parameter.
+    """
+    if awaits_rendering(statement.text):
+        return
+    start = statement.tokens[0].start
+    for place, name in parameter_places(statement.text[start : statement.tokens[-1].end + 1]):
+        if name not in statement.params:
+            statement.refuse(
+                start + place,
+                f"The parameter :{name} has no value.",
+                f"Add a value with the name {name} to the parameters.",
+            )
 
 
 def with_parameters(step: StepT, params: Parameters, trusted: bool) -> StepT:

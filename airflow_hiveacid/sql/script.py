@@ -17,7 +17,7 @@ from airflow_hiveacid.sql.changes import delete_job, merge_job, update_job
 from airflow_hiveacid.sql.constraints import without_constraints
 from airflow_hiveacid.sql.definitions import DATABASE
 from airflow_hiveacid.sql.inserts import insert_job, multi_insert_job
-from airflow_hiveacid.sql.parameters import require_used, with_parameters
+from airflow_hiveacid.sql.parameters import require_bound, require_used, with_parameters
 from airflow_hiveacid.sql.questions import (
     Explain,
     Question,
@@ -118,6 +118,7 @@ def to_jobs(
 
 def _checked_step(statement: SqlStatement) -> ScriptedJob | Question:
     statement.refuse_names_in_double_quotes()
+    require_bound(statement)
     try:
         if is_question(statement):
             return with_parameters(question_of(statement), statement.params, statement.trusted)

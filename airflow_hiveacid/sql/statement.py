@@ -13,7 +13,9 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import HiveAcidError, SqlError
 from airflow_hiveacid.jobs.parameters import Parameters
 from airflow_hiveacid.sql.dialect import HiveAcidSql, to_spark
-from airflow_hiveacid.text.sql_tokens import name_in_double_quotes, remedy_for_quotes
+from airflow_hiveacid.sql.unknown_types import TYPES, unknown_type
+from airflow_hiveacid.text.spelling import did_you_mean
+from airflow_hiveacid.text.sql_tokens import name_in_double_quotes, remedy_for_quotes, unended
 
 # The parser takes some twenty frames for each, and Spark's own is not better.
 _DEEPEST = 40
@@ -84,8 +86,12 @@ class SqlStatement:
             first = error.errors[0]
             # sqlglot counts up to the end of a word.
             column = max(1, first["col"] - len(first["highlight"] or " ") + 1)
+            offset = self._offset(first["line"], column)
+            if (word := unknown_type(self.tokens, offset)) is not None:
+                what = f"{word.text} is not a type."
+                self.refuse(word, what, did_you_mean(word.text, TYPES))
             self.refuse(
-                self._offset(first["line"], column),
+                offset,
                 f"It cannot be read at {first['highlight']!r}: {_in_words(first['description'])}.",
             )
         except TokenError:
@@ -208,7 +214,10 @@ def tokens_of(text: str) -> list[Token]:
     try:
         return HiveAcidSql().tokenize(text)
     except TokenError as error:
-        raise SqlError(f"A quote or a comment does not end: {error}.") from error
+        what = "A quote or a comment does not end."
+        if (start := unended(text)) is None:
+            raise SqlError(what) from error
+        raise SqlStatement(text, (), "").error(start, what, "Close it, or remove it.") from error
 
 
 def _readable(tokens: Sequence[Token]) -> list[Token]:

@@ -338,10 +338,7 @@ class Words:
         if self.take("NULL"):
             return None
         if self.take(":"):
-            at, name = self.next, self.name()
-            if name not in self._statement.params:
-                self._statement.refuse(at, f"The parameter :{name} has no value.")
-            return partition_text(self._statement.params[name])
+            return partition_text(self._statement.params[self.name()])
         if self.keyword in ("TRUE", "FALSE"):
             return keyword_of(self.skip()).lower()
         if self._tokens[self._at + 1 : self._at + 2]:

@@ -218,8 +218,22 @@ def _is_value_before(before: Token | None, colon: Token) -> bool:
     return touches if before.kind is TokenKind.WORD else True
 
 
+def unended(text: str) -> int | None:
+    """Return the position of the quote or the comment that has no end, if there is one."""
+    try:
+        for _ in _tokens(text):
+            pass
+    except _Unreadable as error:
+        return error.start
+    return None
+
+
 class _Unreadable(Exception):
     """A quoted name, a quoted text or a comment has no end."""
+
+    def __init__(self, what: str, start: int) -> None:
+        super().__init__(what)
+        self.start = start
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -234,7 +248,8 @@ def _tokens(text: str) -> Iterator[Token]:
         elif kind == "sign" and match[0] in "'\"`":
             what = "name" if match[0] == "`" else "text"
             raise _Unreadable(
-                f"the {what} that begins with {_from(text, match.start())} has no end"
+                f"the {what} that begins with {_from(text, match.start())} has no end",
+                match.start(),
             )
         elif kind != "space":
             yield Token(TokenKind[kind.upper()], match[0], match.start())
@@ -247,7 +262,8 @@ def _end_of_comment(text: str, place: int) -> int:
         depth += 1 if mark[0] == "/*" else -1
         if not depth:
             return mark.end()
-    raise _Unreadable(f"the comment that begins with {_from(text, place - 2)} has no end")
+    start = place - 2
+    raise _Unreadable(f"the comment that begins with {_from(text, start)} has no end", start)
 
 
 def _wrong(text: str, query: bool) -> str | None:

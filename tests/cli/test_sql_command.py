@@ -9,6 +9,7 @@ import pytest
 from airflow_hiveacid.acid.locks import Operation, Target
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli import local_spark
 from airflow_hiveacid.cli.main import main
 from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.txn.snapshot import Snapshot
@@ -153,6 +154,97 @@ def test_a_statement_is_explained_without_spark(hiveacid, client, database) -> N
     assert "new" not in client.get_tables(database)
 
 
+def test_an_explanation_lists_the_partitions_that_may_change(hiveacid, client, database) -> None:
+    tables = "CREATE TABLE t (id int) PARTITIONED BY (p int, s string); CREATE TABLE u (id int)"
+    add = "ALTER TABLE t ADD PARTITION (p=1,s='x') PARTITION (p=1,s='y') PARTITION (p=2,s='x')"
+    assert hiveacid("sql", f"{tables}; {add}", "--database", database)[0] == 0
+
+    def told(sql: str, *arguments: str) -> tuple[dict[str, str], str, list[str]]:
+        given = ["--database", database, "--json", *arguments]
+        status, said = hiveacid("sql", f"EXPLAIN {sql}", *given)
+        assert status == 0, said
+        answer = json.loads(said)
+        touched = [row["partition"] for row in answer["rows"]]
+        waits = [*answer.get("in the way now", {}).values()]
+        return answer["locks"][f"{database}.t"], touched, waits
+
+    one, two, three = "p=1/s=x", "p=1/s=y", "p=2/s=x"
+    ref = TableRef(database, "t")
+    update = Target(ref, Operation.UPDATE, partitioned=True, partitions=[three])
+    with Transaction(client, targets=[update], user="ann"):
+        # A lock on another partition is not in the way.
+        below = "EXCL_WRITE on the partitions below"
+        assert told("DELETE FROM t WHERE p = 1") == (below, [one, two], [])
+        assert told("DELETE FROM t WHERE p < :p", "--param", "p=2") == (below, [one, two], [])
+        lock, touched, (waits,) = told("UPDATE t SET id = 1 WHERE p = 2")
+        assert (lock, touched) == (below, [three])
+        assert "user ann" in waits
+        lock, touched, (waits,) = told(
+            "INSERT OVERWRITE TABLE t PARTITION (p = 1, s) SELECT id, 'x' FROM u"
+        )
+        assert (lock, touched) == ("EXCLUSIVE on the table", [one, two])
+    read = "SHARED_READ on the table"
+    assert told("INSERT INTO t SELECT id, 1, 'x' FROM u") == (read, [one, two, three], [])
+    named = "INSERT INTO t PARTITION (p = 9, s = 'x') SELECT id FROM u"
+    assert told(named) == ("SHARED_READ on the partitions p=9/s=x", [], [])
+
+
+def test_a_drop_of_many_partitions_locks_the_table(hiveacid, client, database) -> None:
+    ref = TableRef(database, "t")
+    assert hiveacid("sql", f"CREATE TABLE {ref} (id int) PARTITIONED BY (n int)")[0] == 0
+    table = client.get_table(ref)
+    client.add_partitions(ref, [HivePartition.new(table, [str(n)]) for n in range(102)])
+    for condition, where in (("n > 1", "partitions below"), ("n > 0", "table")):
+        drop = f"ALTER TABLE {ref} DROP PARTITION ({condition})"
+        told = json.loads(hiveacid("sql", f"EXPLAIN {drop}", "--json")[1])
+        assert told["locks"] == {ref.full_name: f"EXCLUSIVE on the {where}"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("DELETE FROM t WHERE ida = 1", "unknown column: ida. Did you mean id?"),
+        ("DELETE FROM t USING u WHERE t.id = u.b", "unknown column: u.b"),
+        ("UPDATE t SET id = b", "unknown column: b"),
+        ("SELECT b FROM t", "The query names an unknown column: b. The columns are id, day."),
+        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.id)", "column: u.b"),
+        ("INSERT INTO t SELECT b, day FROM t", "The query names an unknown column: b"),
+        (
+            "MERGE INTO t USING u ON t.id = u.id WHEN NOT MATCHED THEN INSERT *",
+            "takes all columns from the source, which has no day",
+        ),
+        (
+            "MERGE INTO t USING (SELECT id FROM u) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+            "takes all columns from the source, which has no day",
+        ),
+        ("SELECT * FROM TABLE_CHANGES('gone', 0, 1)", "gone does not exist"),
+        ("SELECT * FROM TABLE_CHANGES('t', 2, 1)", "had version 2 only after version 1"),
+        ("INSERT INTO u SELECT id FROM TABLE_CHANGES('t', 2, 1)", "only after version 1"),
+        ("TRUNCATE TABLE t PARTITION (day = '2026-01-02')", "has no partition where day ="),
+        ("TRUNCATE TABLE t PARTITION (day = 'monday')", "'monday' is not a value"),
+        (
+            "INSERT OVERWRITE TABLE t PARTITION (day = 'monday') SELECT id FROM u",
+            "has no partition where day is 'monday': that is no date",
+        ),
+    ],
+)
+@pytest.mark.parametrize("explain", ["", "EXPLAIN "])
+def test_errors_are_found_without_spark(
+    hiveacid, client, database, monkeypatch, explain, sql, message
+) -> None:
+    monkeypatch.setattr(local_spark, "a_spark", None)
+    tables = "CREATE TABLE t (id int) PARTITIONED BY (day date); CREATE TABLE u (id int)"
+    add = "ALTER TABLE t ADD PARTITION (day = '2026-01-01')"
+    assert hiveacid("sql", f"{tables}; {add}", "--database", database)[0] == 0
+    for _ in range(2):
+        txn = client.open_txn("tests", "localhost", None)
+        client.allocate_write_id(txn, TableRef(database, "t"))
+        client.commit_txn(txn)
+    status, said = hiveacid("sql", explain + sql, "--database", database, "--all-rows")
+    assert status == 20, said
+    assert message in said
+
+
 def test_every_kind_of_statement_is_explained_and_changes_nothing(
     hiveacid, client, database
 ) -> None:
@@ -201,7 +293,7 @@ def test_every_kind_of_statement_is_explained_and_changes_nothing(
         "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')": "SHARED_READ on the table",
         "ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a')": "EXCLUSIVE on the table",
         "ANALYZE TABLE t COMPUTE STATISTICS": "SHARED_READ on the table",
-        "RESTORE TABLE t TO VERSION AS OF 1": "EXCL_WRITE on the table",
+        "RESTORE TABLE t TO VERSION AS OF 0": "EXCL_WRITE on the table",
         "TRUNCATE TABLE t": "EXCLUSIVE on the table",
     }
     for statement, lock in locks.items():

@@ -452,7 +452,7 @@ def test_an_explanation_lists_partitions_files_and_locks_and_changes_nothing(cli
         assert answer.rows == [(name, 1, 10) for name in DAYS[:2]]
         assert answer.details["statement"]["partitions"] == "2 of 4"
         assert answer.details["statement"]["bytes"] == 20
-        assert answer.details["locks"] == {table.full_name: "EXCLUSIVE on each partition"}
+        assert answer.details["locks"] == {table.full_name: "EXCLUSIVE on the partitions below"}
         (waits,) = answer.details["in the way now"].values()
         assert str(txn.txn_id) in str(waits)
     assert len(names(client, table)) == 4

@@ -1,5 +1,8 @@
-"""EXPLAIN shows locks of partitions for a merge only if the engine acquires such locks."""
+"""EXPLAIN shows the locks that the engine acquires."""
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +17,25 @@ from airflow_hiveacid.acid.merge import (
     NotMatchedInsert,
 )
 from airflow_hiveacid.acid.names import TableRef
-from airflow_hiveacid.engine.read.pruning import tied_partition_columns
+from airflow_hiveacid.cli.main import main
+from airflow_hiveacid.engine.read.pruning import (
+    Scope,
+    matching_partitions,
+    tied_partition_columns,
+)
+from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.engine.statements.merge_join import MergeJoin
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.write_jobs import MergeJob
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
+from airflow_hiveacid.metastore.txn.writer_queue import queue_of
+from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.sql.partition_conditions import KeyScope, selected_partitions
+from airflow_hiveacid.sql.script import to_script
 from airflow_hiveacid.sql.tied_partitions import ties_partitions
+from tests.observers import At
 
 KEYS = {"day": "string", "n": "int"}
 SOURCE = {"id": "int", "a": "string", "day": "string", "n": "int", "x": "double", "d": "date"}
@@ -88,3 +104,153 @@ def test_a_name_without_an_alias_may_be_of_either_side() -> None:
     for on, told in (("day = s.day AND t.n = s.n", None), ("t.id = id", None), ("t.id = 1", False)):
         job = MergeJob(target="db.t", source=TableSource("db.s"), on=on, when=[MatchedDelete()])
         assert ties_partitions(job, ["id", "a"], KEYS, SOURCE) is told
+
+
+KEYED = HiveTable.new(
+    TableRef("db", "t"),
+    [HiveColumn("id", "int")],
+    partition_keys=[HiveColumn("day", "date"), HiveColumn("n", "int"), HiveColumn("s", "string")],
+)
+PARTITIONS = [
+    f"day={day}/n={n}/s={s}"
+    for day in ("2026-01-01", "2026-01-02", "__HIVE_DEFAULT_PARTITION__")
+    for n in ("-1", "02", "10", "__HIVE_DEFAULT_PARTITION__")
+    for s in ("2", "10", "é", "Z", "__HIVE_DEFAULT_PARTITION__")
+]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "n = 2 AND id > 0",
+        "n = '2' OR s > 'Z'",
+        "n < -0 AND s <= '2'",
+        "n > 2 AND day = '2026-01-02'",
+        "day < DATE '2026-01-02' OR n IN (2, 10)",
+        "n NOT IN (2, 10)",
+        "n NOT IN (2, NULL)",
+        "NOT (n BETWEEN 2 AND 9 OR s IS NULL)",
+        "s IN ('é', '10') AND n IS NOT NULL",
+        "n <=> NULL OR NOT day >= '2026-01-02'",
+        "NOT s <=> 'Z' AND t.n IS DISTINCT FROM 10",
+        "3 > n AND (day = '2026-01-01') AND (id = 1 OR n = 7)",
+        "n != 10 OR s <> '2' AND day IS NULL",
+    ],
+)
+def test_partitions_are_selected_as_by_spark(spark: SparkSession, condition: str) -> None:
+    selected = selected_partitions(condition, KeyScope("t", KEYED.key_types, ["id"]), PARTITIONS)
+    assert selected.certain
+    assert selected.names == matching_partitions(spark, condition, Scope(KEYED, "t"), PARTITIONS)
+
+
+ON_FAKE = pytest.mark.parametrize("hms", ["fake 4.0.1", "fake 3.1.3"], indirect=True)
+# Table, kind of lock, and partition.
+Locks = set[tuple[str, str, str | None]]
+Explain = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def sql(spark: SparkSession, hms: EmbeddedMetastore, database: str) -> Callable[[str], Locks]:
+    """Run statements; return the locks that are held when the last one begins to work."""
+
+    def run_sql(text: str) -> Locks:
+        held: Locks = set()
+
+        def look() -> None:
+            with MetastoreClient(hms.options) as client:
+                held.clear()
+                held.update(
+                    (lock.table.name, lock.type.name, lock.partition)
+                    for lock in client.show_locks()
+                    if lock.table is not None
+                    and lock.table.database == database
+                    and lock.table != queue_of(TableRef(database, "t"))
+                )
+
+        script = replace(to_script(text, database, all_rows=True), metastore=hms.options)
+        run(spark, script, [At(Phase.SNAPSHOT, look, times=99)])
+        return held
+
+    return run_sql
+
+
+@pytest.fixture
+def explain(hms: EmbeddedMetastore, database: str, capsys: pytest.CaptureFixture[str]) -> Explain:
+    def run_explain(statement: str) -> dict[str, Any]:
+        database_and_all = ["--database", database, "--json", "--metastore", hms.uri]
+        assert main(["sql", f"EXPLAIN {statement}", *database_and_all]) == 0
+        told: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return told
+
+    return run_explain
+
+
+def locks_in(told: dict[str, Any]) -> Locks:
+    """The locks that an explanation lists."""
+    locks: Locks = set()
+    for table, text in told["locks"].items():
+        kind, _, where = text.partition(" on the ")
+        partitions: list[str | None] = [None]
+        if where == "partitions below":
+            partitions = [row["partition"] for row in told["rows"]]
+        elif where != "table":
+            partitions = [*where.removeprefix("partitions ").split(", ")]
+        locks |= {(table.partition(".")[2], kind, partition) for partition in partitions}
+    return locks
+
+
+TABLES = """
+    CREATE TABLE t (id int, a string) PARTITIONED BY (p int, s string);
+    CREATE TABLE u (id int, a string, p int, s string);
+    CREATE VIEW v AS SELECT * FROM u;
+    INSERT INTO t VALUES (1, 'a', 1, 'x'), (2, 'b', 1, 'y'), (3, 'c', 2, 'x');
+"""
+
+
+@ON_FAKE
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM t WHERE p = 1",
+        "DELETE FROM t WHERE p BETWEEN 2 AND 3 AND id > 0",
+        "DELETE FROM t WHERE s = 'y' OR p > 1",
+        "DELETE FROM t WHERE p = 1 AND id IN (SELECT id FROM v)",
+        "DELETE FROM t WHERE p > 0",
+        "DELETE FROM t WHERE p = 7",
+        "DELETE FROM t USING u WHERE t.p = u.p",
+        "UPDATE t SET a = 'z' WHERE p = 1 AND s = 'y'",
+        "UPDATE t SET s = 'z' WHERE p = 1",
+        "INSERT INTO t PARTITION (p = 1, s = 'x') SELECT id, a FROM v",
+        "INSERT INTO t PARTITION (p = '01', s = 'new') SELECT id, a FROM u",
+        "INSERT INTO t PARTITION (p = 1, s) SELECT id, a, s FROM u",
+        "INSERT INTO t SELECT * FROM u",
+        "INSERT OVERWRITE TABLE t PARTITION (p = 2, s) SELECT id, a, s FROM u",
+        "INSERT OVERWRITE TABLE t PARTITION (p = 2, s = 'x') SELECT id, a FROM u",
+        "INSERT OVERWRITE TABLE t SELECT * FROM u",
+        "TRUNCATE TABLE t PARTITION (p = 1)",
+        "TRUNCATE TABLE t",
+        "FROM u INSERT INTO t PARTITION (p = 1, s = 'x') SELECT id, a "
+        "INSERT INTO t PARTITION (p = 2, s = 'x') SELECT id, a",
+        "FROM t INSERT INTO t PARTITION (p = 1, s = 'x') SELECT id, a INSERT INTO u SELECT *",
+        "RESTORE TABLE t TO VERSION AS OF 0",
+    ],
+)
+@pytest.mark.sampled(8)
+def test_a_statement_acquires_the_explained_locks(
+    sql: Callable[[str], Locks], explain: Explain, statement: str
+) -> None:
+    sql(TABLES)
+    explained = locks_in(explain(statement))
+    assert sql(statement) == explained
+
+
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_locks_that_only_spark_determines_are_explained_as_such(
+    sql: Callable[[str], Locks], explain: Explain, database: str
+) -> None:
+    sql(TABLES)
+    told = explain("DELETE FROM t WHERE p >= 1 AND s = concat('x', '')")
+    assert "that Spark selects among those below" in told["locks"][f"{database}.t"]
+    assert len(told["rows"]) == 3
+    held = sql("DELETE FROM t WHERE p >= 1 AND s = concat('x', '')")
+    assert held == {("t", "EXCL_WRITE", "p=1/s=x"), ("t", "EXCL_WRITE", "p=2/s=x")}

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,14 +26,11 @@ from airflow_hiveacid.errors import (
     VersionGone,
     VersionUnknown,
 )
-from airflow_hiveacid.jobs.definitions.catalog_jobs import DropDatabaseJob, DropTableJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import ColumnSpec, CreateTableJob, TruncateJob
-from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob, CompactJob
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import RunReport
-from airflow_hiveacid.jobs.script_job import ScriptJob
 from airflow_hiveacid.jobs.sources import (
     BatchSource,
     ChangesSource,
@@ -47,15 +43,13 @@ from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
 from airflow_hiveacid.maintenance.survey import compactable
 from airflow_hiveacid.maintenance.table_cleaning import clean
-from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.catalog import HiveColumn, HivePartition, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.txn.owner import Owner, open_transaction
 from airflow_hiveacid.preflight.checks import Preflight
 from airflow_hiveacid.preflight.driver_files import DriverFiles
 from airflow_hiveacid.records.run_note import RunNote
 from airflow_hiveacid.records.run_note_folder import NoteFile, write_note
-from airflow_hiveacid.records.script_note import ScriptNote
-from airflow_hiveacid.records.script_notes import ScriptNoteFile, script_home
 from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
@@ -81,6 +75,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeMetastore]:
                     TableRef("shop", name), COLUMNS, partition_keys=keys, kind=kind
                 )
                 client.create_table(table)
+            keys = [HiveColumn("day", "date"), HiveColumn("n", "int")]
+            days = HiveTable.new(TableRef("shop", "days"), COLUMNS, partition_keys=keys)
+            client.create_table(days)
+            partition = HivePartition.new(days, ["2026-01-01", "7"])
+            client.add_partitions(days.ref, [partition])
             fields = [HiveColumn("id", "int"), HiveColumn("t", "struct<ref:int>")]
             client.create_table(HiveTable.new(TableRef("shop", "nested"), fields))
         yield metastore
@@ -114,6 +113,10 @@ UPDATE = UpdateJob(target="shop.orders", set={"status": "upper(t.status)"}, wher
 DELETE = DeleteJob(target="shop.orders", where="t.id = 1")
 INSERT = InsertJob(target="shop.log", source=TableSource("shop.feed"))
 QUERY = QuerySource("SELECT id, status FROM f", {"f": TableSource("shop.feed")})
+FEED_CHANGES = QuerySource(
+    "SELECT max(id) AS id FROM c WHERE _change_type = 'insert' HAVING id > 1",
+    {"c": ChangesSource("shop.orders", "0", "0")},
+)
 STREAM = StreamJob(
     name="feed",
     source=StreamSource("rate"),
@@ -143,15 +146,22 @@ STREAM = StreamJob(
             by_position=True,
         ),
         replace(INSERT, source=PathSource("s3a://b/f", "csv", schema="id int, STATUS string")),
-        TruncateJob(target="shop.orders", partition={"DAY": "1"}),
+        TruncateJob(target="shop.days", partition={"DAY": "2026-01-01"}),
+        TruncateJob(target="shop.days", partition={"n": "07"}),
+        replace(INSERT, target="shop.days", static={"day": "2026-1-2", "n": " 7 "}),
         replace(MERGE, when=[MatchedUpdate({"`Status`": "T.`STATUS`"})]),
         replace(MERGE, when=[MatchedUpdate({"new": "s.new"})], merge_schema=True),
-        replace(MERGE, source=QUERY, on="t.id = s.whatever"),
+        replace(MERGE, source=QuerySource("SELECT x.* FROM x"), on="t.id = s.whatever"),
         # A field of the source's column t, as Spark resolves it.
         replace(
             MERGE, source=TableSource("shop.nested"), on="t.id = t.ref", when=[MatchedDelete()]
         ),
-        replace(MERGE, source=QuerySource("SELECT named_struct('ref', 1) AS t"), on="t.id = t.ref"),
+        replace(
+            MERGE,
+            source=QuerySource("SELECT named_struct('ref', 1) AS t"),
+            on="t.id = t.ref",
+            when=[MatchedDelete()],
+        ),
         replace(MERGE, source=PathSource("s3a://bucket/feed", "json"), on="t.id = t.ref"),
         replace(
             DELETE,
@@ -159,6 +169,13 @@ STREAM = StreamJob(
             inputs={"n": TableSource("shop.nested")},
         ),
         replace(DELETE, where="exists(array(1), t -> t.x = 1) OR t._metadata.file_size > 0"),
+        replace(DELETE, where="day = current_date OR exists(array(1), x -> x > id)"),
+        replace(DELETE, where="datediff(DAY, tags, status) > 1 AND tags.field.deeper = 1"),
+        replace(
+            DELETE, where="id IN (SELECT x FROM n)", inputs={"n": PathSource("s3a://b", "orc")}
+        ),
+        replace(UPDATE, set={"status": "DEFAULT", "tags": "status"}),
+        replace(INSERT, source=FEED_CHANGES, by_position=True, columns=["id"]),
         replace(INSERT, source=PathSource("/nowhere/*.json", "json")),
         replace(INSERT, source=PathSource("hdfs://nn/nowhere", "json")),
         replace(INSERT, source=PathSource("file://host/nowhere", "json")),
@@ -428,50 +445,6 @@ def test_a_run_whose_earlier_try_is_still_open_is_left_to_the_job(
 def test_a_missing_table_fails_the_run_in_any_case(check: Check) -> None:
     with pytest.raises(TableNotFound):
         check(replace(WRONG, target="shop.gone"))
-
-
-def script(*statements: Any) -> ScriptJob:
-    return ScriptJob.of(statements)
-
-
-CREATE = CreateTableJob(target="shop.new", columns=[ColumnSpec("a", "int")])
-
-
-def test_a_view_need_not_exist_and_its_tables_must(check: Check) -> None:
-    view = CreateViewJob(target="shop.ids", text="", expanded="", reads=["shop.orders"])
-    check(script(view))
-    check(script(CREATE, replace(view, reads=["shop.new"])))
-    with pytest.raises(TableNotFound, match=r"^Statement 1 of 1: shop.gone does not exist"):
-        check(script(replace(view, reads=["shop.orders", "shop.gone"])))
-
-
-def test_a_statement_of_a_script_is_identified_by_its_number(check: Check) -> None:
-    with pytest.raises(UnknownColumn, match=r"^Statement 2 of 2: The condition 't.x'"):
-        check(script(DELETE, replace(DELETE, where="t.x")))
-
-
-def test_inputs_of_a_script_may_be_missing_after_an_earlier_attempt(
-    check: Check, client: MetastoreClient
-) -> None:
-    dropped = DropTableJob(target="shop.gone")
-    again = replace(script(replace(DELETE, target="shop.gone"), dropped), run_token="d/r/t/-1")
-    with pytest.raises(TableNotFound, match=r"^Statement 1 of 2"):
-        check(again)
-    home = script_home(client, again)
-    assert home is not None
-    ScriptNoteFile(home, "d/r/t/-1").write(ScriptNote(run_token="d/r/t/-1"))
-    assert "may find the work done" in check(again)[0]
-
-
-def test_objects_created_by_the_script_are_not_required(check: Check) -> None:
-    made = replace(DELETE, target="shop.new", where="t.a = 1")
-    check(script(CREATE, made, replace(MERGE, source=TableSource("shop.new"))))
-    with pytest.raises(TableNotFound, match=r"Statement 1 of 2: shop.new does not exist"):
-        check(script(made, CREATE))
-    check(script(DropTableJob(target="shop.orders"), replace(DELETE, where="t.x = 1")))
-    check(script(DropDatabaseJob(target="shop"), replace(DELETE, target="shop.gone")))
-    grown = replace(INSERT, source=TableSource("shop.nested"), merge_schema=True)
-    check(script(grown, replace(INSERT, by_position=True, columns=["t"])))
 
 
 @pytest.mark.parametrize(

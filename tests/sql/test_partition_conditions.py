@@ -1,66 +1,117 @@
-"""The partitions that EXPLAIN excludes: never one that the engine would read."""
+"""The partitions that a condition selects without Spark, for locks and for EXPLAIN."""
+
+from datetime import date
 
 import pytest
 
 from airflow_hiveacid.acid.merge import NotMatchedInsert
 from airflow_hiveacid.jobs.sources import TableSource
 from airflow_hiveacid.jobs.write_jobs import MergeJob
-from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
+from airflow_hiveacid.sql.partition_conditions import (
+    KeyScope,
+    partitions_of_change,
+    selected_partitions,
+)
 from airflow_hiveacid.sql.tied_partitions import ties_partitions
 
 KEYS = {"day": "date", "n": "int", "s": "string"}
 PARTITIONS = {
-    "a": {"day": "2026-01-01", "n": "1", "s": "x"},
-    "b": {"day": "2026-01-02", "n": "02", "s": "2"},
-    "c": {"day": "2026-1-2", "n": None, "s": "02"},
+    "a": "day=2026-01-01/n=1/s=x",
+    "b": "day=2026-01-02/n=02/s=2",
+    "c": "day=2026-1-2/n=__HIVE_DEFAULT_PARTITION__/s=02",
 }
+LETTERS = {name: letter for letter, name in PARTITIONS.items()}
+SCOPE = KeyScope("t", KEYS, ["id", "v", "st"])
+
+
+def selected(condition: str | None, scope: KeyScope = SCOPE) -> tuple[str, bool]:
+    found = selected_partitions(condition, scope, [*LETTERS])
+    return "".join(LETTERS[name] for name in found.names), found.certain
 
 
 @pytest.mark.parametrize(
-    ("condition", "left"),
+    ("condition", "left", "certain"),
     [
-        (None, "abc"),
-        ("id = 7", "abc"),
-        ("day = '2026-01-01'", "ac"),
-        ("t.day = DATE '2026-01-01' AND id > 1", "ac"),
-        ("(day = '2026-01-01') AND (id = 1 OR id = 2)", "ac"),
-        ("(day = '2026-01-02' AND id > 1) AND n = 2", "b"),
-        ("day = '2026-01-01' OR n = 2", "abc"),
-        ("NOT day = '2026-01-01'", "abc"),
-        ("day IN ('2026-01-02', '2026-01-03')", "bc"),
-        ("day IN (SELECT day FROM u)", "abc"),
-        ("DAY = '2026'", "abc"),
-        ("2 = n", "b"),
-        ("n = '2'", "b"),
-        ("n = 2.0", "abc"),
-        ("n = -2", "abc"),
-        ("n = 1 + 1", "abc"),
-        ("n = NULL", "abc"),
-        ("s = 'x'", "a"),
-        ("s = 2", "abc"),
-        ("other.day = '2026-01-01'", "abc"),
-        ("n <=> 2", "abc"),
-        ("s = 2.0", "abc"),
-        ("s = 'a' 'x'", "abc"),
-        ("s = DATE '2026-01-01'", "abc"),
-        ("s IN ('x', 2)", "abc"),
-        ("n = DATE '2026-01-01'", "abc"),
-        ("source.t.n = 1", "abc"),
-        ("t.n.field = 1", "abc"),
-        ("id >>> 2 = 1", "abc"),
-        ("v = X 'F0' AND s = 'x'", "a"),
-        ("id >>>> 2 = 1 AND s = 'x'", "abc"),
-        ("(" * 50 + "n = 1" + ")" * 50, "abc"),
-        (" AND ".join(["id > 1"] * 2000 + ["s = 'x'"]), "a"),
+        (None, "abc", True),
+        ("id = 7", "abc", True),
+        # Spark reads the name of the partition c as another day than we do.
+        ("day = '2026-01-01'", "ac", False),
+        ("t.day = DATE '2026-01-01' AND id > 1", "ac", False),
+        ("(day = '2026-01-01') AND (id = 1 OR id = 2)", "ac", False),
+        ("(day = '2026-01-02' AND id > 1) AND n = 2", "b", False),
+        ("n = 2 AND day = '2026-01-02'", "b", True),
+        ("s = 'x' OR n = 2", "ab", True),
+        ("s = 'x' OR id = 2", "abc", True),
+        ("NOT s = 'x'", "bc", True),
+        ("NOT n = 1", "b", True),
+        ("s IN ('2', '02')", "bc", True),
+        ("s NOT IN ('2', '02')", "a", True),
+        ("n IN (1, NULL)", "a", True),
+        ("n NOT IN (1, NULL)", "", True),
+        ("n BETWEEN 2 AND 3", "b", True),
+        ("n NOT BETWEEN 2 AND 3", "a", True),
+        ("n >= 2", "b", True),
+        ("2 > n", "a", True),
+        ("n > -5 AND s < '1'", "", True),
+        ("s >= '02' AND s < 'x'", "bc", True),
+        ("n IS NULL", "c", True),
+        ("n IS NOT NULL", "ab", True),
+        ("n <=> NULL", "c", True),
+        ("n <=> 2", "b", True),
+        ("day IN (SELECT day FROM u)", "abc", True),
+        ("DAY = '2026'", "abc", False),
+        ("2 = n", "b", True),
+        ("n = '2'", "b", True),
+        ("n = 2.0", "abc", False),
+        ("n = -2", "", True),
+        ("n = 1 + 1", "abc", False),
+        ("n = NULL", "", True),
+        ("s = 'x'", "a", True),
+        ("s = 2", "abc", False),
+        ("s = current_date", "abc", False),
+        ("s = upper('X')", "abc", False),
+        ("other.day = '2026-01-01'", "abc", True),
+        ("s = 2.0", "abc", False),
+        ("s = 'a' 'x'", "abc", False),
+        ("s = DATE '2026-01-01'", "abc", False),
+        ("s IN ('x', 2)", "abc", False),
+        ("source.t.n = 1", "abc", True),
+        ("st.n = 1", "abc", True),
+        ("t.n.field = 1", "abc", True),
+        ("n = day", "abc", False),
+        ("id >>> 2 = 1", "abc", True),
+        ("v = X 'F0' AND s = 'x'", "a", True),
+        ("id >>>> 2 = 1 AND s = 'x'", "abc", False),
+        ("(" * 50 + "n = 1" + ")" * 50, "abc", False),
+        (" AND ".join(["id > 1"] * 2000 + ["s = 'x'"]), "a", True),
+        (" OR ".join(["n = 7"] * 2000 + ["s = 'x'"]), "a", True),
     ],
 )
-def test_only_what_cannot_be_is_ruled_out(condition: str | None, left: str) -> None:
-    assert possible_partitions(condition, "t", KEYS, PARTITIONS) == list(left)
+def test_only_what_cannot_be_is_ruled_out(condition: str | None, left: str, certain: bool) -> None:
+    assert selected(condition) == (left, certain)
+
+
+def test_parameters_have_values() -> None:
+    for value, left in ((2, "b"), ("2", "b"), (None, ""), (True, "abc"), (2.0, "abc")):
+        scope = KeyScope("t", KEYS, params={"p": value})
+        assert selected("n = :p", scope)[0] == left
+    day = KeyScope("t", KEYS, params={"p": date(2026, 1, 2)})
+    assert selected("n IS NOT NULL AND day = :p", day) == ("b", True)
 
 
 def test_a_column_without_a_table_may_be_of_the_source() -> None:
     for condition, left in (("n = 1", "abc"), ("t.n = 1", "a")):
-        assert possible_partitions(condition, "t", KEYS, PARTITIONS, qualified=True) == list(left)
+        assert selected(condition, KeyScope("t", KEYS, qualified=True))[0] == left
+
+
+def test_a_change_of_all_partitions_locks_the_table() -> None:
+    known = [*LETTERS]
+    found = partitions_of_change("s = 'x'", (), SCOPE, lambda: known)
+    assert found is not None
+    assert (found.names, found.certain) == ([PARTITIONS["a"]], True)
+    assert partitions_of_change("s >= ''", (), SCOPE, lambda: known) is None
+    assert partitions_of_change("s = 'x'", ("s",), SCOPE, lambda: known) is None
+    assert partitions_of_change(None, (), SCOPE, lambda: known) is None
 
 
 @pytest.mark.parametrize(
@@ -89,10 +140,3 @@ def test_a_merge_ties_partitions_if_its_text_shows_it(
         source_alias="s",
     )
     assert ties_partitions(job, ["id"], {"day": "date"}, {"day": "date"}) is ties
-
-
-def test_partitions_are_named_by_some_keys_or_all() -> None:
-    assert named_partitions([{"N": "2"}, {"s": "x"}], KEYS, PARTITIONS) == ["a", "b"]
-    assert named_partitions([{"n": None}], KEYS, PARTITIONS) == ["c"]
-    assert named_partitions([{}], KEYS, PARTITIONS) == ["a", "b", "c"]
-    assert named_partitions([], KEYS, PARTITIONS) == []

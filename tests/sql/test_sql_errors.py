@@ -317,9 +317,71 @@ def test_texts_in_double_quotes_are_texts(text: str) -> None:
     assert to_jobs(text)
 
 
-def test_a_quote_without_an_end_is_named() -> None:
-    with pytest.raises(SqlError, match="quote or a comment does not end"):
-        to_jobs("INSERT INTO t SELECT 'abc")
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("INSERT INTO t SELECT 'abc", 1, 22),
+        ("DELETE FROM t WHERE a = 'it''s';\nDELETE FROM t\n WHERE `b = 'x'", 3, 8),
+        ("SELECT 1 -- it's\n, \"x", 2, 3),
+        ("SELECT 1\n/* x /* y */", 2, 1),
+        ("SELECT r'a\\' || r'b", 1, 18),
+    ],
+)
+def test_a_quote_without_an_end_is_located(text: str, line: int, column: int) -> None:
+    message = f"^Line {line}, column {column}: A quote or a comment does not end"
+    with pytest.raises(SqlError, match=message):
+        to_steps(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "type_", "remedy"),
+    [
+        ("CREATE TABLE t (a strng)", 19, "strng", "Did you mean string?"),
+        ("CREATE TABLE t (a int, `b` bigit COMMENT 'c')", 28, "bigit", "Did you mean bigint?"),
+        ("CREATE TABLE t (a array<intt>)", 25, "intt", "Did you mean int?"),
+        ("CREATE TABLE t (a map<int, foo>)", 28, "foo", ""),
+        ("CREATE TABLE t (a int, b struct<x:int, y:strng>)", 42, "strng", "Did you mean string?"),
+        ("CREATE TABLE t (a int) PARTITIONED BY (d dat)", 42, "dat", "Did you mean date?"),
+        ("ALTER TABLE t ADD COLUMNS (a int, c strng)", 37, "strng", "Did you mean string?"),
+        ("ALTER TABLE t CHANGE a b timestmp", 26, "timestmp", "Did you mean timestamp?"),
+        ("SELECT CAST(a AS strng) FROM t", 18, "strng", "Did you mean string?"),
+    ],
+)
+def test_a_misspelled_type_is_located(text: str, column: int, type_: str, remedy: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        to_steps(text)
+    assert caught.value.what == f"Line 1, column {column}: {type_} is not a type."
+    assert remedy in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (a int b int)",
+        "CREATE TABLE t AS SELECT f(a b) FROM x",
+        "INSERT INTO t (a b) SELECT 1",
+        "SELECT a AS foo FROM WHERE b AS c",
+    ],
+)
+def test_another_unreadable_word_is_not_taken_for_a_type(text: str) -> None:
+    with pytest.raises(SqlError, match="It cannot be read at"):
+        to_steps(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("DELETE FROM t\n WHERE a = :id", 2, 12),
+        ("SELECT * FROM t WHERE a = :id", 1, 27),
+        ("EXPLAIN UPDATE t SET a = ':no', b = :id WHERE c", 1, 37),
+        ("DELETE FROM t WHERE a = :given;\nTRUNCATE TABLE t PARTITION (a = :id)", 2, 33),
+    ],
+)
+def test_a_parameter_without_a_value_is_located(text: str, line: int, column: int) -> None:
+    with pytest.raises(SqlError) as caught:
+        to_steps(text, params={"given": 1} if ":given" in text else {})
+    assert caught.value.what == f"Line {line}, column {column}: The parameter :id has no value."
+    assert "params=" not in str(caught.value)
 
 
 @pytest.mark.parametrize("sql", ["", "  \n", ";;", "-- nothing"])

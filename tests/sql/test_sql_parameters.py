@@ -47,9 +47,13 @@ def test_the_value_of_a_partition_key_is_a_parameter(value: object, text: str | 
 @pytest.mark.parametrize(
     ("sql", "params", "message"),
     [
-        ("DELETE FROM t WHERE a = :x", {}, "no value for the parameter :x"),
+        ("DELETE FROM t WHERE a = :x", {}, "^Line 1, column 25: The parameter :x has no value"),
         ("DELETE FROM t WHERE a = 1", {"x": 1}, "x is not used"),
-        ("INSERT INTO t PARTITION (d = :d) SELECT 1", {}, "The parameter :d has no value"),
+        (
+            "INSERT INTO t PARTITION (d = :d) SELECT 1",
+            {},
+            "^Line 1, column 30: The parameter :d has no value",
+        ),
     ],
 )
 def test_missing_and_unused_parameters_are_an_error(

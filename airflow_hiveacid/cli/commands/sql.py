@@ -32,7 +32,8 @@ _OF_PARTITIONS = ("add_partitions", "drop_partitions", "repair_partitions")
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.job import ScriptedJob
-    from airflow_hiveacid.sql.questions import Question
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.sql.questions import Explained, Question
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -195,14 +196,26 @@ def _answer(
                     if not arguments.json:
                         print_lines(repr(detail).split("\n"))
                     return
-            found = (
-                explain(client, question.job)
-                if isinstance(question, questions.Explain)
-                else answer(client, question)
-            )
+            if isinstance(question, questions.Explain):
+                _check(client, question.job, arguments.master)
+                found = explain(client, question.job)
+            else:
+                found = answer(client, question)
     results.append(found.to_dict())
     if not arguments.json:
         print_answer(found)
+
+
+def _check(client: "MetastoreClient", explained: "Explained", master: str) -> None:
+    """Raise the error that an explained statement would fail with, if it is certain."""
+    from airflow_hiveacid.jobs.job import Job
+    from airflow_hiveacid.sql.questions import Select
+
+    preflight = local_spark.preflight(client, master)
+    if isinstance(explained, Job):
+        preflight.check(explained)
+    elif isinstance(explained, Select):
+        preflight.check_query(explained.query)
 
 
 def _print_json(results: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from airflow_hiveacid.acid.compaction import CompactionType
-from airflow_hiveacid.acid.locks import DataOperation, LockComponent, LockLevel, LockType, Operation
+from airflow_hiveacid.acid.locks import LockType, Operation
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.partition_filter import find_partitions, values_of_partition
 from airflow_hiveacid.acid.partition_keys import equal_partitions
@@ -27,6 +27,7 @@ from airflow_hiveacid.metastore.table_rules import (
     existing_table,
     transactional_table,
 )
+from airflow_hiveacid.metastore.txn.exclusive import definition_components
 from airflow_hiveacid.metastore.txn.lock_request import collides, describe
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
 
@@ -124,7 +125,9 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
 
     with ThreadPoolExecutor(_LISTERS) as pool:
         rows: Rows = [*pool.map(cells_of, [name for name in touched if name in places])]
-    where = "on each partition" if job.action == "drop" else "on the table"
+    asked = definition_components(table.ref, lock, touched if job.action == "drop" else ())
+    partitions = asked[0].partition is not None
+    where = "on the partitions below" if partitions else "on the table"
     details: dict[str, Mapping[str, Cell]] = {
         "statement": {
             "does": f"{job.action} partitions",
@@ -137,19 +140,6 @@ def explain_partitions(client: MetastoreClient, job: PartitionsJob) -> Answer:
         },
         "locks": {table.ref.full_name: f"{lock.name} {where}"},
     }
-    asked = [
-        LockComponent(
-            type=lock,
-            level=LockLevel.PARTITION if job.action == "drop" else LockLevel.TABLE,
-            database=table.ref.database,
-            table=table.ref.name,
-            partition=name,
-            operation=DataOperation.NO_TXN,
-            is_transactional=False,
-            is_dynamic_partition_write=False,
-        )
-        for name in (touched if job.action == "drop" else (None,))
-    ]
     waits = [each for each in client.show_locks(table.ref) if collides(client.version, each, asked)]
     if waits:
         details["in the way now"] = {f"lock {each.lock_id}": describe(each) for each in waits}

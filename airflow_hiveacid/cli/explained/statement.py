@@ -3,40 +3,40 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 
-from airflow_hiveacid.acid.locks import LockType, Operation, lock_components, read_lock_components
+from airflow_hiveacid.acid.locks import LockType, Operation, Target
 from airflow_hiveacid.acid.merge import (
     Clause,
     MatchedDelete,
     MatchedUpdate,
-    NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
-from airflow_hiveacid.acid.names import TableRef, parse_partition_name
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.cli.answers import Answer, Cell, Rows
 from airflow_hiveacid.cli.explained.definitions import explain_definition, explain_partitions
+from airflow_hiveacid.cli.explained.locks import (
+    Effect,
+    blocking_locks,
+    describe_locks,
+    effect_of,
+    tables_read,
+)
 from airflow_hiveacid.cli.explained.partitions import partitions_to_read
 from airflow_hiveacid.ddl.tables import find_table
 from airflow_hiveacid.errors import NotTransactional, TableExists
 from airflow_hiveacid.jobs.definitions.create_table_as import CreateTableAsJob
-from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
 from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.sources import ChangesSource, TableSource
 from airflow_hiveacid.jobs.transaction_job import TransactionJob
 from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
-from airflow_hiveacid.metastore.txn.lock_request import collides, describe
-from airflow_hiveacid.sql.partition_conditions import named_partitions, possible_partitions
 from airflow_hiveacid.sql.questions import Explained, RowChange, Select
-from airflow_hiveacid.sql.tied_partitions import ties_partitions
 
-_BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
 # Those in front of the buckets, which only some tables have.
 _COMMON_COLUMNS = 6
-Values = Mapping[str, Mapping[str, str | None]]
 
 
 def explain(client: MetastoreClient, job: Explained) -> Answer:
@@ -69,57 +69,67 @@ def explain(client: MetastoreClient, job: Explained) -> Answer:
 
 def _change(client: MetastoreClient, job: RowChange) -> Answer:
     """Describe the partitions that a statement can affect, and its locks."""
-    table = existing_table(client, TableRef.parse(job.target))
-    if table.kind is TableKind.NOT_ACID:
-        raise NotTransactional(f"{table.ref} is not a transactional table.")
-    operation, keys = (
-        _operation(job, table.kind),
-        {key.name: key.type for key in table.partition_keys},
-    )
-    known: Values = {}
-    if keys:
-        names = client.get_partition_names(table.ref)
-        known = {name: dict(parse_partition_name(name)) for name in names}
-    touched = _touched(job, keys, known)
+    table = _table(client, job)
+    effect = effect_of(client, job, table)
     details: dict[str, Mapping[str, Cell]] = {
-        "statement": {
-            "does": operation.value,
-            "table": table.ref.full_name,
-            "kind": table.kind.value,
-            "buckets": _buckets(table.bucket_columns, table.num_buckets),
-            "partitions": f"at most {len(touched)} of {len(known)}" if keys else "none",
-        },
-        "locks": dict(_locks(client, job, operation, keys)),
+        "statement": _described(table, effect),
+        "locks": describe_locks(client, [effect]),
     }
     if clauses := dict(_clauses(job)):
         details["clauses"] = clauses
-    if waits := _blocking_locks(client, job, operation, bool(keys)):
+    if waits := blocking_locks(client, [effect]):
         details["in the way now"] = waits
-    read = partitions_to_read(client, table, touched if keys else None)
+    read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
     return Answer(read.columns, read.rows, {**details, **read.details})
 
 
 def _several(client: MetastoreClient, job: TransactionJob) -> Answer:
-    """Describe each statement of a transaction; its topics begin with its number."""
+    """Describe each statement of a transaction, by its number, and the locks of all."""
     columns: tuple[str, ...] = ()
     rows: Rows = []
     details: dict[str, Mapping[str, Cell]] = {}
+    effects = []
     for number, statement in enumerate(job.statements, start=1):
         assert isinstance(statement, RowChange)
-        answer = _change(client, statement)
-        columns = ("statement", *answer.columns[:_COMMON_COLUMNS])
-        rows += [(number, *row[:_COMMON_COLUMNS]) for row in answer.rows]
-        details |= {f"{number}. {topic}": values for topic, values in answer.details.items()}
+        table = _table(client, statement)
+        effects.append(effect := effect_of(client, statement, table))
+        read = partitions_to_read(client, table, effect.touched if table.partition_keys else None)
+        columns = ("statement", *read.columns[:_COMMON_COLUMNS])
+        rows += [(number, *row[:_COMMON_COLUMNS]) for row in read.rows]
+        details[f"{number}. statement"] = _described(table, effect)
+        if clauses := dict(_clauses(statement)):
+            details[f"{number}. clauses"] = clauses
+        details |= {f"{number}. {topic}": values for topic, values in read.details.items()}
+    details["locks"] = describe_locks(client, effects)
+    if waits := blocking_locks(client, effects):
+        details["in the way now"] = waits
     return Answer(columns, rows, details)
+
+
+def _table(client: MetastoreClient, job: RowChange) -> HiveTable:
+    table = existing_table(client, TableRef.parse(job.target))
+    if table.kind is TableKind.NOT_ACID:
+        raise NotTransactional(f"{table.ref} is not a transactional table.")
+    return table
+
+
+def _described(table: HiveTable, effect: Effect) -> dict[str, Cell]:
+    return {
+        "does": effect.target.operation.value,
+        "table": table.ref.full_name,
+        "kind": table.kind.value,
+        "buckets": _buckets(table.bucket_columns, table.num_buckets),
+        "partitions": f"at most {len(effect.touched)} of {effect.known}"
+        if table.partition_keys
+        else "none",
+    }
 
 
 def _selection(client: MetastoreClient, question: Select) -> Answer:
     """Describe the size of each table that a query reads."""
     rows: Rows = []
     locks: dict[str, Cell] = {}
-    inputs = question.query.inputs.values()
-    for name in dict.fromkeys(e.name for e in inputs if isinstance(e, TableSource | ChangesSource)):
-        table = existing_table(client, TableRef.parse(name))
+    for table in tables_read(client, question.query.inputs.values()):
         if table.kind is TableKind.NOT_ACID:
             rows.append((table.ref.full_name, None, None, None))
             continue
@@ -206,8 +216,8 @@ def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
     there = find_table(client, ref) is not None
     if there and not job.if_not_exists:
         raise TableExists(f"{ref.full_name} is there already.")
+    keys = job.partition_keys
     kind = TableKind.INSERT_ONLY if job.insert_only else TableKind.FULL_ACID
-    keys = dict.fromkeys(job.partition_keys, "")
     statement: dict[str, Cell] = {
         "does": "nothing: the table is there" if there else "creates the table, then inserts",
         "table": ref.full_name,
@@ -217,106 +227,15 @@ def _creation(client: MetastoreClient, job: CreateTableAsJob) -> Answer:
     }
     if there:
         return Answer((), [], {"statement": statement})
+    target = Target(ref, Operation.INSERT, bool(keys))
+    effect = Effect(target, sources=tables_read(client, job.insert.inputs_read.values()))
     details: dict[str, Mapping[str, Cell]] = {
         "statement": statement,
-        "locks": dict(_locks(client, job.insert, Operation.INSERT, keys)),
+        "locks": describe_locks(client, [effect]),
     }
-    if waits := _blocking_locks(client, job.insert, Operation.INSERT, bool(keys)):
+    if waits := blocking_locks(client, [effect]):
         details["in the way now"] = waits
     return Answer((), [], details)
-
-
-def _operation(job: RowChange, kind: TableKind) -> Operation:
-    if isinstance(job, RestoreJob):
-        return Operation.OVERWRITE if kind is TableKind.INSERT_ONLY else Operation.MERGE
-    return job.operation
-
-
-@singledispatch
-def _touched(job: RowChange, keys: Mapping[str, str], known: Values) -> list[str]:
-    """Return the partitions that may be read or replaced; an append reads no partition."""
-    return [*known]
-
-
-@_touched.register
-def _touched_by_condition(
-    job: UpdateJob | DeleteJob, keys: Mapping[str, str], known: Values
-) -> list[str]:
-    return possible_partitions(job.where, job.target_alias, keys, known)
-
-
-@_touched.register
-def _touched_by_insert(job: InsertJob, keys: Mapping[str, str], known: Values) -> list[str]:
-    if job.overwrite:
-        return named_partitions(job.partitions or [job.static or {}], keys, known)
-    return named_partitions(job.partitions or ([job.static] if job.static else []), keys, known)
-
-
-@_touched.register
-def _touched_by_truncation(job: TruncateJob, keys: Mapping[str, str], known: Values) -> list[str]:
-    return named_partitions([job.partition or {}], keys, known)
-
-
-@_touched.register
-def _touched_by_merge(job: MergeJob, keys: Mapping[str, str], known: Values) -> list[str]:
-    # A row that cannot meet the condition is a row without a source.
-    by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
-    condition = None if by_source else job.on
-    return possible_partitions(condition, job.target_alias, keys, known, qualified=True)
-
-
-def _sources(job: RowChange) -> list[TableRef]:
-    """The tables that a statement reads beside its own."""
-    inputs = job.inputs_read.values()
-    names = {each.name for each in inputs if isinstance(each, TableSource | ChangesSource)}
-    return sorted(TableRef.parse(name) for name in names)
-
-
-def _locks(
-    client: MetastoreClient, job: RowChange, operation: Operation, keys: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    ref = TableRef.parse(job.target)
-    type_ = lock_components(client.version, operation, ref, bool(keys))[0].type
-    where = "on the table"
-    if keys and isinstance(job, MergeJob):
-        where = _where_a_merge_locks(client, job, keys)
-    elif keys and isinstance(job, InsertJob) and (job.partitions or job.static):
-        where = "on the partitions that it names"
-    elif keys and isinstance(job, TruncateJob) and job.partition:
-        where = "on the partitions below"
-    locks = [(ref.full_name, f"{type_.name} {where}")]
-    for source in _sources(job):
-        # Of its own table it has the lock already.
-        if source != ref and existing_table(client, source).kind is not TableKind.NOT_ACID:
-            locks.append((source.full_name, f"{LockType.SHARED_READ.name} on the table"))
-    return locks
-
-
-def _where_a_merge_locks(client: MetastoreClient, job: MergeJob, keys: Mapping[str, str]) -> str:
-    types = None
-    if isinstance(job.source, TableSource):
-        source = existing_table(client, TableRef.parse(job.source.name))
-        types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
-    table = existing_table(client, TableRef.parse(job.target))
-    tied = ties_partitions(job, [column.name for column in table.columns], keys, types)
-    if tied is False:
-        return "on the table: ON and the clauses do not tie every partition key to the source"
-    partitions = "on the partitions that the source has rows for"
-    return partitions if tied else f"{partitions}, if its types allow it; otherwise on the table"
-
-
-def _blocking_locks(
-    client: MetastoreClient, job: RowChange, operation: Operation, partitioned: bool
-) -> dict[str, Cell]:
-    """The locks that it would wait for at the moment."""
-    ref = TableRef.parse(job.target)
-    asked = [*lock_components(client.version, operation, ref, partitioned)]
-    for source in _sources(job):
-        asked += read_lock_components(source, True)
-    refs = sorted({TableRef(each.database, each.table) for each in asked})
-    locks = [lock for each in refs for lock in client.show_locks(each)]
-    waits = [lock for lock in locks if collides(client.version, lock, asked)]
-    return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
 
 
 def _buckets(columns: Sequence[str], number: int) -> str:

@@ -36,8 +36,9 @@ from pyspark.sql.types import (
 
 from airflow_hiveacid.acid import schema
 from airflow_hiveacid.acid.schema import ColumnMapping, MappedColumns, is_unnamed
-from airflow_hiveacid.errors import TypeMismatch, UnknownColumn, UnsupportedTable
+from airflow_hiveacid.errors import TypeMismatch, UnsupportedTable
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
+from airflow_hiveacid.metastore.table_rules import require_all_columns
 
 # A column name, with or without the name of its table.
 _COLUMN = re.compile(r"(`([^`]|``)*`\.)?`([^`]|``)*`")
@@ -81,14 +82,8 @@ def columns_by_name(
     Raises:
         UnknownColumn: The source lacks one of the columns.
     """
+    require_all_columns(table, names, what, some=some)
     have = {name.lower(): name for name in names}
-    wanted = table.partition_keys if some else all_columns(table)
-    missing = [column.name for column in wanted if column.name.lower() not in have]
-    if missing:
-        raise UnknownColumn(
-            f"{what} takes all columns from the source, which has no {', '.join(missing)}.",
-            remedy=f"Add them to the source or name the columns; it has {', '.join(names)}.",
-        )
     return {
         column.name: f"`{alias}`.{quoted(have[column.name.lower()])}"
         for column in all_columns(table)

@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +15,7 @@ from pyspark.sql.types import (
 )
 
 from airflow_hiveacid.acid.names import DEFAULT_PARTITION, partition_name
+from airflow_hiveacid.acid.partition_keys import is_day
 from airflow_hiveacid.engine.rows.columns import quoted
 from airflow_hiveacid.engine.rows.frames import spellings
 from airflow_hiveacid.engine.spark_versions import from_rows
@@ -32,7 +31,7 @@ _PLAIN = re.compile("[A-Za-z0-9_.-]+")
 # A folder that Spark spells in the same way, except for local ones.
 _PLAIN_FOLDER = re.compile("[a-z0-9]+:/[A-Za-z0-9_./:@-]*")
 _LOCAL = re.compile("^file:/+")
-_WHOLE, _DATE = re.compile("0|[1-9][0-9]*"), re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WHOLE = re.compile("0|[1-9][0-9]*")
 # Numbers with this many digits always fit into their type.
 _SURE_DIGITS = {"int": 9, "bigint": 18}
 
@@ -127,10 +126,7 @@ def is_canonical(value: str | None, type: str) -> bool:
         return True
     if type in ("int", "bigint"):
         return len(value) <= _SURE_DIGITS[type] and _WHOLE.fullmatch(value) is not None
-    if type == "date" and _DATE.fullmatch(value):
-        with suppress(ValueError):
-            return bool(date.fromisoformat(value))
-    return False
+    return type == "date" and is_day(value)
 
 
 def of_one_partition(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_hiveacid.acid.constraints import WriteRules, with_defaults
 from airflow_hiveacid.acid.locks import Operation
 from airflow_hiveacid.acid.partition_keys import canonical_partition, named_partition
-from airflow_hiveacid.engine.read.pruning import Scope, canonical_values, matching_partitions
+from airflow_hiveacid.engine.read.pruning import canonical_values
 from airflow_hiveacid.engine.rows.columns import all_columns, as_operand, quoted
 from airflow_hiveacid.engine.rows.conversion import stored, text_as_sql
 from airflow_hiveacid.engine.rows.frames import select_as
@@ -20,12 +20,14 @@ from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.errors import DataError, InvalidJob, UnknownColumn, UserError
 from airflow_hiveacid.jobs.sources import Source
 from airflow_hiveacid.metastore.catalog import HiveTable
-from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import (
-    equal_partitions_of,
     find_columns,
+    invalid_value,
+    names_of_partitions,
+    partitions_of_insert,
+    partitions_to_truncate,
     require_insert_keys,
-    require_partition_keys,
+    specified_partitions,
 )
 from airflow_hiveacid.progress import Phase
 
@@ -61,12 +63,8 @@ class InsertPlan:
         """
         what = f"The insert into {table.ref.full_name}"
         require_insert_keys(table, self.static or (), self.dynamic, what)
-        if self.partitions is not None:
-            return _partition_names(spark, table, self.partitions)
-        keys = {key.name.lower() for key in table.partition_keys}
-        if self.static and _lower(self.static).keys() == keys:
-            return _partition_names(spark, table, [self.static])
-        return None
+        specified = specified_partitions(table, self.partitions, self.static)
+        return None if specified is None else _partition_names(spark, table, specified)
 
 
 @dataclass(eq=False)
@@ -104,10 +102,9 @@ class InsertStatement(Statement):
         self.reads = self._source.acid_tables
         named = self.plan.named(self.spark, self.table)
         if named is not None:
-            equal = equal_partitions_of(preparation.client, self.table, named)
-            # An overwrite replaces all of them, an append adds to the first.
-            most = None if self.replaces else 1
-            self.partitions = [each for name in named for each in equal[name][:most] or [name]]
+            self.partitions = partitions_of_insert(
+                preparation.client, self.table, named, replaces=self.replaces
+            )
         if self.merge_schema:
             empty = self._source.empty()
             growth = SchemaGrowth(self.table, empty.schema)
@@ -167,9 +164,7 @@ class TruncateStatement(Statement):
     def prepare(self, preparation: Preparation) -> None:
         """Determine the partitions to truncate."""
         self.look_up(preparation)
-        chosen = partitions_to_truncate(
-            preparation.spark, preparation.client, self.table, self.partition
-        )
+        chosen = partitions_to_truncate(preparation.client, self.table, self.partition)
         if self.partition is not None:
             self.partitions = chosen
 
@@ -177,37 +172,10 @@ class TruncateStatement(Statement):
         """Stage the empty bases."""
         with context.phases(Phase.WRITE, "the empty bases"):
             # Repeated under the locks, since others may have added a partition.
-            chosen = partitions_to_truncate(
-                context.spark, context.client, context.table, self.partition
-            )
+            chosen = partitions_to_truncate(context.client, context.table, self.partition)
             keys = context.table.partition_keys
             context.output.write_empty_bases(chosen if keys else [None])
         return Counts()
-
-
-def partitions_to_truncate(
-    spark: SparkSession,
-    client: MetastoreClient,
-    table: HiveTable,
-    partition: PartitionSpec | None,
-) -> list[str]:
-    """Return the partitions with some values of partition keys; by default, all partitions.
-
-    Raises:
-        UserError: A key is unknown, or no partition has the values.
-    """
-    keys = {key.name.lower() for key in table.partition_keys}
-    spec = _lower(partition or {})
-    if unknown := spec.keys() - keys:
-        raise UserError(f"{table.ref.full_name} has no partition key {min(unknown)}.")
-    names = client.get_partition_names(table.ref) if keys else []
-    if not spec:
-        return names
-    condition = " AND ".join(f"{quoted(key)} <=> {_literal(value)}" for key, value in spec.items())
-    chosen = matching_partitions(spark, condition, Scope(table, "t"), names)
-    if not chosen:
-        raise UserError(f"{table.ref.full_name} has no partition where {condition}.")
-    return chosen
 
 
 def _partition_names(
@@ -217,20 +185,14 @@ def _partition_names(
 
     Rows get their partition from values in the types of the keys: ``hour=1``, also for ``01``.
     """
-    keys = [key.name for key in table.partition_keys]
-    given: list[list[str | None]] = []
-    for spec in partitions:
-        values = _lower(spec)
-        require_partition_keys(table, spec)
-        given.append([values[key.lower()] for key in keys])
+    if (known := names_of_partitions(table, partitions)) is not None:
+        return known
+    given = [[_lower(spec)[key] for key in table.key_types] for spec in partitions]
     names = []
     for texts, canonical in zip(given, canonical_values(spark, table, given), strict=True):
         for key, text, value in zip(table.partition_keys, texts, canonical, strict=True):
             if text and value is None:
-                raise UserError(
-                    f"{table.ref.full_name} has no partition where {key.name} is {text!r}: "
-                    f"that is no {key.type}."
-                )
+                raise invalid_value(table, key.name, text)
         names.append(named_partition(canonical, table.key_types))
     return list(dict.fromkeys(names))
 
@@ -296,12 +258,6 @@ def _named(table: HiveTable, source: DataFrame, plan: InsertPlan, what: str) -> 
             remedy="Give a value for each of them, in this order, or name the columns.",
         )
     return source.toDF(*names, *[f"{_DEFAULT}{at}" for at in plan.defaults])
-
-
-def _literal(value: str | None) -> str:
-    if value is None:
-        return "NULL"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _lower(spec: PartitionSpec) -> dict[str, str | None]:

@@ -1,8 +1,9 @@
 """Update and delete of rows that match a condition, which may have subqueries."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -22,7 +23,9 @@ from airflow_hiveacid.engine.write.context import Counts, WriteContext
 from airflow_hiveacid.engine.write.row_ids import CLAUSE, RowSearch, written_row_ids
 from airflow_hiveacid.engine.write.statement import Preparation, Statement
 from airflow_hiveacid.jobs.sources import Input
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.progress import Phase
+from airflow_hiveacid.sql.partition_conditions import KeyScope, partitions_of_change
 
 
 @dataclass(eq=False)
@@ -58,12 +61,20 @@ class RowChange(Statement):
             self.spark, preparation.client, self.inputs, batch=preparation.batch
         )
         self.reads = self._source_inputs.acid_tables
-        keys = {key.name for key in self.table.partition_keys}
-        if self.where is not None and keys and keys.isdisjoint(self.assigned):
-            names = preparation.client.get_partition_names(self.target)
-            chosen = matching_partitions(self.spark, self.where, self._scope, names)
-            if len(chosen) < len(names):
-                self.partitions = chosen
+        self.partitions = self._partitions_to_change(preparation.client)
+
+    def _partitions_to_change(self, client: MetastoreClient) -> Sequence[str] | None:
+        """The partitions that can match; None if all can. EXPLAIN determines them alike."""
+        types, columns = self.table.key_types, [column.name for column in self.table.columns]
+        scope = KeyScope(self.alias, types, columns)
+        known = partial(client.get_partition_names, self.target)
+        chosen = partitions_of_change(self.where, self.assigned, scope, known)
+        if chosen is None:
+            return None
+        if chosen.certain:
+            return chosen.names
+        matching = matching_partitions(self.spark, self.where, self._scope, chosen.names)
+        return matching if len(matching) < chosen.known else None
 
     @property
     def _scope(self) -> Scope:

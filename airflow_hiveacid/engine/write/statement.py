@@ -9,7 +9,7 @@ from typing import get_args
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.acid.constraints import WriteRules
-from airflow_hiveacid.acid.locks import Operation
+from airflow_hiveacid.acid.locks import Operation, partitions_to_lock
 from airflow_hiveacid.acid.metastore_version import MetastoreVersion
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.authorizer import program_user
@@ -28,9 +28,6 @@ from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import check_kind, existing_table
 from airflow_hiveacid.progress import PhaseClock
 from airflow_hiveacid.storage.folder import ReadOnlyStorage
-
-# With more partitions than this, the whole table is locked: each lock is a row in the metastore.
-MAX_PARTITION_LOCKS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +149,7 @@ class Statement(ABC):
     @property
     def locks(self) -> Sequence[str] | None:
         """The partitions to lock; None means the whole table."""
-        few = self.partitions and len(self.partitions) <= MAX_PARTITION_LOCKS
-        return self.partitions if few else None
+        return partitions_to_lock(self.partitions)
 
     @property
     def only_adds(self) -> bool:

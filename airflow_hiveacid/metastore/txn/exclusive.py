@@ -24,6 +24,37 @@ from airflow_hiveacid.progress import Phase, PhaseClock
 _MOST_PARTITIONS = 100
 
 
+def definition_components(
+    ref: TableRef,
+    type_: LockType,
+    partitions: Sequence[str] = (),
+    others: Sequence[TableRef] = (),
+) -> list[LockComponent]:
+    """Return the locks of a change of definitions.
+
+    Args:
+        ref: The table.
+        type_: The kind of lock.
+        partitions: The names of the partitions to lock; empty, or very many, lock the whole table.
+        others: More tables, which are locked at the same time.
+    """
+    names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)
+    places = [*((ref, name) for name in names), *((other, None) for other in others)]
+    return [
+        LockComponent(
+            type=type_,
+            level=LockLevel.PARTITION if partition else LockLevel.TABLE,
+            database=table.database,
+            table=table.name,
+            partition=partition,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+            is_dynamic_partition_write=False,
+        )
+        for table, partition in places
+    ]
+
+
 class ExclusiveTable(LiveTransaction):
     """An exclusive lock on a table, transactional or not, while its definition is changed."""
 
@@ -51,9 +82,7 @@ class ExclusiveTable(LiveTransaction):
                 requests for an exclusive lock.
         """
         super().__init__(client, Owner.of(run_token, client.user), PhaseClock())
-        names = partitions if 0 < len(partitions) <= _MOST_PARTITIONS else (None,)
-        self._places = [*((ref, name) for name in names), *((other, None) for other in others)]
-        self._type = type_
+        self._components = definition_components(ref, type_, partitions, others)
         self._lock_wait = lock_wait_seconds
 
     def __enter__(self) -> Self:
@@ -61,21 +90,8 @@ class ExclusiveTable(LiveTransaction):
             self._open(TxnType.DEFAULT)
             # Or it would wait for the lock of a try that was killed until that times out.
             abort_open_transactions(self._client, self._owner.agent_info, before=self.txn_id)
-            components = [
-                LockComponent(
-                    type=self._type,
-                    level=LockLevel.PARTITION if partition else LockLevel.TABLE,
-                    database=ref.database,
-                    table=ref.name,
-                    partition=partition,
-                    operation=DataOperation.NO_TXN,
-                    is_transactional=False,
-                    is_dynamic_partition_write=False,
-                )
-                for ref, partition in self._places
-            ]
-            end_reads(self._client.options, exclusively_locked(components))
-            request = LockRequest(self._client, components, self.txn_id, self._owner)
+            end_reads(self._client.options, exclusively_locked(self._components))
+            request = LockRequest(self._client, self._components, self.txn_id, self._owner)
             with self._phases(Phase.LOCK):
                 request.send()
                 request.wait(time.monotonic(), self._lock_wait, self._lost, self._phases)

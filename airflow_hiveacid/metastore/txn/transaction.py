@@ -11,8 +11,8 @@ from airflow_hiveacid.acid.locks import (
     LockComponent,
     Target,
     exclusively_locked,
-    lock_components,
-    read_lock_components,
+    joined_targets,
+    transaction_components,
 )
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.errors import AnswerLost, SnapshotMoved
@@ -91,10 +91,7 @@ class Transaction(LiveTransaction):
         super().__init__(client, owner, phases or PhaseClock())
         self.restarts = 0
         self.write_ids: dict[str, int] = {}
-        self._targets: dict[TableRef, Target] = {}
-        for target in sorted(targets, key=lambda target: target.ref):
-            known = self._targets.get(target.ref)
-            self._targets[target.ref] = target if known is None else known.joined(target)
+        self._targets = joined_targets(targets)
         self._reads = tuple(read for read in reads if read not in self._targets)
         self._kind = TxnType.DEFAULT if targets or keeps_files else TxnType.READ_ONLY
         self._queues = queues
@@ -107,7 +104,7 @@ class Transaction(LiveTransaction):
         if self._state is not State.NEW:
             raise RuntimeError("A transaction can be entered only once; describe a new one.")
         started, overtaken = time.monotonic(), 0
-        components = self._components()
+        components = transaction_components(self.version, self._targets.values(), self._reads)
         end_reads(self._client.options, exclusively_locked(components))
         queued = components if self._queues else ()
         self._writer_queue = WriterQueue(self._client, queued, self._owner, self._phases)
@@ -219,16 +216,6 @@ class Transaction(LiveTransaction):
     @property
     def _names(self) -> str:
         return ", ".join(str(ref) for ref in self._targets) or "the sources"
-
-    def _components(self) -> tuple[LockComponent, ...]:
-        components = [
-            component for read in self._reads for component in read_lock_components(read, True)
-        ]
-        for target in self._targets.values():
-            components += lock_components(
-                self.version, target.operation, target.ref, target.partitioned, target.partitions
-            )
-        return tuple(components)
 
     def _moved(self, watches: Sequence[CommitWatch]) -> str | None:
         """Return the reason why the commit would fail despite all locks, if any."""

@@ -52,6 +52,26 @@ def queue_of(table: TableRef) -> TableRef:
     return TableRef(table.database, f"{table.name}{_QUEUE}")
 
 
+def ticket_components(components: Sequence[LockComponent]) -> list[LockComponent]:
+    """Return the components of the ticket of a writer; none if it changes no rows.
+
+    Args:
+        components: The locks that its transaction will request.
+    """
+    return [
+        replace(
+            component,
+            type=LockType.EXCLUSIVE,
+            table=queue_of(TableRef(component.database, component.table)).name,
+            operation=DataOperation.NO_TXN,
+            is_transactional=False,
+            is_dynamic_partition_write=False,
+        )
+        for component in components
+        if component.type is not LockType.SHARED_READ
+    ]
+
+
 def leave_queues(client: MetastoreClient, *tokens: str) -> None:
     """Remove a killed run from its queues, where other writers would wait for it.
 
@@ -181,17 +201,7 @@ class WriterQueue:
         return [lock for lock in holders if lock.lock_id in self._before]
 
     def _take_ticket(self) -> None:
-        components = [
-            replace(
-                component,
-                type=LockType.EXCLUSIVE,
-                table=queue_of(TableRef(component.database, component.table)).name,
-                operation=DataOperation.NO_TXN,
-                is_transactional=False,
-                is_dynamic_partition_write=False,
-            )
-            for component in self._changes
-        ]
+        components = ticket_components(self._changes)
         ticket = LockRequest(self._client, components, None, self._owner)
         ticket.send()
         self._ticket, self._last_heartbeat = ticket, time.monotonic()

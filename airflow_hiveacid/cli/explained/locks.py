@@ -1,0 +1,244 @@
+"""EXPLAIN: the partitions that a statement affects, and its locks, by the rules of the engine."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+from airflow_hiveacid.acid.locks import (
+    MAX_PARTITION_LOCKS,
+    LockType,
+    Operation,
+    Target,
+    joined_targets,
+    lock_components,
+    partitions_to_lock,
+    transaction_components,
+)
+from airflow_hiveacid.acid.merge import NotMatchedBySourceDelete, NotMatchedBySourceUpdate
+from airflow_hiveacid.acid.names import TableRef
+from airflow_hiveacid.acid.partition_filter import KeyComparison, matching_partitions
+from airflow_hiveacid.acid.partition_keys import values_by_name
+from airflow_hiveacid.acid.schema import TableKind
+from airflow_hiveacid.cli.answers import Cell
+from airflow_hiveacid.jobs.definitions.ddl_jobs import TruncateJob
+from airflow_hiveacid.jobs.sources import ChangesSource, Source, TableSource
+from airflow_hiveacid.jobs.write_jobs import DeleteJob, InsertJob, MergeJob, RestoreJob, UpdateJob
+from airflow_hiveacid.metastore.catalog import HiveTable
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.table_rules import (
+    existing_table,
+    names_of_partitions,
+    partitions_of_insert,
+    partitions_to_truncate,
+    specified_partitions,
+)
+from airflow_hiveacid.metastore.txn.lock_request import collides, describe
+from airflow_hiveacid.metastore.txn.writer_queue import ticket_components
+from airflow_hiveacid.sql.partition_conditions import (
+    KeyScope,
+    partitions_of_change,
+    selected_partitions,
+)
+from airflow_hiveacid.sql.questions import RowChange
+from airflow_hiveacid.sql.tied_partitions import ties_partitions
+from airflow_hiveacid.sql.views import view_query
+from airflow_hiveacid.text.name_list import first_names
+
+_BY_SOURCE = (NotMatchedBySourceDelete, NotMatchedBySourceUpdate)
+_OF_CONDITION = (
+    "on the partitions that Spark selects among those below by the condition; on the table if these "
+    f"are all, none, or more than {MAX_PARTITION_LOCKS}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a statement on its table.
+
+    Attributes:
+        target: The part of the transaction: the partitions that are locked, at most.
+        touched: The existing partitions that it may read, replace, or add rows to.
+        known: The number of existing partitions.
+        where: The locked object if the start of the statement does not determine it.
+        sources: The other tables that it reads, also below views.
+    """
+
+    target: Target
+    touched: Sequence[str] = ()
+    known: int = 0
+    where: str = ""
+    sources: Sequence[HiveTable] = field(default=(), repr=False)
+
+
+def effect_of(client: MetastoreClient, job: RowChange, table: HiveTable) -> Effect:
+    """Return the effect of a statement.
+
+    Args:
+        client: The metastore.
+        job: The statement.
+        table: Its table.
+    """
+    names = client.get_partition_names(table.ref) if table.partition_keys else []
+    touched, locked, where = _affected(job, client, table, names)
+    operation = job.operation
+    if isinstance(job, RestoreJob):
+        flat = table.kind is TableKind.INSERT_ONLY
+        operation = Operation.OVERWRITE if flat else Operation.MERGE
+    return Effect(
+        Target(table.ref, operation, bool(table.partition_keys), partitions_to_lock(locked)),
+        touched,
+        len(names),
+        where,
+        tables_read(client, job.inputs_read.values()),
+    )
+
+
+def describe_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[str, Cell]:
+    """Describe the locks of the statements of one transaction, by the names of the tables."""
+    targets = joined_targets(effect.target for effect in effects)
+    locks: dict[str, Cell] = {}
+    for ref, target in targets.items():
+        type_ = lock_components(client.version, target.operation, ref, False)[0].type
+        own = [effect for effect in effects if effect.target.ref == ref]
+        locks[ref.full_name] = f"{type_.name} {_locked(target, own, alone=len(effects) == 1)}"
+    for read in _reads(targets, effects):
+        locks[read.full_name] = f"{LockType.SHARED_READ.name} on the table"
+    return locks
+
+
+def blocking_locks(client: MetastoreClient, effects: Sequence[Effect]) -> dict[str, Cell]:
+    """Describe the locks that the statements of one transaction would wait for at the moment."""
+    targets = joined_targets(effect.target for effect in effects)
+    reads = _reads(targets, effects)
+    asked = [*transaction_components(client.version, targets.values(), reads)]
+    asked += ticket_components(asked)
+    refs = sorted({TableRef(each.database, each.table) for each in asked})
+    locks = [lock for each in refs for lock in client.show_locks(each)]
+    waits = [lock for lock in locks if collides(client.version, lock, asked)]
+    return {f"lock {lock.lock_id}": describe(lock) for lock in waits}
+
+
+def tables_read(client: MetastoreClient, inputs: Iterable[Source]) -> list[HiveTable]:
+    """Return the tables and views that inputs name, and the tables below the views."""
+    found: dict[str, HiveTable] = {}
+    pending = [*inputs]
+    while pending:
+        source = pending.pop(0)
+        if not isinstance(source, TableSource | ChangesSource):
+            continue
+        ref = TableRef.parse(source.name)
+        if ref.full_name not in found:
+            table = found[ref.full_name] = existing_table(client, ref)
+            if table.is_view:
+                query = view_query(table.view_text, ref.database, ref.full_name)
+                pending += query.inputs.values()
+    return [*found.values()]
+
+
+def _reads(targets: Iterable[TableRef], effects: Sequence[Effect]) -> list[TableRef]:
+    written = {*targets}
+    tables = {each.ref: each for effect in effects for each in effect.sources}
+    acid = [ref for ref, table in tables.items() if table.kind is not TableKind.NOT_ACID]
+    return sorted(ref for ref in acid if ref not in written)
+
+
+def _locked(target: Target, effects: Sequence[Effect], *, alone: bool) -> str:
+    if any(not effect.where and effect.target.partitions is None for effect in effects):
+        return "on the table"
+    if wheres := [effect.where for effect in effects if effect.where]:
+        return "; ".join(dict.fromkeys(wheres))
+    assert target.partitions is not None
+    if alone and {*target.partitions} == {*effects[0].touched}:
+        return "on the partitions below"
+    return f"on the partitions {first_names(target.partitions)}"
+
+
+# The partitions that a statement touches, those that it locks at most, and which of these it locks,
+# if only Spark can determine them.
+_Affected = tuple[Sequence[str], Sequence[str] | None, str]
+
+
+@singledispatch
+def _affected(
+    job: RowChange, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    raise NotImplementedError(type(job))
+
+
+@_affected.register
+def _by_restore(
+    job: RestoreJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    if table.kind is TableKind.INSERT_ONLY and table.partition_keys:
+        most = MAX_PARTITION_LOCKS
+        where = f"on the partitions that differ; on the table if none or more than {most} do"
+        return names, names, where
+    return names, None, ""
+
+
+@_affected.register
+def _by_condition(
+    job: UpdateJob | DeleteJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    assigned = [name.strip("`").lower() for name in job.set] if isinstance(job, UpdateJob) else []
+    columns = [column.name for column in table.columns]
+    scope = KeyScope(job.target_alias, table.key_types, columns, params=job.params)
+    chosen = partitions_of_change(job.where, assigned, scope, lambda: names)
+    if chosen is None:
+        return names, None, ""
+    return chosen.names, chosen.names, "" if chosen.certain else _OF_CONDITION
+
+
+@_affected.register
+def _by_insert(
+    job: InsertJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    specified = specified_partitions(table, job.partitions, job.static)
+    if specified is not None:
+        named = names_of_partitions(table, specified)
+        if named is None:
+            return names, names, "on the partitions that it names"
+        written = partitions_of_insert(client, table, named, replaces=job.overwrite)
+        known = {*names}
+        return [name for name in written if name in known], written, ""
+    if not job.static:
+        return names, None, ""
+    clause = [KeyComparison(key, value) for key, value in job.static.items()]
+    values = values_by_name(names, table.key_types)
+    (matching,) = matching_partitions([clause], table.key_types, values, lenient=True)
+    return matching, None, ""
+
+
+@_affected.register
+def _by_truncation(
+    job: TruncateJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    chosen = partitions_to_truncate(client, table, job.partition)
+    return chosen, None if job.partition is None else chosen, ""
+
+
+@_affected.register
+def _by_merge(
+    job: MergeJob, client: MetastoreClient, table: HiveTable, names: Sequence[str]
+) -> _Affected:
+    if not table.partition_keys:
+        return (), None, ""
+    # A row that cannot meet the condition is a row without a source.
+    by_source = any(isinstance(clause, _BY_SOURCE) for clause in job.when)
+    columns = [column.name for column in table.columns]
+    scope = KeyScope(job.target_alias, table.key_types, columns, qualified=True, params=job.params)
+    touched = selected_partitions(None if by_source else job.on, scope, names).names
+    types = None
+    if isinstance(job.source, TableSource):
+        source = existing_table(client, TableRef.parse(job.source.name))
+        types = {each.name: each.type for each in (*source.columns, *source.partition_keys)}
+    tied = ties_partitions(job, columns, table.key_types, types)
+    if tied is False:
+        where = "on the table: ON and the clauses do not tie every partition key to the source"
+        return touched, None, where
+    where = "on the partitions that the source has rows for"
+    return (
+        touched,
+        touched,
+        where if tied else f"{where}, if its types allow it; otherwise on the table",
+    )
