@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
-from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, poll_patiently
+from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, require_patience
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -230,13 +230,22 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Wait for the end of the application, and end it if it cannot be followed."""
         patience = Patience(PATIENCE)
         try:
-            while (ended := poll_patiently(run, patience, self.log)) is None:
+            while (ended := self._poll_once(run, patience)) is None:
                 self._require_active()
                 self._pause(self.poll_seconds)
         except HiveAcidError as error:
             self._end_work()
             # If the application continues nevertheless, the next attempt adopts it.
             raise task_failure(replace(ErrorReport.of(error), retryable=True)) from None
+        return ended
+
+    def _poll_once(self, run: "SparkRun", patience: Patience) -> Application | None:
+        try:
+            ended = run.poll()
+        except HiveAcidError as error:
+            require_patience(patience, error, self.log)
+            return None
+        patience.answered()
         return ended
 
     def _push_table_health(self, job: JobT, context: "Context") -> None:
