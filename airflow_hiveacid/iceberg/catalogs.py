@@ -17,6 +17,7 @@ from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.rest_catalog import ServerCatalog
 from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob, sqlite_location
 from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.configuration import setting
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.maintenance.location_owners import require_free
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -49,7 +50,8 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
         raise IcebergRefused(f"The catalog {job.catalog} has no uri.", remedy="Set the option uri.")
     require_known(job.catalog, kind, options)
     # Those of the process, too: a program may pass any job.
-    allowed = MetastoreOptions.of(job.connection).allowed_locations or ""
+    given = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
+    allowed = given or setting("allowed_locations")
     if (database := sqlite_location(options.get(URI, ""))) is not None:
         AllowedLocations.parse(allowed).require(database)
     location = job.location if isinstance(job, IcebergExportJob) else None

@@ -210,9 +210,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
+        from airflow_hiveacid.maintenance.location_owners import require_known_tables
 
         self._push_table_health(job, context)
         run = self._spark_run = self._run_of(job, context)
+        if isinstance(run, ClusterRun):
+            require_known_tables(job)
         self._require_active()
         if not run.at_work:
             self._check_early(job)
