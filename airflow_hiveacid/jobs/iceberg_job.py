@@ -63,7 +63,7 @@ class IcebergJob(Job):
         warehouse = self.catalog_options.get(_WAREHOUSE, "")
         folder = f"{warehouse.rstrip('/')}/{'/'.join(self.table.split('.'))}"
         database = sqlite_location(self.catalog_options.get(_URI, ""))
-        return tuple(filter(None, (_is_location(warehouse) and folder, database)))
+        return (*([folder] if _is_location(warehouse) else []), *([database] if database else []))
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield the access to the Hive table, which is read, and to the Iceberg table."""

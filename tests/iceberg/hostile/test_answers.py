@@ -1,5 +1,7 @@
 """Answers of a REST server need a limited amount of memory and time, and are parts of its own paths."""
 
+import tracemalloc
+
 import pytest
 
 from airflow_hiveacid.iceberg import rest_catalog
@@ -18,8 +20,14 @@ def test_a_long_answer_is_not_read_to_its_end(
     lakehouse: Lakehouse, server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest_catalog, "LARGEST_JSON", 1 << 20)
-    server.table["metadata"]["properties"] = {"note": "x" * (1 << 22)}
-    assert "invalid" in refusal(lakehouse, server)
+    server.body = bytes(64 << 20)
+    tracemalloc.start()
+    try:
+        assert "invalid" in refusal(lakehouse, server)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
 
 
 def test_an_answer_with_too_many_objects_is_refused(
