@@ -1,5 +1,6 @@
 """The catalogs of jobs."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,12 @@ from airflow_hiveacid.iceberg.guarded_catalog import DatabaseCatalog
 from airflow_hiveacid.iceberg.hadoop_catalog import HadoopCatalog
 from airflow_hiveacid.iceberg.metastore_catalog import MetastoreCatalog
 from airflow_hiveacid.iceberg.rest_catalog import ServerCatalog
-from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob
+from airflow_hiveacid.jobs.iceberg_job import IcebergExportJob, IcebergJob, sqlite_location
+from airflow_hiveacid.jobs.options.allowed_locations import AllowedLocations
+from airflow_hiveacid.jobs.options.configuration import setting
+from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
+from airflow_hiveacid.maintenance.location_owners import require_free
+from airflow_hiveacid.metastore.client import MetastoreClient
 
 KINDS: dict[str, type[Catalog]] = {
     "hadoop": HadoopCatalog,
@@ -43,11 +49,16 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
     elif kind != "hadoop" and URI not in options:
         raise IcebergRefused(f"The catalog {job.catalog} has no uri.", remedy="Set the option uri.")
     require_known(job.catalog, kind, options)
+    # Those of the process, too: a program may pass any job.
+    given = job.metastore and MetastoreOptions.of(job.metastore).allowed_locations
+    allowed = given or setting("allowed_locations")
+    if (database := sqlite_location(options.get(URI, ""))) is not None:
+        AllowedLocations.parse(allowed).require(database)
     location = job.location if isinstance(job, IcebergExportJob) else None
     own = {
         **options,
         LOCATIONS: ",".join(filter(None, (options.get(LOCATIONS), location))),
-        ALLOWED: (job.metastore and job.metastore.allowed_locations) or "",
+        ALLOWED: allowed,
         PY_IO_IMPL: f"{CatalogFiles.__module__}.{CatalogFiles.__name__}",
     }
     own.pop(TYPE, None)
@@ -57,6 +68,21 @@ def checked_options(job: IcebergJob) -> tuple[str, dict[str, Any]]:
             remedy="Set the option warehouse, or locations, to folders with all files of its tables.",
         )
     return kind, own
+
+
+def require_free_database(client: MetastoreClient, job: IcebergJob) -> None:
+    """Refuse a catalog in SQLite whose new file would be in the folder of a table.
+
+    Args:
+        client: The metastore of the Hive table.
+        job: The job that opens the catalog, which creates the file.
+
+    Raises:
+        SharedLocation: A table or a partition is registered there.
+    """
+    database = sqlite_location(options_of(job).get(URI, ""))
+    if database is not None and not os.path.exists(database.removeprefix("file:")):
+        require_free(client, [database], f"The database of the catalog {job.catalog}")
 
 
 def open_catalog(job: IcebergJob) -> Catalog:

@@ -21,6 +21,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 
 from airflow_hiveacid.errors import IcebergRefused, StorageError
+from airflow_hiveacid.iceberg.catalog_files import CatalogFiles
 from airflow_hiveacid.iceberg.guarded_catalog import GuardedCatalog, require_data_only
 from airflow_hiveacid.storage.folder import ReadOnlyStorage, Storage
 
@@ -54,7 +55,7 @@ class HadoopCatalog(GuardedCatalog, MetastoreCatalog, NoopCatalog):
         Raises:
             IcebergRefused: The store of the warehouse lets two programs create the same file.
         """
-        warehouse = self.properties[WAREHOUSE_LOCATION]
+        warehouse = self._allowed(self.properties[WAREHOUSE_LOCATION])
         if not Storage.of(warehouse).creates_once:
             raise IcebergRefused(
                 f"The store of {warehouse} lets two programs create the same file.",
@@ -116,7 +117,12 @@ class HadoopCatalog(GuardedCatalog, MetastoreCatalog, NoopCatalog):
             return
 
     def _folder(self, path: Identifier) -> str:
-        return "/".join((self.properties[WAREHOUSE_LOCATION].rstrip("/"), *path))
+        return self._allowed("/".join((self.properties[WAREHOUSE_LOCATION].rstrip("/"), *path)))
+
+    def _allowed(self, folder: str) -> str:
+        """Return a folder that is listed, and not only opened by the files of the catalog."""
+        CatalogFiles(self.properties).require(folder)
+        return folder
 
     def _resolve_table_location(
         self, location: str | None, database_name: str, table_name: str

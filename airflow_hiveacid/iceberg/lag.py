@@ -17,6 +17,7 @@ from airflow_hiveacid.errors import (
     VersionUnknown,
 )
 from airflow_hiveacid.iceberg import attempt as attempts
+from airflow_hiveacid.iceberg.catalogs import require_free_database
 from airflow_hiveacid.iceberg.lake import Lake
 from airflow_hiveacid.iceberg.locked_table import confirm
 from airflow_hiveacid.iceberg.mirror_state import MirrorState, read_state
@@ -37,6 +38,7 @@ def lag_of(client: MetastoreClient, job: IcebergExportJob, version: int | None) 
     ref = TableRef.parse(job.target)
     # Before the catalog is opened, which creates the database of a new catalog of SQLite.
     existing_table(client, ref)
+    require_free_database(client, job)
     # Before the versions of the Hive table, which are therefore not older than those of the mirror.
     iceberg = Lake(job).table()
     if iceberg is None:

@@ -45,11 +45,13 @@ def export_to_iceberg(
         DataError: A file has values that Iceberg's readers would change.
     """
     with _secrets_hidden(job, f"The export of {job.target}"):
+        from airflow_hiveacid.iceberg.catalogs import require_free_database
         from airflow_hiveacid.iceberg.export import Export
         from airflow_hiveacid.iceberg.locked_table import transactional_table
 
         # Before the catalog is opened, which creates the database of a new catalog of SQLite.
         transactional_table(client, job)
+        require_free_database(client, job)
         return Export(client, job, scheduler, phases or PhaseClock()).run()
 
 
@@ -95,10 +97,12 @@ def compare_with_iceberg(
         UnsupportedTable: A column cannot be compared.
     """
     with _secrets_hidden(job, f"The comparison of {job.target}"):
+        from airflow_hiveacid.iceberg.catalogs import require_free_database
         from airflow_hiveacid.iceberg.comparison import Comparison
         from airflow_hiveacid.iceberg.locked_table import transactional_table
 
         transactional_table(client, job)
+        require_free_database(client, job)
         return Comparison(client, job, phases or PhaseClock()).run()
 
 

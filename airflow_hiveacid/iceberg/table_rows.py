@@ -18,6 +18,7 @@ from pyiceberg.transforms import IdentityTransform
 from airflow_hiveacid.errors import HiveAcidError, IcebergRefused
 from airflow_hiveacid.iceberg.catalog_failure import Failure
 from airflow_hiveacid.iceberg.catalog_files import files_of
+from airflow_hiveacid.iceberg.data_limits import DataLimits
 from airflow_hiveacid.iceberg.row_hash import TableSum
 from airflow_hiveacid.layout.listing import DataFile
 from airflow_hiveacid.metastore.catalog import HiveTable
@@ -29,8 +30,8 @@ Batches = Iterable[pa.RecordBatch]
 
 # Arrow, which pyiceberg uses, counts the timestamps of ORC files in nanoseconds.
 _OWN_READER = (
-    "pyiceberg cannot read some ORC files, for example timestamps before 1677 or after 2262: the reader"
-    " of Hive tables has read them instead."
+    "pyiceberg cannot read some ORC files, for example timestamps before 1677 or after 2262, or stripes"
+    " that need much memory: the reader of Hive tables has read them instead."
 )
 
 
@@ -53,6 +54,7 @@ class TableRows:
         self._scan = table.scan()
         # The method for several files would keep all rows of a file in memory.
         self._files = files_of(table.io).data_files()
+        self._limits = DataLimits(self._files)
         self._reader = ArrowScan(table.metadata, self._files, self._scan.projection(), AlwaysTrue())
 
     def files(self) -> list[FileScanTask]:
@@ -83,9 +85,14 @@ class TableRows:
             IcebergRefused: pyiceberg cannot read the file.
             DataError: The file is damaged.
         """
+        with self._errors(file):
+            fits = self._limits.fit(file.file)
+            for deletes in file.delete_files:
+                self._limits.fit(deletes)
         try:
-            with self._errors(file), _quiet_casts():
-                return _sum(keys, observed(self._batches(file)))
+            if fits:
+                with self._errors(file), _quiet_casts():
+                    return _sum(keys, observed(self._batches(file)))
         except IcebergRefused as error:
             is_own = file.file.file_format is FileFormat.ORC and _deletes_positions_only(file)
             if not is_own or not isinstance(error.__cause__, pa.ArrowInvalid):

@@ -1,5 +1,7 @@
 """Jobs that export a table to Iceberg, and compare it with an Iceberg table."""
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
@@ -20,6 +22,7 @@ _CODE = ("-impl", ".impl")
 IcebergFileFormat = Literal["orc", "parquet"]
 IcebergDeletes = Literal["apply", "positions"]
 _URI, _WAREHOUSE = "uri", "warehouse"
+_SQLITE = re.compile(r"sqlite(?:\+[a-z0-9]+)?:///(?!:memory:)(?:file:)?([^?]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +59,11 @@ class IcebergJob(Job):
 
     @property
     def paths_read(self) -> tuple[str, ...]:
-        """The folder of the Iceberg table, if the job determines it."""
+        """The folder of the Iceberg table, and its catalog in SQLite, if the job determines them."""
         warehouse = self.catalog_options.get(_WAREHOUSE, "")
-        if not _is_location(warehouse):
-            return ()
-        return (f"{warehouse.rstrip('/')}/{'/'.join(self.table.split('.'))}",)
+        folder = f"{warehouse.rstrip('/')}/{'/'.join(self.table.split('.'))}"
+        database = sqlite_location(self.catalog_options.get(_URI, ""))
+        return (*([folder] if _is_location(warehouse) else []), *([database] if database else []))
 
     def own_accesses(self) -> Iterator[Access]:
         """Yield the access to the Hive table, which is read, and to the Iceberg table."""
@@ -175,6 +178,12 @@ class IcebergExportJob(IcebergJob):
         self._require_texts("properties", self.properties)
         if str(self.properties.get("format-version", "2")) != "2":
             raise InvalidJob("properties: the export writes tables of format version 2 only.")
+
+
+def sqlite_location(uri: str) -> str | None:
+    """Return the location of a database of SQLite; None for other databases, and in memory."""
+    match = _SQLITE.match(uri)
+    return match and f"file:{os.path.abspath(match[1])}"
 
 
 def _without_user(address: str) -> str:

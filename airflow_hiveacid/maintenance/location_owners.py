@@ -51,6 +51,24 @@ def require_job_access(
         require_access(user, found)
 
 
+def require_known_tables(job: object) -> None:
+    """Refuse a job for a driver without an authorizer that accesses tables that nobody has checked.
+
+    A database may get tables after the check of the job, and a cluster has no setting of Airflow.
+
+    Args:
+        job: The job of a driver in a cluster.
+
+    Raises:
+        AccessRefused: The driver would find tables by itself.
+    """
+    if authorizer_path() and (dropped := [*_dropped_databases(job)]):
+        raise AccessRefused(
+            f"A driver in a cluster would drop all tables of {dropped[0]}, and cannot ask for new ones.",
+            remedy="Write DROP DATABASE ... CASCADE into a script of its own, which the worker runs.",
+        )
+
+
 def require_free(
     client: MetastoreClient,
     locations: Iterable[str],

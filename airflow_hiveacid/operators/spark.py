@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.reports.report import ErrorReport, Report
 from airflow_hiveacid.lineage import with_parent_job
 from airflow_hiveacid.links import SparkApplicationLink, TableHealthLink, table_health_url
 from airflow_hiveacid.operators.base import HiveAcidJobOperator, JobT
-from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, poll_patiently
+from airflow_hiveacid.triggers.application import HiveAcidApplicationTrigger, require_patience
 
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
@@ -210,9 +210,12 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Submit the application, or find that of an earlier attempt, and wait for its end."""
         # Arrow takes a second to import, and this module is imported while DAGs are parsed.
         from airflow_hiveacid.cluster.cluster_run import ClusterRun
+        from airflow_hiveacid.maintenance.location_owners import require_known_tables
 
         self._push_table_health(job, context)
         run = self._spark_run = self._run_of(job, context)
+        if isinstance(run, ClusterRun):
+            require_known_tables(job)
         self._require_active()
         if not run.at_work:
             self._check_early(job)
@@ -230,13 +233,22 @@ class HiveAcidSparkOperator(HiveAcidJobOperator[JobT]):
         """Wait for the end of the application, and end it if it cannot be followed."""
         patience = Patience(PATIENCE)
         try:
-            while (ended := poll_patiently(run, patience, self.log)) is None:
+            while (ended := self._poll_once(run, patience)) is None:
                 self._require_active()
                 self._pause(self.poll_seconds)
         except HiveAcidError as error:
             self._end_work()
             # If the application continues nevertheless, the next attempt adopts it.
             raise task_failure(replace(ErrorReport.of(error), retryable=True)) from None
+        return ended
+
+    def _poll_once(self, run: "SparkRun", patience: Patience) -> Application | None:
+        try:
+            ended = run.poll()
+        except HiveAcidError as error:
+            require_patience(patience, error, self.log)
+            return None
+        patience.answered()
         return ended
 
     def _push_table_health(self, job: JobT, context: "Context") -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -11,44 +12,40 @@ from asgiref.sync import sync_to_async
 
 from airflow_hiveacid.cluster.abort import abort_run
 from airflow_hiveacid.cluster.spark_submission import spark_connection
-from airflow_hiveacid.errors import HiveAcidError
+from airflow_hiveacid.errors import ClusterUnreachable, HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.patience import PATIENCE, Patience
 from airflow_hiveacid.jobs import codec
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
 from airflow_hiveacid.jobs.reports.report import ErrorReport
+from airflow_hiveacid.triggers.polls import THREADS, Server
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from airflow_hiveacid.cluster.applications import Application
     from airflow_hiveacid.cluster.cluster_run import ClusterRun
-    from airflow_hiveacid.cluster.spark_run import SparkRun
 
 ResultT = TypeVar("ResultT")
 
+# The time limit of a poll, and of the end of a run.
+_SECONDS = 300
 
-def poll_patiently(run: "SparkRun", patience: Patience, log: Any) -> "Application | None":
-    """Poll an application that continues independently of the polls.
+
+def require_patience(patience: Patience, error: HiveAcidError, log: Any) -> None:
+    """Tolerate a failed poll of an application, which continues independently of the polls.
 
     A right or a ticket that is missing for a while must not fail its task, so that an error of any
     kind counts only if it lasts.
 
-    :param run: The run of the application.
     :param patience: The tolerance for errors of this run.
+    :param error: The error of the poll.
     :param log: The logger of the task or of the trigger.
-    :return: The application once it has ended or has disappeared.
     :raises HiveAcidError: The polls have failed for too long.
     """
-    try:
-        ended = run.poll()
-    except HiveAcidError as error:
-        if not patience.lasts():
-            raise
-        log.warning("%s", error)
-        return None
-    patience.answered()
-    return ended
+    if not patience.lasts():
+        raise error
+    log.warning("%s", error)
 
 
 class HiveAcidApplicationTrigger(BaseTrigger):
@@ -117,8 +114,8 @@ class HiveAcidApplicationTrigger(BaseTrigger):
         }
         try:
             run = await self._cluster_run()
-            poll = partial(poll_patiently, run, Patience(PATIENCE), self.log)
-            while (ended := await asyncio.to_thread(poll)) is None:
+            patience = Patience(PATIENCE)
+            while (ended := await self._poll_once(run, patience)) is None:
                 await asyncio.sleep(self.poll_seconds)
             event |= {"state": ended.state.value, "diagnostics": ended.diagnostics}
         except HiveAcidError as error:
@@ -134,11 +131,29 @@ class HiveAcidApplicationTrigger(BaseTrigger):
             raise
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
+    async def _poll_once(self, run: "ClusterRun", patience: Patience) -> "Application | None":
+        try:
+            ended = await self._in_thread(run.poll)
+        except HiveAcidError as error:
+            require_patience(patience, error, self.log)
+            return None
+        patience.answered()
+        return ended
+
+    async def _in_thread(self, work: Callable[[], ResultT], purpose: str = "") -> ResultT:
+        # A poll reads the report, too, and anybody may choose the storage of a table.
+        storage = urlsplit(self.report).netloc
+        name = f"{purpose}applications of {self.spark_conn_id}, with reports on {storage or 'disk'}"
+        server = Server(f"spark:{self.spark_conn_id}", name)
+        return await THREADS.run(server, work, _SECONDS, ClusterUnreachable)
+
     async def on_kill(self) -> None:
         """End the application and abort its transactions: a user has ended the task."""
         run = await self._if_known(self._cluster_run())
         metastore = await self._if_known(_airflows(self._metastore))
-        await asyncio.to_thread(abort_run, run, metastore, self.tokens, self.log)
+        end = partial(abort_run, run, metastore, self.tokens, self.log)
+        # Polls that hang must not prevent the end.
+        await self._if_known(self._in_thread(end, "the end of "))
 
     async def _ended_by_user(self) -> bool:
         """Whether the wait ended because the task ended, and not because this triggerer stops."""
@@ -161,7 +176,7 @@ class HiveAcidApplicationTrigger(BaseTrigger):
     async def _cluster_run(self) -> "ClusterRun":
         connection = await _airflows(spark_connection, self.spark_conn_id)
         xcoms = _TaskXComs(self.task_instance, self.log, asyncio.get_running_loop())
-        return await asyncio.to_thread(self._build_run, connection, xcoms)
+        return await self._in_thread(partial(self._build_run, connection, xcoms), "the start of ")
 
     def _build_run(self, connection: "Connection", xcoms: "_TaskXComs") -> "ClusterRun":
         # Arrow takes a second to import, and DAG files import this module.

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -16,7 +17,8 @@ from airflow_hiveacid.errors import HiveAcidError
 from airflow_hiveacid.hooks.metastore import HiveAcidMetastoreHook
 from airflow_hiveacid.hooks.task_metrics import emit
 from airflow_hiveacid.jobs import codec
-from airflow_hiveacid.triggers.compaction import build_poll
+from airflow_hiveacid.triggers.compaction import HiveAcidCompactionTrigger, build_poll
+from airflow_hiveacid.triggers.polls import THREADS, Server
 from airflow_hiveacid.triggers.waiting import metastore_options
 
 if TYPE_CHECKING:
@@ -108,13 +110,18 @@ class HiveAcidCompactionEventTrigger(BaseEventTrigger):
     ) -> AsyncIterator[Sequence[dict[str, Any]]]:
         """Look at the tables of all triggers that share the poll, again and again, in a thread."""
         watched, poll = _watched[_key(kwargs)], None
+        conn_id = kwargs["metastore_conn_id"]
+        server = Server(conn_id, f"{conn_id} for assets")
+        seconds = HiveAcidCompactionTrigger.poll_seconds
         while True:
             try:
                 if poll is None:
                     policy = _decode_policy(kwargs["policy"])
-                    options = await metastore_options(kwargs["metastore_conn_id"])
-                    poll = await asyncio.to_thread(build_poll, options, policy, Budget())
-                result = await asyncio.to_thread(_survey, poll, sorted(watched))
+                    options = await metastore_options(conn_id)
+                    build = partial(build_poll, options, policy, Budget())
+                    poll = await THREADS.run(server, build, seconds)
+                survey = partial(_survey, poll, sorted(watched))
+                result = await THREADS.run(server, survey, seconds)
             except HiveAcidError as error:
                 # A trigger that fails is started again at once, and would fail again.
                 log.error("Looking for compactions failed, will try again: %s", error)

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from airflow_hiveacid.errors import MetastoreUnreachable
+from airflow_hiveacid.errors import HiveAcidError, MetastoreUnreachable
 
 _Result = TypeVar("_Result")
 
 _PAUSE = 0.05
+_REMEDY = "Check that the service runs and answers."
 
 
 class Server(NamedTuple):
@@ -57,18 +58,27 @@ class PollThreads:
         self._running: Counter[Any] = Counter()
         self._abandoned: Counter[Server] = Counter()
 
-    async def run(self, server: Server, poll: Callable[[], _Result], seconds: float) -> _Result:
+    async def run(
+        self,
+        server: Server,
+        poll: Callable[[], _Result],
+        seconds: float,
+        failure: type[HiveAcidError] = MetastoreUnreachable,
+    ) -> _Result:
         """Return the result of a poll.
 
         :param server: Its server.
         :param poll: The poll.
         :param seconds: The time limit, including the time until a thread is free.
-        :raises MetastoreUnreachable: The poll has not ended, or an earlier one of its server has not.
+        :param failure: The class of the error after the time limit.
+        :raises HiveAcidError: The poll has not ended, or an earlier one of its server has not.
         """
         end = time.monotonic() + seconds
         while not self._begins(server):
             if time.monotonic() >= end:
-                raise _timeout(f"No poll of {server.name} could begin within {seconds:g} s.")
+                raise failure(
+                    f"No poll of {server.name} could begin within {seconds:g} s.", remedy=_REMEDY
+                )
             await asyncio.sleep(_PAUSE)
         loop, run = asyncio.get_running_loop(), _Run()
         result: asyncio.Future[_Result] = loop.create_future()
@@ -94,7 +104,9 @@ class PollThreads:
             if not result.cancelled():
                 # The poll has raised it.
                 raise
-            raise _timeout(f"A poll of {server.name} took more than {seconds:g} s.") from None
+            raise failure(
+                f"A poll of {server.name} took more than {seconds:g} s.", remedy=_REMEDY
+            ) from None
         finally:
             self._leave(server, run)
 
@@ -121,10 +133,6 @@ class PollThreads:
                 self._abandoned[server] -= 1
             # Without the servers that no poll runs for.
             self._running, self._abandoned = +self._running, +self._abandoned
-
-
-def _timeout(problem: str) -> MetastoreUnreachable:
-    return MetastoreUnreachable(problem, remedy="Check that the service runs and answers.")
 
 
 def _set_result(future: "asyncio.Future[_Result]", found: _Result) -> None:

@@ -98,6 +98,18 @@ def test_statements_on_databases_are_accesses(spark_submit, context, refused, sq
     assert f"may not {access[1]} {access[0]}" in message
 
 
+def test_no_driver_in_a_cluster_looks_for_tables(spark_submit, context, refused, monkeypatch):
+    """There, nobody would be asked for those that appear after the check of the job."""
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": "127.0.0.1:1"}
+    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    sql = "INSERT INTO db.t SELECT 1, 'a' FROM db.plain; DROP DATABASE shop CASCADE"
+    message = refusal(HiveAcidSqlOperator(task_id="t", sql=sql), context)
+    assert "would drop all tables of shop" in message
+    assert ("shop.gone", "drop_table") in ASKED
+    assert not spark_submit.seen_file.exists()
+
+
 CATALOG = {"type": "rest", "uri": "https://user:secret@rest:8181/x?token=t", "warehouse": "prod"}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import aclosing
 from datetime import timedelta
 from importlib import import_module
@@ -300,3 +301,24 @@ def test_the_sensor_asks_for_both_tables(
 def test_templates_are_accepted_while_the_dag_is_parsed(mirror: Watched) -> None:
     given = ("target", "table", "version")
     assert mirror.sensor(**dict.fromkeys(given, "{{ params.it }}"))
+
+
+def test_the_warehouse_of_a_mirror_is_an_allowed_location(
+    mirror: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__HIVE_ACID__ALLOWED_LOCATIONS", "file")
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        port = elsewhere.getsockname()[1]
+        options = {"type": "hadoop", "warehouse": f"hdfs://127.0.0.1:{port}/lake"}
+        event = asyncio.run(_payload(mirror.trigger(catalog_options=options)))
+        assert "is not among the locations" in str(event["error"])
+        with pytest.raises(HiveAcidTaskRefused, match="is not among the locations"):
+            mirror.sensor(catalog_options=options).poke({})
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+
+
+async def _payload(trigger: HiveAcidMirrorFreshTrigger) -> Any:
+    async with aclosing(trigger.run()) as events:  # type: ignore[type-var]
+        return (await anext(events)).payload

@@ -7,6 +7,7 @@ import pytest
 from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.acid.schema import TableKind
 from airflow_hiveacid.errors import (
+    CorruptFile,
     IcebergDiffers,
     IcebergLibraryMissing,
     IcebergRefused,
@@ -57,11 +58,9 @@ def test_damaged_files_are_errors(mirror: Mirror) -> None:
     (file,) = mirror.iceberg.scan().plan_files()
     path = Path(file.file.file_path.removeprefix("file:").replace("//", "/"))
     path.write_bytes(path.read_bytes()[:-20] + b"\0" * 20)
-    with pytest.raises(
-        IcebergRefused, match=r"pyiceberg cannot read .* of ns\.t: OSError"
-    ) as raised:
+    with pytest.raises(CorruptFile, match="This is not an ORC file") as raised:
         compare(mirror)
-    assert f"cannot read {file.file.file_path} of" in raised.value.what
+    assert file.file.file_path in raised.value.what
     assert not mirror.client.show_locks()
 
 

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from airflow_hiveacid.acid.names import Base, Delta, TableRef
 from airflow_hiveacid.acid.partition_filter import KeyComparison
 from airflow_hiveacid.ddl.run import run_ddl
-from airflow_hiveacid.errors import AccessRefused, SharedLocation, UnsupportedTable, UserError
+from airflow_hiveacid.errors import (
+    AccessRefused,
+    SharedLocation,
+    StorageError,
+    UnsupportedTable,
+    UserError,
+)
 from airflow_hiveacid.jobs.definitions.catalog_jobs import (
     CreateDatabaseJob,
     DropDatabaseJob,
@@ -20,13 +26,13 @@ from airflow_hiveacid.jobs.definitions.partitions_job import PartitionsJob
 from airflow_hiveacid.jobs.maintenance_jobs import CleanJob
 from airflow_hiveacid.jobs.sources import PathSource
 from airflow_hiveacid.jobs.write_jobs import InsertJob
-from airflow_hiveacid.maintenance.location_owners import require_free, require_job_access
+from airflow_hiveacid.maintenance.location_owners import require_job_access
 from airflow_hiveacid.maintenance.table_cleaning import clean
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.storage.folder import Storage
 from tests.fakes.metastore import FakeMetastore
 from tests.maintenance.acid_folders import AcidFolders
 from tests.maintenance.random_catalogs import SPOTS
+from tests.maintenance.random_outputs import Outputs
 from tests.places import place_of
 
 DATABASES = ("mine", "hr")
@@ -36,10 +42,13 @@ TABLES = st.lists(
     min_size=1,
     max_size=4,
 )
+OUTPUTS = ("export", "mirror", "stream", "stream_moves")
 _SPOT, _INDEX = SPOTS, st.integers(0, 3)
 JOBS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(("create", "create_database", "write", "read")), _SPOT),
+        st.tuples(st.sampled_from(("create", "create_database", "read")), _SPOT),
+        *(st.tuples(st.just(kind), _SPOT) for kind in OUTPUTS),
+        st.tuples(st.just("mirror_again"), st.none()),
         st.tuples(
             st.sampled_from(("drop", "rename", "drop_partitions", "clean", "read_table")), _INDEX
         ),
@@ -63,7 +72,7 @@ def run_random_jobs(world, tables, jobs, directory, **metastore):
     ):
         for database in DATABASES:
             client.create_database(database)
-        run = _Run(world, client, tables)
+        run = _Run(world, client, tables, Outputs(client, world, directory))
         for kind, subject in jobs:
             run.job(kind, subject)
 
@@ -81,8 +90,8 @@ class _Owned:
 
 
 class _Run:
-    def __init__(self, world, client, tables):
-        self._world, self._client = world, client
+    def __init__(self, world, client, tables, outputs):
+        self._world, self._client, self._outputs = world, client, outputs
         self._tables, self._owned, self._created = [], [], 0
         for number, (database, spot, partitions) in enumerate(tables):
             keys = None if partitions is None else []
@@ -118,8 +127,8 @@ class _Run:
             getattr(self, f"_{kind}")(subject)
         except (SharedLocation, AccessRefused) as error:
             event(f"{kind}: {type(error).__name__}")
-        except (UserError, UnsupportedTable) as error:
-            # The table is gone, or has no partitions.
+        except (UserError, UnsupportedTable, StorageError) as error:
+            # The table is gone, or has no partitions; or files of another output are there.
             event(f"{kind}: {type(error).__name__}")
         else:
             event(f"{kind}: done")
@@ -174,15 +183,20 @@ class _Run:
         self._new_folder(spot, lambda _: run_ddl(self._client, job))
         run_ddl(self._client, DropDatabaseJob(target=job.target))
 
-    def _write(self, spot):
-        """Export, mirror, or keep a checkpoint."""
+    def _export(self, spot):
+        self._new_folder(spot, self._outputs.export)
 
-        def write(location):
-            require_free(self._client, [location], "An export")
-            self._created += 1
-            Storage.of(location).write_file(f"changes/part-{self._created}.parquet", b"rows")
+    def _mirror(self, spot):
+        self._new_folder(spot, self._outputs.mirror)
 
-        self._new_folder(spot, write)
+    def _mirror_again(self, _):
+        self._outputs.mirror_again()
+
+    def _stream(self, spot):
+        self._new_folder(spot, self._outputs.stream)
+
+    def _stream_moves(self, spot):
+        self._new_folder(spot, self._outputs.stream_moves)
 
     def _read(self, spot):
         path = "/".join(spot.path)

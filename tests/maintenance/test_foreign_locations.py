@@ -18,7 +18,7 @@ def permissions():
         yield
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TABLES, JOBS)
 def test_random_jobs_touch_and_read_no_foreign_file(tables, jobs):
     with tempfile.TemporaryDirectory() as folder:

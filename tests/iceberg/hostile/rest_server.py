@@ -14,6 +14,7 @@ class RestServer:
         config: The properties that it returns for the catalog.
         table: The answer with the table.
         redirect: The address that it redirects requests for the table to.
+        body: The answer with the table as bytes, in place of the table.
         error: The text of an answer with an error.
         delay: Called before each answer.
         tokens: The values of the header Authorization.
@@ -22,6 +23,7 @@ class RestServer:
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}
         self.table: dict[str, Any] = {}
+        self.body: bytes | None = None
         self.redirect: str | None = None
         self.error: str | None = None
         self.delay: Callable[[], object] = lambda: None
@@ -62,11 +64,11 @@ class RestServer:
             request.end_headers()
             request.wfile.write(self.error.encode())
             return None
-        return self._send(request, self.table)
+        return self._send(request, self.table, self.body)
 
     @staticmethod
-    def _send(request: BaseHTTPRequestHandler, content: object) -> None:
-        data = json.dumps(content).encode()
+    def _send(request: BaseHTTPRequestHandler, content: object, data: bytes | None = None) -> None:
+        data = json.dumps(content).encode() if data is None else data
         request.send_response(200)
         request.send_header("Content-Type", "application/json")
         request.send_header("Content-Length", str(len(data)))
