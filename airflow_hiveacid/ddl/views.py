@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 # As Hive describes views.
 _INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
+_OF_SPARK = ("view.", "spark.sql.")
 _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
 
 
@@ -78,7 +79,9 @@ def create_view(
         raw.viewOriginalText, raw.viewExpandedText = new.viewOriginalText, new.viewExpandedText
         raw.sd.cols = new.sd.cols
         before = dict(raw.parameters)
-        raw.parameters |= new.parameters
+        # Spark's parameters describe the query that is replaced.
+        kept = {key: value for key, value in before.items() if not key.startswith(_OF_SPARK)}
+        raw.parameters = kept | new.parameters
         if texts == (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols) and (
             raw.parameters == before
         ):

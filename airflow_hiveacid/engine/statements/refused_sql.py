@@ -154,6 +154,23 @@ def _calls_only_known(text: str, known: Container[str]) -> bool:
     return True
 
 
+def class_of(node: Any) -> str:
+    """Return the name of an object's class; empty for a text, a number or nothing."""
+    return str(node.getClass().getName()) if isinstance(node, JavaObject) else ""
+
+
+def parts_of(spark: SparkSession, node: Any) -> list[Any]:
+    """Return the parts of an object in a tree of Spark's parser, whether they are nodes or not."""
+    name = class_of(node)
+    if name.startswith("scala.collection."):
+        return [*elements(node.iterator())]
+    is_part = name.startswith((_SPARK, "scala.Some", "scala.Tuple"))
+    gateway = spark.sparkContext._gateway
+    if is_part and is_instance_of(gateway, node, "scala.Product"):
+        return [*elements(node.productIterator())]
+    return []
+
+
 class _Check:
     def __init__(self, spark: SparkSession, what: str, user: SparkSession | None = None) -> None:
         self._spark = spark
@@ -165,17 +182,12 @@ class _Check:
         pending = [tree]
         while pending:
             node = pending.pop()
-            if not isinstance(node, JavaObject):
-                continue  # A text, a number or nothing.
-            name = str(node.getClass().getName())
-            if name.startswith("scala.collection."):
-                pending += _elements(node.iterator())
-            elif name.startswith(("scala.Some", "scala.Tuple")):
-                pending += _elements(node.productIterator())
-            elif name.startswith(_SPARK) and not name.endswith(_LEAVES):
+            name = class_of(node)
+            if name.startswith(_SPARK):
+                if name.endswith(_LEAVES):
+                    continue
                 self._require_node(node, name)
-                if is_instance_of(self._spark.sparkContext._gateway, node, "scala.Product"):
-                    pending += _elements(node.productIterator())
+            pending += parts_of(self._spark, node)
 
     def _require_node(self, node: Any, name: str) -> None:
         kind = name.rpartition(".")[2]
@@ -202,7 +214,7 @@ class _Check:
             parts = str(node.name().unquotedString()).split(".")
         else:
             names = node.nameParts() if kind == "UnresolvedFunction" else node.name()
-            parts = [str(name) for name in _elements(names.iterator())]
+            parts = [str(name) for name in elements(names.iterator())]
         *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
@@ -249,6 +261,7 @@ def _is_temporary(spark: SparkSession, function: str) -> bool:
     return bool(session.sessionState().catalog().isTemporaryFunction(name))
 
 
-def _elements(iterator: Any) -> Iterator[Any]:
+def elements(iterator: Any) -> Iterator[Any]:
+    """Yield the elements of an iterator of Scala."""
     while iterator.hasNext():
         yield iterator.next()
