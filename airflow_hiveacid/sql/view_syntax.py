@@ -44,8 +44,9 @@ _FUNCTIONS_TEXT = """
   tan tanh timestamp timestampadd timestampdiff tinyint to_char to_date to_json to_number
   to_timestamp to_unix_timestamp to_utc_timestamp transform transform_keys transform_values
   translate trunc try_add try_avg try_divide try_element_at try_multiply try_subtract try_sum
-  try_to_number try_to_timestamp ucase unbase64 unhex unix_date unix_timestamp upper url_decode
-  url_encode var_pop var_samp variance weekday weekofyear width_bucket xxhash64 year zip_with
+  try_to_number try_to_timestamp typeof ucase unbase64 unhex unix_date unix_timestamp upper
+  url_decode url_encode var_pop var_samp variance weekday weekofyear width_bucket xxhash64 year
+  zip_with
 """
 FUNCTIONS = frozenset(_FUNCTIONS_TEXT.split())
 # The parts of a table in a view; versions and samples of it are others.

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
 from airflow_hiveacid.engine.read.spark_trees import parsed
-from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session
+from airflow_hiveacid.engine.session import CALLING_JAVA, scan_session, sql_parser
 from airflow_hiveacid.engine.spark_versions import java_class
 from airflow_hiveacid.errors import UntrustedSql
 from airflow_hiveacid.text.spelling import did_you_mean
@@ -121,7 +121,7 @@ def check_expression(spark: SparkSession, text: str) -> None:
         BadCondition: The text is invalid.
     """
     harmful = _SUSPECT.search(text.upper()) or any(name in text.lower() for name in CALLING_JAVA)
-    if harmful or not _calls_only_known(text, _builtin_functions(spark)):
+    if harmful or not _calls_only_known(text, builtin_functions(spark)):
         # Parse it as it will be run, without variables of the user's session.
         session = scan_session(spark)
         _Check(session, f"The expression {text!r}", spark).require(parsed(session, text))
@@ -129,9 +129,8 @@ def check_expression(spark: SparkSession, text: str) -> None:
 
 def check_query(session: SparkSession, text: str) -> None:
     """Refuse a query that does more than read tables and compute; see ``check_expression``."""
-    java: Any = session._jsparkSession
-    with translated_spark_errors("The source query"):
-        tree = java.sessionState().sqlParser().parsePlan(text)
+    with translated_spark_errors("The source query"), sql_parser(session) as parser:
+        tree = parser.parsePlan(text)
     _Check(session, "The source query").require(tree)
 
 
@@ -218,7 +217,7 @@ class _Check:
         *where, function = parts
         if function.lower() in CALLING_JAVA:
             self._refuse(f"calls Java by {function}()")
-        known = _builtin_functions(self._spark)
+        known = builtin_functions(self._spark)
         if where or not (
             function.lower() in known
             or _is_temporary(self._spark, function)
@@ -246,7 +245,7 @@ class _Check:
         raise UntrustedSql(f"{self._what} {what}.", remedy=similar or _REMEDY)
 
 
-def _builtin_functions(spark: SparkSession) -> frozenset[str]:
+def builtin_functions(spark: SparkSession) -> frozenset[str]:
     """Return the names of Spark's functions, in lower case; they are the same in every session."""
     if not _builtin:
         for registry in ("FunctionRegistry", "TableFunctionRegistry"):

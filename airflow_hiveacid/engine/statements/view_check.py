@@ -5,19 +5,25 @@ finds harmless may be something else to Spark. So the decision is about the tree
 of its nodes are on a list, and all of its relations are inputs of the view.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.engine.failures import translated_spark_errors
-from airflow_hiveacid.engine.statements.refused_sql import class_of, elements, parts_of
+from airflow_hiveacid.engine.session import sql_parser
+from airflow_hiveacid.engine.statements.refused_sql import (
+    builtin_functions,
+    class_of,
+    elements,
+    parts_of,
+)
 from airflow_hiveacid.errors import BadCondition, SqlError
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.view_syntax import FUNCTIONS
 
-# Spark calls them for a syntax of their own.
-_OF_SYNTAX = frozenset({"between", "extract"})
+# The last two have a syntax of their own.
+_FUNCTIONS = FUNCTIONS | {"between", "extract"}
 _TREE_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 # Spark's names of plans and expressions. They compute something from rows, and run nothing else;
 # the names of functions and relations are checked apart.
@@ -55,10 +61,9 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
     Raises:
         SqlError: Spark cannot parse the query, or it contains something that is invalid in a view.
     """
-    session: Any = spark._jsparkSession
     try:
-        with translated_spark_errors("It"):
-            tree = session.sessionState().sqlParser().parsePlan(query.sql)
+        with translated_spark_errors("It"), sql_parser(spark) as parser:
+            tree = parser.parsePlan(query.sql)
     except BadCondition as error:
         raise SqlError(f"The query of the view {view} cannot be read. {error}") from error
     gateway = spark.sparkContext._gateway
@@ -75,28 +80,28 @@ def check_view(spark: SparkSession, view: str, query: QuerySource) -> None:
                 relations = extended
             pending.append((node.child(), relations))
             continue
-        if kind and is_instance_of(gateway, node, _TREE_NODE):
-            _require_node(view, node, kind, relations)
+        is_node = kind and is_instance_of(gateway, node, _TREE_NODE)
+        if is_node and (what := _refused(spark, node, kind, relations)) is not None:
+            raise SqlError(
+                f"The query of the view {view} cannot be read. {what}, which is not allowed in a view.",
+                remedy="Read the tables of the view by a query of your own.",
+            )
         pending += [(part, relations) for part in parts_of(spark, node)]
 
 
-def _require_node(view: str, node: Any, kind: str, relations: frozenset[str]) -> None:
+def _refused(spark: SparkSession, node: Any, kind: str, relations: frozenset[str]) -> str | None:
+    """Describe a node that a view may not contain."""
     if kind not in _NODES:
-        _refuse(view, f"It contains {kind}")
+        return f"It contains {kind}"
     if kind == "UnresolvedRelation":
         parts = node.multipartIdentifier()
         known = parts.size() == 1 and parts.head().lower() in relations
         if not known or node.isStreaming() or not node.options().isEmpty():
-            _refuse(view, f"It reads {node.name()} in another way than by the name of a table")
+            return f"It reads {node.name()} in another way than by the name of a table"
     if kind in ("UnresolvedFunction", "UnresolvedGenerator"):
-        names = node.nameParts() if kind == "UnresolvedFunction" else node.name().nameParts()
-        name = str(names.mkString("."))
-        if name.lower() not in FUNCTIONS | _OF_SYNTAX:
-            _refuse(view, f"The function {name}")
-
-
-def _refuse(view: str, what: str) -> NoReturn:
-    raise SqlError(
-        f"The query of the view {view} cannot be read. {what}, which is not allowed in a view.",
-        remedy="Read the tables of the view by a query of your own.",
-    )
+        is_value = kind == "UnresolvedFunction"
+        name = str(node.nameParts().mkString(".") if is_value else node.name().unquotedString())
+        # A function that this version of Spark lacks could be one of a catalog.
+        if name.lower() not in _FUNCTIONS or name.lower() not in builtin_functions(spark):
+            return f"It calls {name}()"
+    return None
