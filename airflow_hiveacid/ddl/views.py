@@ -7,6 +7,7 @@ from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.ddl.tables import create, find_table
 from airflow_hiveacid.errors import TableNotFound, UnsupportedTable
 from airflow_hiveacid.jobs.definitions.view_job import CreateViewJob
+from airflow_hiveacid.metastore import views_of_spark
 from airflow_hiveacid.metastore.alteration import alter_table, mark_changed
 from airflow_hiveacid.metastore.catalog import HiveColumn, HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
@@ -15,7 +16,6 @@ from airflow_hiveacid.metastore.txn.exclusive import ExclusiveTable
 
 # As Hive describes views.
 _INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
-_OF_SPARK = ("view.", "spark.sql.")
 _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
 
 
@@ -80,7 +80,11 @@ def create_view(
         raw.sd.cols = new.sd.cols
         before = dict(raw.parameters)
         # Spark's parameters describe the query that is replaced.
-        kept = {key: value for key, value in before.items() if not key.startswith(_OF_SPARK)}
+        kept = {
+            key: value
+            for key, value in before.items()
+            if not key.startswith(views_of_spark.PREFIXES)
+        }
         raw.parameters = kept | new.parameters
         if texts == (raw.viewOriginalText, raw.viewExpandedText, raw.sd.cols) and (
             raw.parameters == before

@@ -149,35 +149,6 @@ class HiveTable:
         return str(self.raw.viewExpandedText or self.raw.viewOriginalText or "")
 
     @property
-    def view_database(self) -> str:
-        """The database of tables that the query of a view names without one.
-
-        Raises:
-            UnsupportedTable: Spark would look for them in another catalog.
-        """
-        catalog, *names = self._numbered("view.catalogAndNamespace.part.") or ("spark_catalog",)
-        if catalog != "spark_catalog" or len(names) > 1:
-            raise UnsupportedTable(
-                f"The view {self.ref.full_name} reads tables of the catalog {catalog} of Spark.",
-                remedy="Name catalog and database of each table in a query of your own.",
-            )
-        return (
-            names[0] if names else self.parameters.get("view.default.database", self.ref.database)
-        )
-
-    @property
-    def view_outputs(self) -> Sequence[str]:
-        """The columns of the query that are those of a view, in order; empty if Spark stored none."""
-        return self._numbered("view.query.out.col.")
-
-    def _numbered(self, prefix: str) -> Sequence[str]:
-        """Return the values of Spark's parameters for the elements of a list."""
-        values: list[str] = []
-        while (value := self.parameters.get(f"{prefix}{len(values)}")) is not None:
-            values.append(value)
-        return values
-
-    @property
     def stored_columns(self) -> tuple[HiveColumn, ...]:
         """All columns stored in its files, also for a table that is reduced to some of them."""
         known = _read_columns(self.raw.sd)

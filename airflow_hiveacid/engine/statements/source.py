@@ -35,6 +35,7 @@ from airflow_hiveacid.jobs.sources import (
 from airflow_hiveacid.metastore.catalog import HiveTable
 from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.table_rules import existing_table
+from airflow_hiveacid.metastore.views_of_spark import database_of, outputs_of
 from airflow_hiveacid.sql.views import view_query
 
 # The internal name of a source that is not a query.
@@ -244,7 +245,7 @@ class HiveView:
                 f"The view {name} is in more than {_MOST_NESTED} others: {' > '.join(within)}.",
                 remedy="Store the rows that one of them reads in a table.",
             )
-        query = self._query = view_query(table.view_text, table.view_database, name)
+        query = self._query = view_query(table.view_text, database_of(table), name)
         self._spark = spark
         self._table = table
         self._lengths = lengths
@@ -285,7 +286,7 @@ class HiveView:
 
         Hive takes them by their places, and Spark by their names, of which several may be equal.
         """
-        names = [name.lower() for name in self._table.view_outputs]
+        names = [name.lower() for name in outputs_of(self._table)]
         found = [name.lower() for name in columns]
         expected = len(self._table.columns)
         if not names and len(found) == expected:
