@@ -88,7 +88,7 @@ def test_columns_behind_a_star_need_different_names(sql, client, database) -> No
     with pytest.raises(InvalidJob, match="needs 2 columns of different names, not id, id"):
         sql("CREATE VIEW v AS SELECT id, id FROM t")
     with pytest.raises(SqlError, match="contains Sample, which is not allowed"):
-        sql("CREATE VIEW v AS SELECT id FROM (SELECT * FROM t) TABLESAMPLE (10 PERCENT) u")
+        sql("CREATE VIEW v AS SELECT id FROM (SELECT * FROM t) TABLESAMPLE (10 PERCENT)")
 
 
 @NEEDS_SPARK_4_0

@@ -10,46 +10,42 @@ from airflow_hiveacid.engine.statements.view_check import check_view
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.sources import QuerySource, TableSource
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.metastore.dev.embedded import EmbeddedMetastore
 from tests.differential.views import Views
 
 QUERIES = (
     "SELECT ts - INTERVAL 1 DAY 12 HOURS FROM t",
     "SELECT a FROM t WHERE ts - INTERVAL 1 DAY 12 HOURS < TIMESTAMP '2026-02-28 00:00:00'",
-    "SELECT ts + INTERVAL 1 DAY 12 HOURS * 2, ts - -INTERVAL '1 12' DAY TO HOUR FROM t",
-    "SELECT -INTERVAL 1 DAY 12 HOURS + ts, typeof(INTERVAL 1 WEEK 2 DAYS) FROM t",
+    "SELECT ts + INTERVAL 1 DAY 12 HOURS * 2 FROM t",
+    "SELECT -INTERVAL 1 DAY 12 HOURS + ts FROM t",
     "SELECT count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY 12 HOURS PRECEDING AND CURRENT ROW)"
     " FROM t",
-    "SELECT X '4142', hex(X '4142') FROM t",
-    "SELECT -1::string, typeof(-1::string), -'2'::int FROM t",
-    "SELECT +'5', typeof(+'5') FROM t",
-    "SELECT -9223372036854775808L, -128Y, typeof(-128Y), typeof(-1.5BD), -32768S FROM t",
-    "SELECT dateadd(DAY, 1, d), datediff(DAY, d, ts), timestampadd(HOUR, 1, ts) FROM t",
+    "SELECT X '4142' FROM t",
+    "SELECT -1::string FROM t",
+    "SELECT concat(+'5', 'x') FROM t",
+    "SELECT -9223372036854775808L FROM t",
+    "SELECT -128Y FROM t",
+    "SELECT dateadd(DAY, 1, d) FROM t",
+    "SELECT datediff(DAY, d, ts) FROM t",
+    "SELECT timestampadd(HOUR, 1, ts), timestampdiff(HOUR, ts, d) FROM t",
+    "SELECT typeof(-1::string), typeof(+'5'), typeof(-128Y), typeof(-1.5BD), typeof(-32768S) FROM t",
     "SELECT u.a, u.a, b AS a FROM u",
     "SELECT a -- one \\\n , b\n , n FROM t /* reflect('a') */ WHERE /* /* two */ */ a > 1 -- three",
     "SELECT '\\u0027', 'it\\'s', \"say 'x'\", r'\\u0041', '${env:HOME}', `a` FROM t",
-    "SELECT c LIKE ANY ('a', 'b'), c ILIKE 'A', a IS DISTINCT FROM 2, a >> 1, b IS NOT TRUE FROM t",
+    "SELECT c LIKE ANY ('a', 'b'), c ILIKE 'A', a IS DISTINCT FROM 2, a >> 1 FROM t",
     "SELECT * EXCEPT (l, m, s), t.s.f, extract(DAY FROM d), a BETWEEN 1 AND 2 FROM t",
     "SELECT x, a FROM t LATERAL VIEW explode(l) e AS x WHERE a < 3",
     "SELECT s.x, u.b FROM (SELECT x FROM t LATERAL VIEW explode(l) e AS x) s JOIN u ON u.a = s.x",
-    "WITH c AS (SELECT a FROM t), t AS (SELECT a + 1 AS a FROM c) SELECT t.a, c.a FROM t JOIN c USING (a)",
+    "WITH c AS (SELECT a FROM t), t AS (SELECT a + 1 AS a FROM c) SELECT t.a, c.a FROM t CROSS JOIN c",
     "SELECT * FROM VALUES (1, 'x'), (2, NULL) AS w(p, q)",
     "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), first(c) IGNORE NULLS FROM t",
 )
 
 
-@pytest.fixture
-def views(spark: SparkSession, fake4: EmbeddedMetastore, request: pytest.FixtureRequest):
-    database = f"meaning_{abs(hash(request.node.name))}"
-    with MetastoreClient(fake4.options) as client:
-        client.create_database(database)
-        try:
-            yield Views(spark, client, database)
-        finally:
-            client.drop_database(database, cascade=True)
-
-
-def test_a_view_has_the_rows_of_its_query(views: Views) -> None:
+@pytest.mark.parametrize("hms", ["fake 4.0.1"], indirect=True)
+def test_a_view_has_the_rows_of_its_query(
+    spark: SparkSession, client: MetastoreClient, database: str
+) -> None:
+    views = Views(spark, client, database)
     problems = {query: problem for query in QUERIES if (problem := views.difference(query))}
     assert problems == {}
     assert views.refusals == {}

@@ -203,13 +203,13 @@ def test_names_of_inputs_of_two_views_do_not_collide(
     spark: SparkSession,
     hms: EmbeddedMetastore,
 ) -> None:
-    first, second = f"{database}_a", f"{database}"
+    first, second = f"{database}__a", f"{database}"
     client.create_database(first)
     try:
         ref = TableRef(first, "b__t")
         client.create_table(HiveTable.new(ref, COLUMNS))
         # Both views, and both of their tables, have the same name with underscores for dots.
-        inner, outer = TableRef(first, "b_v"), TableRef(second, "a_b_v")
+        inner, outer = TableRef(first, "b_v"), TableRef(second, "_a_b_v")
         store_view(client, inner, f"SELECT * FROM {ref.full_name}", COLUMNS)
         client.create_table(HiveTable.new(TableRef(second, "a__b__t"), COLUMNS))
         text = f"SELECT q.id, q.name FROM {second}.a__b__t q UNION ALL SELECT id + 5, name FROM {inner}"
