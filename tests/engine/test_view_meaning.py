@@ -77,7 +77,7 @@ def check(spark: SparkSession, sql: str) -> None:
         ("SELECT rand() FROM t", "calls rand()"),
         ("SELECT * FROM t LATERAL VIEW evil(a) x", "calls evil()"),
         ("SELECT IDENTIFIER('up' || 'per')('a') FROM t", "ExpressionWithUnresolvedIdentifier"),
-        ("SELECT * FROM IDENTIFIER('t')", "PlanWithUnresolvedIdentifier"),
+        ("SELECT * FROM IDENTIFIER(lower('T'))", "PlanWithUnresolvedIdentifier"),
         ("SELECT * FROM range(10)", "UnresolvedTableValuedFunction"),
         ("SELECT * FROM text.`/etc/passwd`", "reads text.`/etc/passwd`"),
         ("SELECT a FROM t WHERE a IN (SELECT value FROM text.`/etc/passwd`)", "reads text.`/etc"),

@@ -15,12 +15,12 @@ from airflow_hiveacid.sql.script import to_script
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
 TABLES = """
-    DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS more;
+    DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS pairs;
     CREATE TABLE seen (id int, name string, ts timestamp, l array<int>);
-    CREATE TABLE more (id int, n int);
+    CREATE TABLE pairs (id int, n int);
     INSERT INTO seen VALUES (1, 'Ada', TIMESTAMP '2026-03-01 12:00:00', array(1, 2)),
         (2, 'it\\'s', NULL, array());
-    INSERT INTO more VALUES (1, 10), (1, 20)
+    INSERT INTO pairs VALUES (1, 10), (1, 20)
 """
 SPARK = """
 import sys
@@ -64,15 +64,15 @@ def rows(spark, hive):
 
 
 HIVE_QUERIES = {
-    "of_star": ("", "select * from more", [("1", "10"), ("1", "20")]),
+    "of_star": ("", "select * from pairs", [("1", "10"), ("1", "20")]),
     "of_list": (
         "(x comment 'first', y)",
-        "select id, count(*) from more group by id",
+        "select id, count(*) from pairs group by id",
         [("1", "2")],
     ),
     "of_join": (
         "(a, b)",
-        "select s.name, m.n from seen s left join more m on s.id = m.id and m.n > 10",
+        "select s.name, m.n from seen s left join pairs m on s.id = m.id and m.n > 10",
         [("Ada", "20"), ("it's", "NULL")],
     ),
     "of_list_elements": (
@@ -87,7 +87,7 @@ HIVE_QUERIES = {
     ),
     "of_with": (
         "",
-        "with c as (select id, max(n) as n from more group by id) select n from c union all select 5",
+        "with c as (select id, max(n) as n from pairs group by id) select n from c union all select 5",
         [("20",), ("5",)],
     ),
 }
@@ -109,10 +109,10 @@ def test_views_of_hive_are_read_as_by_hive(sql, hive, rows):
 def test_hive_and_trino_read_lists_of_columns(sql, hive, trino, rows):
     sql(TABLES)
     for query, expected in {
-        "SELECT id, id FROM more WHERE n > 10": [("1", "1")],
-        "SELECT s.id, m.id FROM seen s JOIN more m ON s.id = m.id AND n = 20": [("1", "1")],
-        "SELECT count(*), max(n) + 1 FROM more": [("2", "21")],
-        "SELECT id AS n, n AS id FROM more ORDER BY id DESC LIMIT 1": [("1", "20")],
+        "SELECT id, id FROM pairs WHERE n > 10": [("1", "1")],
+        "SELECT s.id, m.id FROM seen s JOIN pairs m ON s.id = m.id AND n = 20": [("1", "1")],
+        "SELECT count(*), max(n) + 1 FROM pairs": [("2", "21")],
+        "SELECT id AS n, n AS id FROM pairs ORDER BY id DESC LIMIT 1": [("1", "20")],
     }.items():
         sql(f"CREATE VIEW listed (x COMMENT 'the first', y) COMMENT 'both' AS {query}")
         assert rows("listed") == expected
@@ -125,12 +125,12 @@ def test_hive_and_trino_read_lists_of_columns(sql, hive, trino, rows):
 def test_views_of_spark_are_read_as_by_spark(sql, hive, rows, tmp_path):
     sql(TABLES)
     hive.sql("create database if not exists beside")
-    hive.sql("create table if not exists beside.more (id int, n int)")
+    hive.sql("create table if not exists beside.pairs (id int, n int)")
     views = {
-        "spark_star": ("", "SELECT * FROM more", [("1", "10"), ("1", "20")]),
+        "spark_star": ("", "SELECT * FROM pairs", [("1", "10"), ("1", "20")]),
         "spark_list": (
             "(x COMMENT 'first', y)",
-            "SELECT id, id FROM more WHERE n > 10",
+            "SELECT id, id FROM pairs WHERE n > 10",
             [("1", "1")],
         ),
         "spark_interval": (
@@ -143,14 +143,14 @@ def test_views_of_spark_are_read_as_by_spark(sql, hive, rows, tmp_path):
     statements = [
         f"CREATE VIEW {name} {columns} AS {query}" for name, (columns, query, _) in views.items()
     ]
-    statements += ["USE default", "CREATE VIEW beside.spark_other AS SELECT * FROM more"]
+    statements += ["USE default", "CREATE VIEW beside.spark_other AS SELECT * FROM pairs"]
     arguments = [hive.metastore_uri, str(tmp_path), "USE default", *statements]
     subprocess.run([sys.executable, "-c", SPARK, *arguments], cwd=tmp_path, check=True)
     for name, (_, _, expected) in views.items():
         assert rows(name) == expected, name
     assert rows("beside.spark_other") == [("1", "10"), ("1", "20")]
     # A star of Spark selects the columns that were there, by their names.
-    sql("ALTER TABLE more ADD COLUMNS (more int)")
+    sql("ALTER TABLE pairs ADD COLUMNS (added int)")
     assert rows("spark_star") == [("1", "10"), ("1", "20")]
     for name in (*views, "beside.spark_other"):
         hive.sql(f"drop view {name}")

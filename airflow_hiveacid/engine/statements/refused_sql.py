@@ -250,7 +250,9 @@ def builtin_functions(spark: SparkSession) -> frozenset[str]:
     if not _builtin:
         for registry in ("FunctionRegistry", "TableFunctionRegistry"):
             functions = java_class(spark, f"{_ANALYSIS}{registry}").builtin().listFunction()
-            _builtin.update(str(functions.mkString("\n")).lower().split("\n"))
+            names = str(functions.mkString("\n")).lower()
+            # Spark 4.2 lists them with their place.
+            _builtin.update(names.replace("system.builtin.", "").split("\n"))
     return frozenset(_builtin)
 
 
