@@ -1,5 +1,6 @@
 """Giving the columns that a query returns other names."""
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -7,6 +8,7 @@ from sqlglot.tokenizer_core import Token
 
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.sql.statement import Edit, SqlStatement
+from airflow_hiveacid.sql.with_clauses import subqueries
 from airflow_hiveacid.sql.words import Words, separated
 
 # Words and signs behind the columns of a SELECT.
@@ -52,6 +54,39 @@ def with_names(sql: str, names: Sequence[str | None]) -> str | None:
             edit = Edit(alias.meta["start"], alias.meta["end"] + 1, f"`{name}`")
         edits.append(edit)
     return statement.slice(statement.tokens, edits)
+
+
+def with_names_of_hive(statement: SqlStatement, tree: exp.Expr) -> str:
+    """Return the query of a view, with the names that Hive gives to columns without a name.
+
+    For a view with a list of columns, Hive stores a query on a subquery, and calls the second column of it
+    `_c1` if it has no name of its own.
+
+    Args:
+        statement: The query.
+        tree: Its syntax tree.
+    """
+    text = statement.slice(statement.tokens)
+    outer = tree.expressions if isinstance(tree, exp.Select) else []
+    wanted = {_column_name(node.unalias()) for node in outer} - {""}
+    inner = next(subqueries(statement, statement.tokens), None) if wanted else None
+    if not inner:
+        return text
+    query = statement.slice(inner)
+    first = _first(SqlStatement.of(query, "").parse())
+    columns = first.expressions if isinstance(first, exp.Select) else []
+    named = {column.output_name for column in columns}
+    places = (f"_c{at}" for at in range(len(columns)))
+    names = [name if name in wanted - named else None for name in places]
+    start = inner[0].start - statement.tokens[0].start
+    changed = with_names(query, names) or query
+    return text[:start] + changed + text[start + len(query) :]
+
+
+def _column_name(node: exp.Expr) -> str:
+    """Return the name of a column that Hive may have given; else nothing."""
+    is_named = isinstance(node, exp.Column) and re.fullmatch(r"_c\d+", node.name)
+    return node.name if is_named else ""
 
 
 def _is_in(column: exp.Expr, item: Sequence[Token]) -> bool:

@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 from airflow_hiveacid.errors import SqlError
 from airflow_hiveacid.jobs.sources import QuerySource
 from airflow_hiveacid.sql.inputs import Inputs
+from airflow_hiveacid.sql.outputs import with_names_of_hive
 from airflow_hiveacid.sql.statement import TANGLED, UNTANGLE, SqlStatement
 from airflow_hiveacid.sql.view_syntax import check_view
 
@@ -33,6 +34,10 @@ def view_query(text: str, database: str, view: str) -> QuerySource:
         if not isinstance(tree, exp.Query):
             statement.refuse(None, "The text is not a query.")
         check_view(statement, tree)
+        named = with_names_of_hive(statement, tree)
+        if named != statement.slice(statement.tokens):
+            statement = SqlStatement.of(named, database)
+            tree = statement.parse()
         # Separate from the names that the query on the view defines.
         return Inputs(statement, tree, f"_{view}_").query(statement.tokens)
     except RecursionError:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.acid.names import TableRef
 from airflow_hiveacid.engine.query import query_rows
 from airflow_hiveacid.engine.run import run
 from airflow_hiveacid.jobs.options.metastore_options import MetastoreOptions
@@ -45,22 +46,19 @@ def sql(spark, hive):
     return run_sql
 
 
+def rows_of_view(spark, options: MetastoreOptions, view: str) -> list[tuple[str, ...]]:
+    """Return the rows of a view, as texts in the order of their values."""
+    name = view if "." in view else f"default.{view}"
+    query = QuerySource("SELECT * FROM v", {"v": TableSource(name)})
+    table = query_rows(spark, options, query, 100)
+    found = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return sorted(tuple("NULL" if each is None else str(each) for each in row) for row in found)
+
+
 @pytest.fixture
 def rows(spark, hive):
-    """The rows of a view, as texts in the order of their values."""
-
-    def read(view: str) -> list[tuple[str, ...]]:
-        options = MetastoreOptions(uris=hive.metastore_uri)
-        query = QuerySource(
-            "SELECT * FROM v", {"v": TableSource(view if "." in view else f"default.{view}")}
-        )
-        table = query_rows(spark, options, query, 100)
-        found = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        return sorted(
-            tuple("NULL" if value is None else str(value) for value in row) for row in found
-        )
-
-    return read
+    """Read the rows of a view in Hive's metastore."""
+    return lambda view: rows_of_view(spark, MetastoreOptions(uris=hive.metastore_uri), view)
 
 
 HIVE_QUERIES = {
@@ -122,10 +120,16 @@ def test_hive_and_trino_read_lists_of_columns(sql, hive, trino, rows):
         sql("DROP VIEW listed")
 
 
-def test_views_of_spark_are_read_as_by_spark(sql, hive, rows, tmp_path):
+@pytest.mark.parametrize("hms", ["3.1.3"], indirect=True)
+def test_views_of_spark_are_read_as_by_spark(spark, hms, client, tmp_path):
+    options = MetastoreOptions(uris=hms.uri)
+
+    def sql(text: str) -> None:
+        assert run(spark, replace(to_script(text, "default"), metastore=options)).error is None
+
     sql(TABLES)
-    hive.sql("create database if not exists beside")
-    hive.sql("create table if not exists beside.pairs (id int, n int)")
+    client.create_database("beside")
+    sql("CREATE TABLE beside.pairs (id int, n int)")
     views = {
         "spark_star": ("", "SELECT * FROM pairs", [("1", "10"), ("1", "20")]),
         "spark_list": (
@@ -139,18 +143,21 @@ def test_views_of_spark_are_read_as_by_spark(sql, hive, rows, tmp_path):
             " FROM seen WHERE id = 1",
             [("2026-02-28 00:00:00", "b'A'", "-1")],
         ),
+        "beside.spark_other": ("", "SELECT n FROM pairs", [("10",), ("20",)]),
     }
-    statements = [
-        f"CREATE VIEW {name} {columns} AS {query}" for name, (columns, query, _) in views.items()
-    ]
-    statements += ["USE default", "CREATE VIEW beside.spark_other AS SELECT * FROM pairs"]
-    arguments = [hive.metastore_uri, str(tmp_path), "USE default", *statements]
-    subprocess.run([sys.executable, "-c", SPARK, *arguments], cwd=tmp_path, check=True)
-    for name, (_, _, expected) in views.items():
-        assert rows(name) == expected, name
-    assert rows("beside.spark_other") == [("1", "10"), ("1", "20")]
-    # A star of Spark selects the columns that were there, by their names.
-    sql("ALTER TABLE pairs ADD COLUMNS (added int)")
-    assert rows("spark_star") == [("1", "10"), ("1", "20")]
-    for name in (*views, "beside.spark_other"):
-        hive.sql(f"drop view {name}")
+    try:
+        statements = [
+            f"CREATE VIEW {name} {columns} AS {query}"
+            for name, (columns, query, _) in views.items()
+        ]
+        arguments = [hms.uri, str(tmp_path), "SET TIME ZONE 'UTC'", "USE default", *statements]
+        subprocess.run([sys.executable, "-c", SPARK, *arguments], cwd=tmp_path, check=True)
+        for name, (_, _, expected) in views.items():
+            assert rows_of_view(spark, options, name) == expected, name
+        # A star of Spark selects the columns that were there, by their names.
+        sql("ALTER TABLE pairs ADD COLUMNS (added int)")
+        assert rows_of_view(spark, options, "spark_star") == [("1", "10"), ("1", "20")]
+    finally:
+        client.drop_database("beside", cascade=True)
+        for name in ("spark_star", "spark_list", "spark_interval", "seen", "pairs"):
+            client.drop_table(TableRef("default", name))

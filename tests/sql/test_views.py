@@ -76,6 +76,19 @@ def test_only_tables_and_hints_of_the_text_are_replaced(text: str, expected: str
     assert generated(text) == expected
 
 
+def test_columns_without_a_name_have_the_names_that_hive_gives() -> None:
+    text = (
+        "SELECT `id` AS `x`, `_c1` AS `y`, `_c2` AS `z` FROM (select `t`.`id`, count(*), `t`.`id` "
+        "from `shop`.`t` group by `t`.`id`) `shop.v`"
+    )
+    assert generated(text) == (
+        "SELECT `id` AS `x`, `_c1` AS `y`, `_c2` AS `z` FROM (select `t`.`id`, count(*) AS `_c1`, "
+        "`t`.`id` AS `_c2` from `_shop_v_shop__t` AS `t` group by `t`.`id`) `shop.v`"
+    )
+    own = "SELECT `_c1` FROM (SELECT a AS _c1, b FROM t u) v"
+    assert generated(own) == own.replace("t u", "`_shop_v_shop__t` u")
+
+
 def test_a_consistent_view_is_accepted() -> None:
     text = """
         WITH recent AS (SELECT * FROM orders WHERE day >= date_sub(current_date, 7))

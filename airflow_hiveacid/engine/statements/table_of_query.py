@@ -83,7 +83,7 @@ def _with_different_names(text: str, names: Sequence[str]) -> str:
     """
     lower = [name.lower() for name in names]
     taken = {*lower, *names_in(text)}
-    others = (name for name in map("_c{}".format, count()) if name not in taken)
+    others = (name for name in map("column_{}".format, count()) if name not in taken)
     aliases = [
         None if lower.count(name) == 1 and re.fullmatch(r"\w+", name) else next(others)
         for name in lower
